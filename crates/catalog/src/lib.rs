@@ -1,1 +1,25 @@
-//! placeholder
+//! What a measurement is.
+//!
+//! Every metric of the product exists once, here: its name, kind, unit, labels, help and origin ([`metrics`]). What one
+//! tick of the daemon yields is here too: readings of those metrics, grouped by the source that took them, with the
+//! problems it met ([`Tick`], [`Batch`], [`Reading`], [`Problem`]).
+//!
+//! Plain data: no files, no network, no clock.
+//!
+//! ```
+//! use faultline_catalog::{Reading, metrics::process};
+//!
+//! let faults = Reading::counter(&process::PAGE_FAULTS, ["major".into()], 12);
+//! assert_eq!(faults.metric.name, "agave_process_page_faults_total");
+//! ```
+
+mod histogram;
+mod metric;
+pub mod metrics;
+mod reading;
+mod tick;
+
+pub use histogram::{Histogram, LATENESS_BOUNDS, TIME_BOUNDS};
+pub use metric::{Kind, Metric, Section, Unit};
+pub use reading::{Reading, Text, Value};
+pub use tick::{Batch, Problem, Source, Stamp, Status, Tick};

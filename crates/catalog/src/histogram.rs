@@ -1,0 +1,104 @@
+//! Counting durations into buckets.
+
+/// Upper bounds of time histograms in seconds: 0.1 ms to 10 s, 1-2.5-5 per decade.
+pub static TIME_BOUNDS: [f64; 16] =
+    [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
+
+/// Upper bounds of the tick's lateness in seconds: the same scale, ending at 1 s, beyond which a tick is missed.
+pub static LATENESS_BOUNDS: [f64; 13] =
+    [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0];
+
+/// A histogram of seconds with fixed bounds. Never falls.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Histogram {
+    bounds: &'static [f64],
+    /// One count per bound, then one for everything above; not cumulative.
+    counts: Vec<u64>,
+    sum: f64,
+}
+
+impl Histogram {
+    /// An empty histogram over `bounds`, which ascend.
+    pub fn new(bounds: &'static [f64]) -> Self {
+        Histogram { bounds, counts: vec![0; bounds.len() + 1], sum: 0.0 }
+    }
+
+    /// Counts one value; a value that is not finite or is negative is not a duration and is left out.
+    pub fn observe(&mut self, seconds: f64) {
+        if !seconds.is_finite() || seconds < 0.0 {
+            return;
+        }
+        let bucket = self.bounds.partition_point(|bound| *bound < seconds);
+        if let Some(count) = self.counts.get_mut(bucket) {
+            *count += 1;
+            self.sum += seconds;
+        }
+    }
+
+    /// Adds what `other` counted; both have the same bounds, or nothing is added.
+    pub fn merge(&mut self, other: &Histogram) {
+        if self.bounds != other.bounds {
+            return;
+        }
+        for (mine, theirs) in self.counts.iter_mut().zip(&other.counts) {
+            *mine += theirs;
+        }
+        self.sum += other.sum;
+    }
+
+    /// How many values were counted.
+    pub fn count(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+
+    /// The sum of all counted values, in seconds.
+    pub fn sum(&self) -> f64 {
+        self.sum
+    }
+
+    /// (upper bound, values at or below it), ascending; the last bound is infinite.
+    pub fn cumulative(&self) -> impl Iterator<Item = (f64, u64)> + '_ {
+        let bounds = self.bounds.iter().copied().chain(std::iter::once(f64::INFINITY));
+        bounds.zip(self.counts.iter().scan(0, |total, count| {
+            *total += count;
+            Some(*total)
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_on_a_bound_belongs_to_that_bound() {
+        let mut histogram = Histogram::new(&TIME_BOUNDS);
+        histogram.observe(0.001);
+        histogram.observe(0.0011);
+        histogram.observe(99.0);
+        let at = |bound: f64| histogram.cumulative().find(|(b, _)| *b == bound).map(|(_, n)| n);
+        assert_eq!(at(0.0005), Some(0));
+        assert_eq!(at(0.001), Some(1));
+        assert_eq!(at(0.0025), Some(2));
+        assert_eq!(at(10.0), Some(2));
+        assert_eq!(at(f64::INFINITY), Some(3));
+        assert_eq!(histogram.count(), 3);
+    }
+
+    #[test]
+    fn what_is_not_a_duration_is_left_out() {
+        let mut histogram = Histogram::new(&TIME_BOUNDS);
+        for odd in [f64::NAN, f64::INFINITY, -0.1] {
+            histogram.observe(odd);
+        }
+        assert_eq!((histogram.count(), histogram.sum()), (0, 0.0));
+    }
+
+    #[test]
+    fn time_bounds_run_from_a_tenth_of_a_millisecond_to_ten_seconds_in_steps_of_1_2_5_5() {
+        let expected: Vec<f64> =
+            (-4..=0).flat_map(|decade| [1.0, 2.5, 5.0].map(|m| m * 10f64.powi(decade))).chain([10.0]).collect();
+        assert_eq!(TIME_BOUNDS.len(), expected.len());
+        assert!(TIME_BOUNDS.iter().zip(&expected).all(|(a, b)| (a - b).abs() < 1e-12));
+    }
+}

@@ -1,0 +1,68 @@
+//! Every metric, by chapter.
+
+pub mod cgroup;
+pub mod daemon;
+pub mod host;
+pub mod pools;
+pub mod process;
+pub mod validator;
+
+use crate::{Metric, Section};
+
+/// The chapters, in reading order.
+pub static SECTIONS: [&Section; 6] =
+    [&process::SECTION, &pools::SECTION, &cgroup::SECTION, &host::SECTION, &validator::SECTION, &daemon::SECTION];
+
+/// Every metric of the product.
+pub fn all() -> impl Iterator<Item = &'static Metric> {
+    SECTIONS.iter().flat_map(|section| section.metrics.iter().copied())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Kind, Unit};
+    use std::collections::HashSet;
+
+    #[test]
+    fn every_name_is_there_once_and_has_a_known_prefix() {
+        let mut seen = HashSet::new();
+        for metric in all() {
+            assert!(seen.insert(metric.name), "{} twice", metric.name);
+            let prefixed = ["agave_", "faultline_", "process_"].iter().any(|p| metric.name.starts_with(p));
+            assert!(prefixed, "{}", metric.name);
+        }
+    }
+
+    #[test]
+    fn names_end_as_their_kind_and_unit_ask() {
+        for metric in all() {
+            let total = metric.name.ends_with("_total");
+            assert_eq!(total, metric.kind == Kind::Counter, "{} is a {}", metric.name, metric.kind.word());
+            assert_eq!(metric.name.ends_with("_info"), metric.kind == Kind::Info, "{}", metric.name);
+            let stem = metric.name.trim_end_matches("_total");
+            match metric.unit {
+                Unit::Bytes => assert!(stem.ends_with("_bytes"), "{}", metric.name),
+                Unit::Seconds => assert!(stem.ends_with("_seconds"), "{}", metric.name),
+                _ => assert!(!stem.ends_with("_bytes") && !stem.ends_with("_seconds"), "{}", metric.name),
+            }
+        }
+    }
+
+    #[test]
+    fn no_label_grows_with_time() {
+        for metric in all() {
+            for label in metric.labels {
+                assert!(!["pid", "tid", "slot", "epoch"].contains(label), "{} carries {label}", metric.name);
+            }
+        }
+    }
+
+    #[test]
+    fn every_metric_says_what_it_is_and_where_it_comes_from() {
+        for metric in all() {
+            assert!(metric.help.ends_with('.') && metric.help.len() > 15, "{}: {}", metric.name, metric.help);
+            assert!(!metric.origin.is_empty(), "{}", metric.name);
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! The daemon itself: what it costs and what it could not see.
+
+use crate::LATENESS_BOUNDS;
+use crate::metric::section;
+
+section! {
+    "The daemon itself", "The observer is observed: its cost, its punctuality, and everything it could not read.";
+    BUILD_INFO = Info, Count, "faultline_build_info" ["version"] "The daemon's version.", from "the build";
+    DEMO = Gauge, Flag, "faultline_demo" [] "1 if the target is the built-in stand-in of --demo and the numbers mean nothing; absent otherwise.", from "--demo";
+    SOURCE_UP = Gauge, Flag, "faultline_source_up" ["source"] "1 if the source did its main job the last time it looked; absent if it is switched off.", from "every source";
+    SOURCE_DURATION = Gauge, Seconds, "faultline_source_duration_seconds" ["source"] "How long the source took the last time it looked.", from "the monotonic clock";
+    SOURCE_LAST_SUCCESS = Gauge, Seconds, "faultline_source_last_success_timestamp_seconds" ["source"] "When the source last did its main job, in seconds since 1970; absent until it did.", from "the wall clock";
+    SOURCE_PROBLEMS = Counter, Count, "faultline_source_problems_total" ["source", "kind"] "Things a source could not read: absent (not offered here), forbidden (no right), gone (vanished), broken (not understood).", from "every source";
+    TICKS = Counter, Count, "faultline_ticks_total" [] "Ticks taken since the daemon started.", from "the schedule";
+    MISSED_TICKS = Counter, Count, "faultline_missed_ticks_total" [] "Ticks left out because the one before took too long or the machine stood still.", from "the schedule, which is absolute";
+    LATENESS = Histogram(&LATENESS_BOUNDS), Seconds, "faultline_tick_lateness_seconds" [] "How much later than planned a tick began.", from "the schedule";
+    INGEST_LINES = Counter, Count, "faultline_ingest_lines_total" ["result"] "Datapoint lines: used, ignored (not asked for), bad (not line protocol), foreign (another validator's or tool's), duplicate (seen before).", from "pushes and the log";
+    INGEST_REQUESTS = Counter, Count, "faultline_ingest_requests_total" ["code"] "Pushes by the status they were answered with.", from "the ingest listener";
+    INGEST_BYTES = Counter, Bytes, "faultline_ingest_bytes_total" [] "Bytes of pushes, as parsed (after decompression).", from "the ingest listener";
+    INGEST_CONNECTIONS = Gauge, Count, "faultline_ingest_connections" [] "Open connections to the ingest listener.", from "the ingest listener";
+    LAST_PUSH = Gauge, Seconds, "faultline_last_push_timestamp_seconds" [] "When the followed validator's last push arrived, in seconds since 1970; absent until one did.", from "the ingest listener";
+    PUSHES_MISSED = Counter, Count, "faultline_pushes_missed_total" [] "Pushes of the followed validator that never arrived.", from "gaps between metrics points beyond their own secs_since_last_write";
+    POINTS_LOST = Counter, Count, "faultline_points_lost_total" [] "Datapoints the validator itself threw away because it made too many.", from "points_lost of the metrics point";
+    PUSHES_FILTERED = Gauge, Flag, "faultline_pushes_filtered" [] "1 if pushes arrive without program cache points although slots advance: the validator's RUST_LOG filters them.", from "pushes against slots";
+    FORWARD_BYTES = Counter, Bytes, "faultline_forward_bytes_total" ["result"] "Bytes passed on to the upstream Influx server: sent, lost (queue full or given up), refused (the server said no).", from "the forwarder";
+    FORWARD_REQUESTS = Counter, Count, "faultline_forward_requests_total" ["result"] "Pushes passed on to the upstream Influx server, by result.", from "the forwarder";
+    FORWARD_QUEUE = Gauge, Bytes, "faultline_forward_queue_bytes" [] "Bytes waiting to be passed on.", from "the forwarder";
+    DATAPOINT_OVERFLOW = Counter, Count, "faultline_datapoint_overflow_total" [] "Values of allowed datapoints left out because datapoints.max_series is reached.", from "datapoints.max_series in the configuration";
+    POOLS_FOLDED = Gauge, Count, "faultline_thread_pools_folded" [] "Thread pools folded into the pool other because there are more than 150.", from "the threads source";
+    SELF_CPU = Counter, Seconds, "process_cpu_seconds_total" [] "CPU time of the daemon.", from "/proc/self/stat";
+    SELF_RESIDENT = Gauge, Bytes, "process_resident_memory_bytes" [] "Resident memory of the daemon.", from "/proc/self/stat";
+    SELF_VIRTUAL = Gauge, Bytes, "process_virtual_memory_bytes" [] "Virtual memory of the daemon.", from "/proc/self/stat";
+    SELF_START_TIME = Gauge, Seconds, "process_start_time_seconds" [] "When the daemon started, in seconds since 1970.", from "/proc/self/stat";
+    SELF_OPEN_FDS = Gauge, Count, "process_open_fds" [] "Open file descriptors of the daemon.", from "st_size of /proc/self/fd (Linux 6.2)";
+    SELF_MAX_FDS = Gauge, Count, "process_max_fds" [] "The daemon's limit of open file descriptors.", from "/proc/self/limits";
+}

@@ -1,0 +1,110 @@
+//! The only module that reads clocks, and the schedule of ticks.
+
+#![expect(clippy::disallowed_methods, reason = "this module is where clocks are read")]
+
+use faultline_catalog::Stamp;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// Both clocks, counted from the daemon's start.
+#[derive(Debug, Clone, Copy)]
+pub struct Clock {
+    origin: Instant,
+}
+
+impl Clock {
+    /// A clock whose uptime begins now.
+    pub fn start() -> Self {
+        Clock { origin: Instant::now() }
+    }
+
+    /// Now, on both clocks. A wall clock set before 1970 reads as 1970.
+    pub fn now(&self) -> Stamp {
+        Stamp {
+            uptime: self.origin.elapsed(),
+            unix: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO),
+        }
+    }
+
+    /// The instant at which `uptime` is or was reached, for waiting.
+    pub fn instant(&self, uptime: Duration) -> Instant {
+        self.origin + uptime
+    }
+}
+
+/// An absolute schedule: tick n is due at n intervals, however late the ones before it were, so that lateness does not
+/// add up. Ticks whose time has passed are missed, not squeezed in.
+#[derive(Debug)]
+pub struct Schedule {
+    interval: Duration,
+    /// How many intervals after the start the last tick was due.
+    last: u64,
+}
+
+/// What the schedule says once a tick's time has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Due {
+    /// The tick's number: intervals since the start.
+    pub number: u64,
+    /// How much later than planned it begins.
+    pub lateness: Duration,
+    /// Ticks left out since the last one.
+    pub missed: u64,
+}
+
+impl Schedule {
+    /// A schedule whose first tick is due one `interval` after uptime zero. An interval of zero counts as 1 ms.
+    pub fn every(interval: Duration) -> Self {
+        Schedule { interval: interval.max(Duration::from_millis(1)), last: 0 }
+    }
+
+    /// The uptime at which the next tick is due.
+    pub fn next(&self) -> Duration {
+        nth(self.interval, self.last + 1)
+    }
+
+    /// Takes the tick that is due at `uptime`; `None` if none is due yet.
+    pub fn take(&mut self, uptime: Duration) -> Option<Due> {
+        let number = u64::try_from(uptime.as_nanos() / self.interval.as_nanos()).unwrap_or(u64::MAX);
+        if number <= self.last {
+            return None;
+        }
+        let due = Due {
+            number,
+            lateness: uptime.saturating_sub(nth(self.interval, number)),
+            missed: number - self.last - 1,
+        };
+        self.last = number;
+        Some(due)
+    }
+}
+
+fn nth(interval: Duration, n: u64) -> Duration {
+    let nanos = interval.as_nanos().saturating_mul(u128::from(n));
+    Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(n: u64) -> Duration {
+        Duration::from_millis(n)
+    }
+
+    #[test]
+    fn lateness_does_not_add_up() {
+        let mut schedule = Schedule::every(ms(100));
+        assert_eq!(schedule.take(ms(99)), None);
+        assert_eq!(schedule.take(ms(130)), Some(Due { number: 1, lateness: ms(30), missed: 0 }));
+        assert_eq!(schedule.next(), ms(200));
+        assert_eq!(schedule.take(ms(200)), Some(Due { number: 2, lateness: ms(0), missed: 0 }));
+    }
+
+    #[test]
+    fn passed_ticks_are_missed_and_counted() {
+        let mut schedule = Schedule::every(ms(100));
+        assert_eq!(schedule.take(ms(450)), Some(Due { number: 4, lateness: ms(50), missed: 3 }));
+        assert_eq!(schedule.take(ms(460)), None);
+        assert_eq!(schedule.next(), ms(500));
+    }
+}

@@ -1,0 +1,303 @@
+//! The configuration: a TOML file, then the command line over it. Every mistake is reported, not just the first.
+
+mod default;
+mod load;
+pub mod table;
+
+pub use default::TEXT as DEFAULT_TEXT;
+pub use load::{load, parse};
+pub use table::Mistake;
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Everything that can be configured, with its defaults in place.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Config {
+    /// Whom to follow.
+    pub target: Target,
+    /// Ticks.
+    pub sampling: Sampling,
+    /// Thread pools.
+    pub threads: Threads,
+    /// The exporter.
+    pub metrics: Metrics,
+    /// Labels that say which cluster and which experiment this is.
+    pub labels: Labels,
+    /// The listener for the validator's pushes.
+    pub ingest: Ingest,
+    /// The validator's log as the other way in.
+    pub log: Option<Log>,
+    /// The upstream Influx server.
+    pub forward: Option<Forward>,
+    /// JSON-RPC.
+    pub rpc: Rpc,
+    /// The admin socket.
+    pub admin: Admin,
+    /// Thresholds of the phases.
+    pub phase: Phase,
+    /// Further datapoints.
+    pub datapoints: Datapoints,
+    /// Where the kernel's folders are.
+    pub paths: Paths,
+}
+
+/// How the target is found: at most one way is given, else the processes are scanned.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Find {
+    /// Scan /proc for a validator.
+    #[default]
+    Scan,
+    /// This process.
+    Pid(u32),
+    /// The process that serves `admin.rpc` of this ledger, or holds its lock.
+    Ledger(PathBuf),
+    /// The main process of this systemd unit, or the validator in its cgroup.
+    Unit(String),
+    /// Any process of this name; no validator's sources.
+    ProcessName(String),
+}
+
+/// Whom to follow.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Target {
+    /// How it is found.
+    pub find: Find,
+    /// Its identity, for validators that cannot be asked (no RPC port, no right on the admin socket).
+    pub identity: Option<String>,
+    /// Entries of the program cache, for builds whose capacity differs from their version's.
+    pub program_cache_entries: Option<u64>,
+}
+
+/// Ticks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sampling {
+    /// From tick to tick, 100 ms at least.
+    pub interval: Duration,
+}
+
+impl Default for Sampling {
+    fn default() -> Self {
+        Sampling { interval: Duration::from_secs(1) }
+    }
+}
+
+/// Thread pools.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Threads {
+    /// Whether they are read at all.
+    pub enabled: bool,
+    /// From one reading of all threads to the next.
+    pub interval: Duration,
+    /// From one reading of the context switches to the next; they cost as much as all the rest.
+    pub switches_interval: Duration,
+}
+
+impl Default for Threads {
+    fn default() -> Self {
+        Threads { enabled: true, interval: Duration::from_secs(5), switches_interval: Duration::from_secs(30) }
+    }
+}
+
+/// The exporter.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Metrics {
+    /// Where it listens; loopback unless a web config file protects it.
+    pub listen: SocketAddr,
+    /// TLS and basic auth, in the exporter-toolkit's format.
+    pub web_config: Option<PathBuf>,
+    /// Put the constant labels on every `agave_` series, not only on `agave_target_info`.
+    pub constant_labels_everywhere: bool,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Metrics { listen: loopback(9912), web_config: None, constant_labels_everywhere: false }
+    }
+}
+
+/// Labels of `agave_target_info`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Labels {
+    /// mainnet-beta, testnet, devnet, or a name of your own.
+    pub cluster: Option<String>,
+    /// The experiment this run belongs to.
+    pub experiment: Option<String>,
+    /// The arm of the experiment.
+    pub arm: Option<String>,
+    /// The run of the arm.
+    pub run: Option<String>,
+}
+
+/// The listener for the validator's pushes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ingest {
+    /// Whether it listens.
+    pub enabled: bool,
+    /// Where; loopback only.
+    pub listen: SocketAddr,
+    /// db, user and password that a push must name; `None` takes any.
+    pub credentials: Option<Credentials>,
+}
+
+impl Default for Ingest {
+    fn default() -> Self {
+        Ingest { enabled: true, listen: loopback(9913), credentials: None }
+    }
+}
+
+/// What a push carries in its query.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Credentials {
+    /// Database.
+    pub db: String,
+    /// User.
+    pub user: String,
+    /// Password.
+    pub password: String,
+}
+
+impl std::fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Credentials {{ db: {:?}, user: {:?}, password: (hidden) }}", self.db, self.user)
+    }
+}
+
+/// Where the validator's log is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Log {
+    /// A file, followed over rotation.
+    File(PathBuf),
+    /// The journal of this unit.
+    Journal(String),
+}
+
+/// The upstream Influx server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Forward {
+    /// Its address, without `/write`.
+    pub url: String,
+    /// db, user and password there.
+    pub credentials: Credentials,
+    /// Bytes that may wait for it.
+    pub queue_bytes: u64,
+    /// How long one push is retried before it is given up.
+    pub give_up_after: Duration,
+}
+
+/// JSON-RPC.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rpc {
+    /// Whether it is asked.
+    pub enabled: bool,
+    /// Its address; `None`: 127.0.0.1 and the port on the validator's command line.
+    pub url: Option<String>,
+    /// From question to question.
+    pub interval: Duration,
+    /// How long an answer may take.
+    pub timeout: Duration,
+}
+
+impl Default for Rpc {
+    fn default() -> Self {
+        Rpc { enabled: true, url: None, interval: Duration::from_secs(1), timeout: Duration::from_secs(2) }
+    }
+}
+
+/// The admin socket.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Admin {
+    /// Whether it is asked.
+    pub enabled: bool,
+    /// How long an answer may take.
+    pub timeout: Duration,
+}
+
+impl Default for Admin {
+    fn default() -> Self {
+        Admin { enabled: true, timeout: Duration::from_secs(2) }
+    }
+}
+
+/// Thresholds of the phases.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Phase {
+    /// At the tip: at most this many slots behind ...
+    pub at_tip_slots: u64,
+    /// ... for this long.
+    pub at_tip_for: Duration,
+    /// Behind: more than this many slots behind ...
+    pub behind_slots: u64,
+    /// ... for this long, after having been at the tip.
+    pub behind_for: Duration,
+}
+
+impl Default for Phase {
+    fn default() -> Self {
+        Phase {
+            at_tip_slots: 32,
+            at_tip_for: Duration::from_secs(60),
+            behind_slots: 128,
+            behind_for: Duration::from_secs(30),
+        }
+    }
+}
+
+/// Further datapoints, by allow-list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Datapoints {
+    /// What to export.
+    pub allow: Vec<Allowed>,
+    /// At most this many series of them.
+    pub max_series: u64,
+}
+
+impl Default for Datapoints {
+    fn default() -> Self {
+        Datapoints { allow: Vec::new(), max_series: 200 }
+    }
+}
+
+/// One field of a datapoint that the operator wants exported.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Allowed {
+    /// The datapoint's name.
+    pub name: String,
+    /// The field.
+    pub field: String,
+    /// What the field's values are.
+    pub kind: AllowedKind,
+    /// Tags to keep as labels.
+    pub tags: Vec<String>,
+}
+
+/// Whether a field is a level or a delta.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AllowedKind {
+    /// The last value is exported as `agave_datapoint`.
+    Level,
+    /// The values are summed into `agave_datapoint_sum_total`.
+    Delta,
+}
+
+/// Where the kernel's folders are, for containers that mount the host's elsewhere.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Paths {
+    /// procfs.
+    pub procfs: PathBuf,
+    /// sysfs.
+    pub sysfs: PathBuf,
+    /// The cgroup file system.
+    pub cgroup: PathBuf,
+}
+
+impl Default for Paths {
+    fn default() -> Self {
+        Paths { procfs: "/proc".into(), sysfs: "/sys".into(), cgroup: "/sys/fs/cgroup".into() }
+    }
+}
+
+const fn loopback(port: u16) -> SocketAddr {
+    SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), port)
+}

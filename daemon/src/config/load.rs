@@ -1,0 +1,233 @@
+//! From the file's text to a [`Config`].
+
+use super::table::{Mistake, Table, address, duration, flag, text, texts, whole};
+use super::{Allowed, AllowedKind, Config, Credentials, Find, Forward, Log};
+use faultline_agave::config::MetricsConfig;
+use faultline_agave::identify::is_public_key;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use toml::de::DeTable;
+
+/// Reads and parses the file.
+///
+/// # Errors
+/// Every mistake found; one if the file cannot be read.
+pub fn load(path: &Path) -> Result<Config, Vec<Mistake>> {
+    let text = read(path).map_err(|what| vec![Mistake { line: None, what }])?;
+    parse(&text)
+}
+
+/// Parses a configuration.
+///
+/// # Errors
+/// Every mistake found. Where the text is no TOML, only what the parser can tell.
+pub fn parse(text: &str) -> Result<Config, Vec<Mistake>> {
+    let (top, errors) = DeTable::parse_recoverable(text);
+    let mut mistakes: Vec<Mistake> = errors
+        .iter()
+        .map(|error| Mistake {
+            line: error.span().and_then(|span| text.get(..span.start)).map(|before| before.matches('\n').count() + 1),
+            what: error.message().to_owned(),
+        })
+        .collect();
+    if !mistakes.is_empty() {
+        return Err(mistakes);
+    }
+    let config = sections(Table::top(text, top.get_ref()), &mut mistakes);
+    if mistakes.is_empty() { Ok(config) } else { Err(mistakes) }
+}
+
+fn sections(mut top: Table<'_>, m: &mut Vec<Mistake>) -> Config {
+    let mut c = Config::default();
+    top.table("target", m, |t, m| target(t, &mut c, m));
+    top.table("sampling", m, |t, m| t.set("interval", &mut c.sampling.interval, m, |v| at_least(duration(v)?, Duration::from_millis(100))));
+    top.table("threads", m, |t, m| {
+        t.set("enabled", &mut c.threads.enabled, m, flag);
+        t.set("interval", &mut c.threads.interval, m, |v| at_least(duration(v)?, Duration::from_millis(100)));
+        t.set("switches_interval", &mut c.threads.switches_interval, m, |v| at_least(duration(v)?, Duration::from_millis(100)));
+    });
+    top.table("metrics", m, |t, m| metrics(t, &mut c, m));
+    top.table("labels", m, |t, m| {
+        c.labels.cluster = t.take("cluster", m, text);
+        c.labels.experiment = t.take("experiment", m, text);
+        c.labels.arm = t.take("arm", m, text);
+        c.labels.run = t.take("run", m, text);
+    });
+    top.table("log", m, |t, m| c.log = log(t, m));
+    // One way in, not two: the log switches the listener off unless someone asks for both, which is a mistake.
+    c.ingest.enabled = c.log.is_none();
+    top.table("ingest", m, |t, m| ingest(t, &mut c, m));
+    top.table("forward", m, |t, m| c.forward = forward(t, m));
+    top.table("rpc", m, |t, m| {
+        t.set("enabled", &mut c.rpc.enabled, m, flag);
+        c.rpc.url = t.take("url", m, |v| http_url(text(v)?));
+        t.set("interval", &mut c.rpc.interval, m, |v| at_least(duration(v)?, Duration::from_millis(100)));
+        t.set("timeout", &mut c.rpc.timeout, m, |v| at_least(duration(v)?, Duration::from_millis(10)));
+    });
+    top.table("admin", m, |t, m| {
+        t.set("enabled", &mut c.admin.enabled, m, flag);
+        t.set("timeout", &mut c.admin.timeout, m, |v| at_least(duration(v)?, Duration::from_millis(10)));
+    });
+    top.table("phase", m, |t, m| phase(t, &mut c, m));
+    top.table("datapoints", m, |t, m| datapoints(t, &mut c, m));
+    top.table("paths", m, |t, m| {
+        t.set("procfs", &mut c.paths.procfs, m, |v| text(v).map(PathBuf::from));
+        t.set("sysfs", &mut c.paths.sysfs, m, |v| text(v).map(PathBuf::from));
+        t.set("cgroup", &mut c.paths.cgroup, m, |v| text(v).map(PathBuf::from));
+    });
+    top.finish(m);
+    if c.forward.is_some() && !c.ingest.enabled {
+        m.push(Mistake { line: None, what: "forward: there is nothing to forward without [ingest]; pushes are forwarded, log lines are not".to_owned() });
+    }
+    c
+}
+
+fn target(t: &mut Table<'_>, c: &mut Config, m: &mut Vec<Mistake>) {
+    let ways = ["pid", "ledger", "unit", "process_name"];
+    let given: Vec<&str> = ways.into_iter().filter(|way| t.has(way)).collect();
+    if given.len() > 1 {
+        t.refuse(format!("{} are given; keep one", given.join(" and ")), m);
+    }
+    let pid = t.take("pid", m, |v| u32::try_from(whole(v)?).ok().filter(|pid| *pid > 0).ok_or_else(|| "a process id is wanted".to_owned()));
+    let ledger = t.take("ledger", m, text);
+    let unit = t.take("unit", m, text);
+    let name = t.take("process_name", m, text);
+    c.target.find = pid
+        .map(Find::Pid)
+        .or(ledger.map(|l| Find::Ledger(l.into())))
+        .or(unit.map(Find::Unit))
+        .or(name.map(Find::ProcessName))
+        .unwrap_or_default();
+    c.target.identity = t.take("identity", m, |v| {
+        let identity = text(v)?;
+        if is_public_key(&identity) { Ok(identity) } else { Err(format!("{identity:?} is no base58 public key of 32 bytes")) }
+    });
+    c.target.program_cache_entries = t.take("program_cache_entries", m, whole);
+}
+
+fn metrics(t: &mut Table<'_>, c: &mut Config, m: &mut Vec<Mistake>) {
+    t.set("listen", &mut c.metrics.listen, m, address);
+    c.metrics.web_config = t.take("web_config", m, |v| text(v).map(PathBuf::from));
+    t.set("constant_labels_everywhere", &mut c.metrics.constant_labels_everywhere, m, flag);
+}
+
+fn log(t: &mut Table<'_>, m: &mut Vec<Mistake>) -> Option<Log> {
+    let file = t.take("file", m, text);
+    let journal = t.take("journal", m, text);
+    match (file, journal) {
+        (Some(file), None) => Some(Log::File(file.into())),
+        (None, Some(unit)) => Some(Log::Journal(unit)),
+        (Some(_), Some(_)) => {
+            t.refuse("file and journal are both given; keep one", m);
+            None
+        }
+        (None, None) => {
+            t.refuse("give file or journal", m);
+            None
+        }
+    }
+}
+
+fn ingest(t: &mut Table<'_>, c: &mut Config, m: &mut Vec<Mistake>) {
+    let asked = t.has("listen") || t.has("db");
+    t.set("enabled", &mut c.ingest.enabled, m, flag);
+    t.set("listen", &mut c.ingest.listen, m, address);
+    if c.log.is_some() && (c.ingest.enabled || (asked && !t.has("enabled"))) {
+        t.refuse("datapoints would be counted twice: keep either [ingest] or [log]", m);
+    }
+    let (db, user) = (t.take("db", m, text), t.take("user", m, text));
+    let password = t.take("password_file", m, secret);
+    c.ingest.credentials = match (db, user, password) {
+        (None, None, None) => None,
+        (Some(db), Some(user), Some(password)) => Some(Credentials { db, user, password }),
+        _ => {
+            t.refuse("db, user and password_file go together; give all or none", m);
+            None
+        }
+    };
+}
+
+fn forward(t: &mut Table<'_>, m: &mut Vec<Mistake>) -> Option<Forward> {
+    let queue_bytes = t.take("queue_bytes", m, |v| match whole(v)? {
+        n if n <= 24_000_000 => Ok(n),
+        n => Err(format!("{n} is more than 24000000, which memory has room for")),
+    });
+    let give_up_after = t.take("give_up_after", m, duration);
+    let whole_config = t.take("metrics_config_file", m, |v| {
+        MetricsConfig::parse(&secret(v)?).map_err(|error| error.to_string())
+    });
+    let (url, db) = (t.take("url", m, |v| http_url(text(v)?)), t.take("db", m, text));
+    let (user, password) = (t.take("user", m, text), t.take("password_file", m, secret));
+    let (url, credentials) = match (whole_config, url, db, user, password) {
+        (Some(config), None, None, None, None) => {
+            (config.host, Credentials { db: config.db, user: config.username, password: config.password })
+        }
+        (None, Some(url), Some(db), Some(user), Some(password)) => (url, Credentials { db, user, password }),
+        _ => {
+            t.refuse("give either metrics_config_file, or url, db, user and password_file", m);
+            return None;
+        }
+    };
+    Some(Forward {
+        url,
+        credentials,
+        queue_bytes: queue_bytes.unwrap_or(16_000_000),
+        give_up_after: give_up_after.unwrap_or(Duration::from_secs(300)),
+    })
+}
+
+fn phase(t: &mut Table<'_>, c: &mut Config, m: &mut Vec<Mistake>) {
+    t.set("at_tip_slots", &mut c.phase.at_tip_slots, m, whole);
+    t.set("at_tip_for", &mut c.phase.at_tip_for, m, duration);
+    t.set("behind_slots", &mut c.phase.behind_slots, m, whole);
+    t.set("behind_for", &mut c.phase.behind_for, m, duration);
+    if c.phase.behind_slots < c.phase.at_tip_slots {
+        t.refuse("behind_slots is less than at_tip_slots: both would hold at once", m);
+    }
+}
+
+fn datapoints(t: &mut Table<'_>, c: &mut Config, m: &mut Vec<Mistake>) {
+    t.set("max_series", &mut c.datapoints.max_series, m, whole);
+    t.tables("allow", m, |t, m| {
+        let name = t.take("name", m, text);
+        let field = t.take("field", m, text);
+        let kind = t.take("kind", m, |v| match text(v)?.as_str() {
+            "level" => Ok(AllowedKind::Level),
+            "delta" => Ok(AllowedKind::Delta),
+            other => Err(format!("{other:?} is neither \"level\" (the last value) nor \"delta\" (summed)")),
+        });
+        let tags = t.take("tags", m, texts).unwrap_or_default();
+        match (name, field, kind) {
+            (Some(name), Some(field), Some(kind)) => c.datapoints.allow.push(Allowed { name, field, kind, tags }),
+            _ => t.refuse("name, field and kind are all needed", m),
+        }
+    });
+}
+
+fn at_least(value: Duration, least: Duration) -> Result<Duration, String> {
+    if value < least { Err(format!("{value:?} is shorter than {least:?}")) } else { Ok(value) }
+}
+
+fn http_url(url: String) -> Result<String, String> {
+    if url.starts_with("http://") || url.starts_with("https://") {
+        Ok(url.trim_end_matches('/').to_owned())
+    } else {
+        Err(format!("{url:?} does not begin with http:// or https://"))
+    }
+}
+
+/// The content of the file that the key names, without its last newline: secrets stay out of the configuration.
+fn secret(value: &toml::de::DeValue<'_>) -> Result<String, String> {
+    let content = read(Path::new(&text(value)?))?;
+    match content.trim_end_matches(['\n', '\r']) {
+        "" => Err("the file is empty".to_owned()),
+        secret => Ok(secret.to_owned()),
+    }
+}
+
+fn read(path: &Path) -> Result<String, String> {
+    std::fs::read_to_string(path).map_err(|error| format!("{} cannot be read: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests;

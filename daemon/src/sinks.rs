@@ -1,0 +1,4 @@
+//! Where ticks go.
+
+pub mod history;
+pub mod prometheus;

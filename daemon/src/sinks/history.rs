@@ -1,0 +1,115 @@
+//! The last minute, for the landing page's small plots.
+
+use crate::hub::Sink;
+use faultline_catalog::{Metric, Tick, metrics};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// One line of the landing page: a series, shown as a level or as growth per second.
+#[derive(Debug, Clone, Copy)]
+pub struct Plot {
+    /// What the page calls it.
+    pub title: &'static str,
+    /// The metric.
+    pub metric: &'static Metric,
+    /// Its label values.
+    pub labels: &'static [&'static str],
+    /// Counters are shown as growth per second.
+    pub rate: bool,
+}
+
+/// The plots, in the order of the page.
+pub static PLOTS: [Plot; 6] = [
+    Plot { title: "RSS, anonymous", metric: &metrics::process::RESIDENT, labels: &["anon"], rate: false },
+    Plot { title: "RSS, file", metric: &metrics::process::RESIDENT, labels: &["file"], rate: false },
+    Plot { title: "Major faults per second", metric: &metrics::process::PAGE_FAULTS, labels: &["major"], rate: true },
+    Plot { title: "Minor faults per second", metric: &metrics::process::PAGE_FAULTS, labels: &["minor"], rate: true },
+    Plot { title: "Transactions per second", metric: &metrics::validator::TRANSACTIONS, labels: &[], rate: true },
+    Plot { title: "Slots behind", metric: &metrics::validator::SLOTS_BEHIND, labels: &[], rate: false },
+];
+
+/// How far back the plots go.
+pub const SPAN: Duration = Duration::from_secs(60);
+
+/// At most this many points a plot, however short the interval.
+const MOST_POINTS: usize = 120;
+
+/// (uptime, one value per plot).
+type Row = (Duration, [Option<f64>; PLOTS.len()]);
+
+/// The rows of the last minute; shared between the tick, which adds, and the page, which reads.
+#[derive(Debug, Clone, Default)]
+pub struct History(Arc<Mutex<VecDeque<Row>>>);
+
+impl History {
+    /// The points of each plot as (seconds before the newest row, value); a gap or a fallen counter leaves a point out.
+    pub fn series(&self) -> Vec<(Plot, Vec<(f64, f64)>)> {
+        let rows: Vec<Row> = self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().collect();
+        let newest = rows.last().map_or(Duration::ZERO, |row| row.0);
+        PLOTS.iter().enumerate().map(|(i, plot)| (*plot, points(&rows, newest, i, plot.rate))).collect()
+    }
+}
+
+fn points(rows: &[Row], newest: Duration, plot: usize, rate: bool) -> Vec<(f64, f64)> {
+    let value = |row: &Row| row.1.get(plot).copied().flatten();
+    let age = |row: &Row| newest.saturating_sub(row.0).as_secs_f64();
+    if !rate {
+        return rows.iter().filter_map(|row| Some((age(row), value(row)?))).collect();
+    }
+    rows.windows(2)
+        .filter_map(|pair| {
+            let [before, after] = pair else { return None };
+            let growth = value(after)? - value(before)?;
+            let seconds = after.0.saturating_sub(before.0).as_secs_f64();
+            (growth >= 0.0 && seconds > 0.0).then(|| (age(after), growth / seconds))
+        })
+        .collect()
+}
+
+impl Sink for History {
+    fn tick(&mut self, tick: &Arc<Tick>) {
+        let mut rows = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let spacing = SPAN / MOST_POINTS as u32;
+        if rows.back().is_some_and(|newest| tick.at.uptime.saturating_sub(newest.0) < spacing) {
+            return;
+        }
+        let row = PLOTS.each_ref().map(|plot| tick.number_of(plot.metric, plot.labels));
+        rows.push_back((tick.at.uptime, row));
+        while rows.front().is_some_and(|oldest| tick.at.uptime.saturating_sub(oldest.0) > SPAN) {
+            rows.pop_front();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use faultline_catalog::{Batch, Reading, Source, Stamp};
+
+    fn tick(second: u64, major: Option<u64>) -> Arc<Tick> {
+        let at = Stamp { uptime: Duration::from_secs(second), unix: Duration::ZERO };
+        let readings = major.map(|n| Reading::counter(&metrics::process::PAGE_FAULTS, ["major".into()], n)).into_iter().collect();
+        let batch = Batch { readings, ..Batch::empty(Source::Process, at) };
+        Arc::new(Tick { number: second, at, batches: vec![Arc::new(batch)] })
+    }
+
+    #[test]
+    fn a_restart_or_a_gap_makes_no_rate() {
+        let mut history = History::default();
+        for (second, value) in [(1, Some(10)), (2, Some(14)), (3, None), (4, Some(20)), (5, Some(3)), (6, Some(5))] {
+            history.tick(&tick(second, value));
+        }
+        let major = history.series().remove(2).1;
+        assert_eq!(major, vec![(4.0, 4.0), (0.0, 2.0)]);
+    }
+
+    #[test]
+    fn only_the_last_minute_is_kept() {
+        let mut history = History::default();
+        for second in 0..200 {
+            history.tick(&tick(second, Some(second)));
+        }
+        assert_eq!(history.series().remove(2).1.len(), 60);
+    }
+}

@@ -1,0 +1,155 @@
+//! The only place that spawns: every thread and task has a name, a stage and an end.
+
+#![expect(clippy::disallowed_methods, reason = "this module is where threads, tasks and programs are started")]
+
+use std::future::Future;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use tokio::sync::watch;
+
+/// Tells a part of the daemon to stop. Cloned freely; never taken back.
+#[derive(Debug, Clone)]
+pub struct Stop {
+    flag: Arc<(Mutex<bool>, Condvar)>,
+    watch: watch::Receiver<bool>,
+    sender: Arc<watch::Sender<bool>>,
+}
+
+impl Default for Stop {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Stop {
+    /// A signal that nobody has given yet.
+    pub fn new() -> Self {
+        let (sender, watch) = watch::channel(false);
+        Stop { flag: Arc::new((Mutex::new(false), Condvar::new())), watch, sender: Arc::new(sender) }
+    }
+
+    /// Gives the signal.
+    pub fn set(&self) {
+        *self.flag.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.flag.1.notify_all();
+        self.sender.send_replace(true);
+    }
+
+    /// Whether it was given.
+    pub fn is_set(&self) -> bool {
+        *self.watch.borrow()
+    }
+
+    /// Resolves when it is given.
+    pub async fn wait(&self) {
+        // The sender lives in self, so that the channel cannot close.
+        let _ = self.watch.clone().wait_for(|stopped| *stopped).await;
+    }
+
+    /// Blocks for `duration`, or until the signal; true if it was given.
+    pub fn sleep(&self, duration: Duration) -> bool {
+        let stopped = self.flag.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.flag.1.wait_timeout_while(stopped, duration, |stopped| !*stopped);
+        *waited.unwrap_or_else(PoisonError::into_inner).0
+    }
+}
+
+/// Threads and tasks that are stopped together.
+#[derive(Debug)]
+pub struct Stage {
+    name: &'static str,
+    stop: Stop,
+    runtime: tokio::runtime::Handle,
+    threads: Vec<(&'static str, JoinHandle<()>)>,
+    tasks: Vec<(&'static str, tokio::task::JoinHandle<()>)>,
+}
+
+impl Stage {
+    /// A stage without members.
+    pub fn new(name: &'static str, runtime: &tokio::runtime::Handle) -> Self {
+        Stage { name, stop: Stop::new(), runtime: runtime.clone(), threads: Vec::new(), tasks: Vec::new() }
+    }
+
+    /// The stage's signal, for members that are built before they are started.
+    pub fn stop(&self) -> Stop {
+        self.stop.clone()
+    }
+
+    /// Starts a thread. Its name is cut to 15 bytes by the kernel.
+    ///
+    /// # Errors
+    /// The system has no room for another thread.
+    pub fn thread(&mut self, name: &'static str, body: impl FnOnce(Stop) + Send + 'static) -> std::io::Result<()> {
+        let stop = self.stop.clone();
+        let handle = std::thread::Builder::new().name(name.to_owned()).stack_size(512 * 1024).spawn(move || body(stop))?;
+        self.threads.push((name, handle));
+        Ok(())
+    }
+
+    /// Starts a task on the runtime.
+    pub fn task<F>(&mut self, name: &'static str, body: impl FnOnce(Stop) -> F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        self.tasks.push((name, self.runtime.spawn(body(self.stop.clone()))));
+    }
+
+    /// Whether a member has ended although nobody asked it to: a panic, which was logged when it happened.
+    pub fn broken(&self) -> Option<&'static str> {
+        let thread = self.threads.iter().find(|(_, handle)| handle.is_finished()).map(|(name, _)| *name);
+        thread.or_else(|| self.tasks.iter().find(|(_, handle)| handle.is_finished()).map(|(name, _)| *name))
+    }
+
+    /// Stops the members and waits for them until `grace` is over; the names of those that did not end.
+    pub async fn end(mut self, grace: Duration) -> Vec<&'static str> {
+        self.stop.set();
+        let deadline = tokio::time::sleep(grace);
+        tokio::pin!(deadline);
+        let mut poll = tokio::time::interval(Duration::from_millis(5));
+        loop {
+            self.threads.retain(|(_, handle)| !handle.is_finished());
+            self.tasks.retain(|(_, handle)| !handle.is_finished());
+            let busy: Vec<&'static str> = self.threads.iter().map(|(n, _)| *n).chain(self.tasks.iter().map(|(n, _)| *n)).collect();
+            if busy.is_empty() {
+                return busy;
+            }
+            tokio::select! {
+                _ = poll.tick() => {}
+                () = &mut deadline => {
+                    tracing::error!(stage = self.name, busy = busy.join(", "), "did not stop in time");
+                    self.tasks.iter().for_each(|(_, handle)| handle.abort());
+                    return busy;
+                }
+            }
+        }
+    }
+}
+
+/// A program to be started by someone who may not spawn.
+pub fn program(name: &str) -> tokio::process::Command {
+    let mut command = tokio::process::Command::new(name);
+    command.kill_on_drop(true);
+    command
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn a_stage_ends_when_all_its_members_have_ended() {
+        let mut stage = Stage::new("test", &tokio::runtime::Handle::current());
+        stage.thread("blocking", |stop| while !stop.sleep(Duration::from_secs(60)) {}).unwrap();
+        stage.task("waiting", |stop| async move { stop.wait().await });
+        assert_eq!(stage.broken(), None);
+        assert!(stage.end(Duration::from_secs(20)).await.is_empty());
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn a_member_that_does_not_stop_is_named() {
+        let mut stage = Stage::new("test", &tokio::runtime::Handle::current());
+        stage.task("deaf", |_| std::future::pending());
+        assert_eq!(stage.end(Duration::from_millis(20)).await, ["deaf"]);
+    }
+}

@@ -1,0 +1,397 @@
+//! Where lines come in: from pushes and from the log, through the same parser into the same sums.
+
+use super::allowed::{AllowList, Values};
+use super::coverage::Coverage;
+use super::recent::Recent;
+use super::senders::{Lines, Senders, Settled, Standing};
+use super::tally::{Slots, Tally};
+use crate::config::Datapoints;
+use faultline_agave::line::{Point, host_id_of, name_of};
+use faultline_agave::log::LogLine;
+use faultline_agave::points::{Kind, Known};
+use faultline_catalog::metrics::daemon as d;
+use faultline_catalog::metrics::validator as v;
+use faultline_catalog::{Problem, Reading, Stamp, Status};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// Levels older than this are no longer shown: pushes come every 10 s.
+const FRESH: Duration = Duration::from_secs(60);
+
+/// So many pushes in a row without program cache points, while slots advance, mean that they are filtered out.
+const FILTERED_AFTER: u32 = 2;
+
+/// Shared between the listener or the log follower, which add, and the tick, which reads.
+#[derive(Debug, Clone)]
+pub struct Intake {
+    state: Arc<Mutex<State>>,
+    allow: Arc<AllowList>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    senders: Senders,
+    /// Everything the followed validator's processes said since the daemon started.
+    total: Tally,
+    values: Values,
+    lines: Lines,
+    coverage: Coverage,
+    points_lost: u64,
+    last_push: Option<Stamp>,
+    newest_slots: Option<(Stamp, Slots)>,
+    version: Option<String>,
+    /// Slots as JSON-RPC told them, when the last push ended and now.
+    rpc_slot_at_push: Option<u64>,
+    rpc_slot: Option<u64>,
+    empty_pushes: u32,
+    log_recent: Recent,
+}
+
+/// What the tick wants to know besides readings.
+#[derive(Debug, Clone, Default)]
+pub struct Facts {
+    /// Newest slots, and when the push that told of them arrived.
+    pub slots: Option<(Stamp, Slots)>,
+    /// Version, as `validator-new` said it.
+    pub version: Option<String>,
+    /// Identity that counts now; `None` until it is known.
+    pub identity: Option<String>,
+    /// When the followed validator's last push arrived.
+    pub last_push: Option<Stamp>,
+}
+
+/// One body being parsed, or one stretch of the log. Holds no lock between lines.
+#[derive(Debug)]
+pub struct Push {
+    intake: Intake,
+    now: Stamp,
+    host: String,
+    lines: u64,
+    unknown_bad: u64,
+    /// Ours: `metrics` point seen, cache points seen.
+    agent: Option<(i64, u64)>,
+    cache_points: u64,
+    ours: bool,
+    newest_log_time: Option<i64>,
+    /// Ignored lines of the current host, added in one go.
+    ignored: u64,
+}
+
+impl Intake {
+    /// An intake that has seen nothing.
+    pub fn new(datapoints: &Datapoints) -> Self {
+        Intake { state: Arc::default(), allow: Arc::new(AllowList::new(datapoints)) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A body begins to arrive at `now`.
+    pub fn begin(&self, now: Stamp) -> Push {
+        Push {
+            intake: self.clone(),
+            now,
+            host: String::new(),
+            lines: 0,
+            unknown_bad: 0,
+            agent: None,
+            cache_points: 0,
+            ours: false,
+            newest_log_time: None,
+            ignored: 0,
+        }
+    }
+
+    /// The body has arrived, whole or cut: what it carried is counted already; this closes the account of the push.
+    pub fn commit(&self, mut push: Push, at: Stamp) {
+        push.flush_ignored();
+        let mut state = self.lock();
+        state.lines.bad += push.unknown_bad;
+        if let Some(time) = push.newest_log_time {
+            state.coverage.log_reached(time);
+        }
+        if !push.ours {
+            return;
+        }
+        state.last_push = Some(at);
+        let slots = state.total.slots;
+        state.newest_slots = Some((at, slots));
+        if let Some((time, since)) = push.agent {
+            state.end_push(time, since, push.cache_points);
+        }
+    }
+
+    /// Another process is followed, or none. `startup_id` is what it calls itself until it has read its identity.
+    pub fn restart(&self, startup_id: Option<String>) {
+        let mut state = self.lock();
+        let settled = state.senders.restart(startup_id);
+        state.total.forget_levels();
+        state.values.forget_levels();
+        state.coverage.restart();
+        (state.newest_slots, state.version, state.last_push) = (None, None, None);
+        (state.rpc_slot, state.rpc_slot_at_push, state.empty_pushes) = (None, None, 0);
+        state.take(settled, self.allow.max_series());
+    }
+
+    /// The followed validator carries this identity.
+    pub fn carries(&self, identity: &str) {
+        let mut state = self.lock();
+        let settled = state.senders.carries(identity);
+        state.take(settled, self.allow.max_series());
+    }
+
+    /// The followed validator cannot be asked for its identity: takes a sole sender for it after a while. True when it
+    /// just did.
+    pub fn assume_identity(&self, now: Stamp) -> bool {
+        let mut state = self.lock();
+        let Some((_, settled)) = state.senders.assume(now) else { return false };
+        state.take(settled, self.allow.max_series());
+        true
+    }
+
+    /// JSON-RPC told this processed slot: slots that advance while pushes carry none are a sign of filtering.
+    pub fn rpc_slot(&self, slot: u64) {
+        self.lock().rpc_slot = Some(slot);
+    }
+
+    /// What the phase and the target's labels want.
+    pub fn facts(&self) -> Facts {
+        let state = self.lock();
+        Facts {
+            slots: state.newest_slots,
+            version: state.version.clone(),
+            identity: state.senders.identity().map(str::to_owned),
+            last_push: state.last_push,
+        }
+    }
+
+    /// Everything this module exports.
+    pub fn readings(&self, now: Stamp, out: &mut Vec<Reading>) {
+        let state = self.lock();
+        let fresh = state.last_push.is_some_and(|at| now.since(at) < FRESH);
+        state.total.readings(fresh, out);
+        state.values.readings(fresh, out);
+        out.push(Reading::counter(&v::ZERO_TPS, [], state.coverage.zero_seconds));
+        out.push(Reading::counter(&v::TPS_UNKNOWN, [], state.coverage.unknown_seconds));
+        out.push(Reading::counter(&d::PUSHES_MISSED, [], state.coverage.pushes_missed));
+        out.push(Reading::counter(&d::POINTS_LOST, [], state.points_lost));
+        out.push(Reading::flag(&d::PUSHES_FILTERED, [], state.empty_pushes >= FILTERED_AFTER));
+        let lines = state.lines;
+        for (result, count) in [
+            ("used", lines.used),
+            ("ignored", lines.ignored),
+            ("bad", lines.bad),
+            ("foreign", lines.foreign),
+            ("duplicate", lines.duplicate),
+        ] {
+            out.push(Reading::counter(&d::INGEST_LINES, [result.into()], count));
+        }
+        if let Some(at) = state.last_push {
+            out.push(Reading::real(&d::LAST_PUSH, [], at.unix_seconds()));
+        }
+    }
+
+    /// What is wrong with the pushes, in words.
+    pub fn problems(&self, now: Stamp) -> Vec<Problem> {
+        let state = self.lock();
+        let mut problems = Vec::new();
+        let foreign: Vec<&str> = state.senders.of_standing(Standing::Foreign, now, FRESH).collect();
+        if !foreign.is_empty() {
+            problems.push(Problem::new(Status::Broken, format!("not the followed validator, not counted: {}", foreign.join(", "))));
+        }
+        let pending: Vec<&str> = state.senders.of_standing(Standing::Pending, now, FRESH).collect();
+        if !pending.is_empty() && state.senders.identity().is_none() {
+            let text = format!("waiting for the validator's identity; points are kept apart: {}", pending.join(", "));
+            problems.push(Problem::new(Status::Absent, text));
+        }
+        if let Some(identity) = state.senders.assumed() {
+            let text = format!("the validator cannot be asked who it is; the only sender is taken for it: {identity}. Set target.identity to be sure");
+            problems.push(Problem::new(Status::Absent, text));
+        }
+        if state.empty_pushes >= FILTERED_AFTER {
+            let text = "pushes carry no program cache points although slots advance: the validator's RUST_LOG filters them; set RUST_LOG=solana=info,agave=info,solana_metrics=warn for it";
+            problems.push(Problem::new(Status::Absent, text));
+        }
+        problems
+    }
+
+    /// Whether the followed validator's points arrive: a push within the last minute.
+    pub fn up(&self, now: Stamp) -> bool {
+        self.lock().last_push.is_some_and(|at| now.since(at) < FRESH)
+    }
+}
+
+impl State {
+    fn take(&mut self, settled: Settled, most: usize) {
+        for sums in settled.ours {
+            self.total.merge(&sums.tally);
+            self.values.merge(most, sums.values);
+            self.lines.add(sums.lines);
+        }
+        self.lines.foreign += settled.foreign;
+    }
+
+    fn end_push(&mut self, time: i64, since: u64, cache_points: u64) {
+        let advanced = matches!((self.rpc_slot_at_push, self.rpc_slot), (Some(then), Some(now)) if now > then);
+        self.rpc_slot_at_push = self.rpc_slot;
+        if cache_points > 0 {
+            self.empty_pushes = 0;
+        } else if advanced {
+            self.empty_pushes = self.empty_pushes.saturating_add(1);
+        }
+        self.coverage.push(time, since, cache_points > 0 || !advanced);
+    }
+
+    /// Adds a known point or allowed fields of the sender `host` (`None`: the log, which is ours by its place).
+    fn add(&mut self, allow: &AllowList, host: Option<&str>, line: &[u8], point: &Point<'_>, now: Stamp) -> Added {
+        let State { senders, total, values, lines, log_recent, .. } = self;
+        let (standing, sums, recent) = match host {
+            None => (Standing::Ours, None, log_recent),
+            Some(host) => match senders.find(host, now) {
+                Some(sender) => (sender.standing, Some(&mut sender.sums), &mut sender.recent),
+                None => {
+                    lines.foreign += 1;
+                    return Added::default();
+                }
+            },
+        };
+        let (tally, values, lines) = match (standing, sums) {
+            (Standing::Foreign, _) => {
+                lines.foreign += 1;
+                return Added::default();
+            }
+            (Standing::Pending, Some(sums)) => (&mut sums.tally, &mut sums.values, &mut sums.lines),
+            _ => (total, values, lines),
+        };
+        let known = match Known::parse(point) {
+            Some(Err(_)) => {
+                lines.bad += 1;
+                return Added::default();
+            }
+            Some(Ok(decoded)) => Some(decoded),
+            None => None,
+        };
+        // The log's lines have no time of their own to tell them apart, and are read once by their place.
+        if host.is_some() && !recent.insert(line) {
+            lines.duplicate += 1;
+            return Added::default();
+        }
+        let time = point.timestamp().unwrap_or_else(|| i64::try_from(now.unix.as_nanos()).unwrap_or(i64::MAX));
+        if let Some(decoded) = &known {
+            tally.add(&decoded.known, time);
+        }
+        let allowed = allow.wants(point.name().as_bytes()) && values.add(allow, point);
+        if known.is_some() || allowed {
+            lines.used += 1;
+        } else {
+            lines.ignored += 1;
+        }
+        Added { known: known.map(|decoded| decoded.known), ours: standing == Standing::Ours, time }
+    }
+
+    /// What of a point of ours goes beyond sums.
+    fn follow_up(&mut self, known: &Known, time: i64) {
+        match known {
+            Known::CostTracker(cost) => self.coverage.transactions(time, cost.transaction_count.unwrap_or(0)),
+            Known::ReplaySlot(replay) => self.coverage.transactions(time, replay.total_transactions.unwrap_or(0)),
+            Known::Agent(agent) => self.points_lost += agent.points_lost.unwrap_or(0),
+            Known::ValidatorNew(new) => self.version.clone_from(&new.version),
+            _ => {}
+        }
+    }
+
+    fn ignore(&mut self, host: &str, count: u64, now: Stamp) -> bool {
+        match self.senders.find(host, now) {
+            Some(sender) if sender.standing == Standing::Ours => {
+                self.lines.ignored += count;
+                return true;
+            }
+            Some(sender) if sender.standing == Standing::Pending => sender.sums.lines.ignored += count,
+            _ => self.lines.foreign += count,
+        }
+        false
+    }
+}
+
+#[derive(Default)]
+struct Added {
+    known: Option<Known>,
+    ours: bool,
+    time: i64,
+}
+
+impl Push {
+    /// One complete line of line protocol, without its newline.
+    pub fn line(&mut self, line: &[u8]) {
+        self.lines += 1;
+        let Some(name) = name_of(line) else {
+            self.unknown_bad += 1;
+            return;
+        };
+        let wanted = Kind::of_name(name).is_some() || self.intake.allow.wants(name);
+        // Agave always writes host_id first. A line without it is some other tool's.
+        let host = host_id_of(line).unwrap_or_default();
+        if host != self.host.as_bytes() {
+            self.flush_ignored();
+            self.host = String::from_utf8_lossy(host).into_owned();
+        }
+        if !wanted {
+            self.ignored += 1;
+            return;
+        }
+        match Point::parse(line) {
+            Ok(point) => self.add(line, &point, true),
+            Err(_) => self.unknown_bad += 1,
+        }
+    }
+
+    /// One line of the validator's log. Lines that print no datapoint are none of ours.
+    pub fn log_line(&mut self, line: &str) {
+        let parsed = LogLine::parse(line);
+        self.newest_log_time = self.newest_log_time.max(parsed.time_ns);
+        match parsed.point() {
+            Some(Ok(point)) => {
+                self.lines += 1;
+                self.add(line.as_bytes(), &point, false);
+            }
+            Some(Err(_)) => self.bad_line(),
+            None => {}
+        }
+    }
+
+    /// A line that never came whole: too long, or cut.
+    pub fn bad_line(&mut self) {
+        self.lines += 1;
+        self.unknown_bad += 1;
+    }
+
+    /// Lines so far.
+    pub fn lines(&self) -> u64 {
+        self.lines
+    }
+
+    fn add(&mut self, line: &[u8], point: &Point<'_>, pushed: bool) {
+        let host = pushed.then_some(self.host.as_str());
+        let mut state = self.intake.lock();
+        let added = state.add(&self.intake.allow, host, line, point, self.now);
+        self.ours |= added.ours;
+        let (Some(known), true) = (added.known, added.ours) else { return };
+        state.follow_up(&known, added.time);
+        match known {
+            Known::Agent(agent) => self.agent = Some((added.time, agent.secs_since_last_write.unwrap_or(10))),
+            Known::ProgramCache(_) => self.cache_points += 1,
+            _ => {}
+        }
+    }
+
+    fn flush_ignored(&mut self) {
+        if self.ignored > 0 {
+            let count = std::mem::take(&mut self.ignored);
+            self.ours |= self.intake.lock().ignore(&self.host, count, self.now);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

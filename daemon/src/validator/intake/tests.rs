@@ -1,0 +1,192 @@
+use super::*;
+use proptest::prelude::*;
+
+fn at(seconds: u64) -> Stamp {
+    Stamp { uptime: Duration::from_secs(seconds), unix: Duration::from_secs(1_700_000_000 + seconds) }
+}
+
+fn intake() -> Intake {
+    let intake = Intake::new(&Datapoints::default());
+    intake.restart(None);
+    intake
+}
+
+fn push(intake: &Intake, now: u64, lines: &[String]) {
+    let mut push = intake.begin(at(now));
+    lines.iter().for_each(|line| push.line(line.as_bytes()));
+    intake.commit(push, at(now));
+}
+
+fn cache(host: &str, misses: u64, nanos: u64) -> String {
+    format!("loaded-programs-cache-stats,host_id={host} slot=1i,hits=9i,misses={misses}i,evictions=1i,reloads=1i,insertions=1i,lost_insertions=0i,replace_entry=0i,one_hit_wonders=0i,prunes_orphan=0i,prunes_environment=0i,empty_entries=0i,water_level=461i {nanos}")
+}
+
+fn value(intake: &Intake, now: u64, name: &str, label: Option<&str>) -> Option<f64> {
+    let mut readings = Vec::new();
+    intake.readings(at(now), &mut readings);
+    let wanted = |r: &&Reading| r.metric.name == name && r.labels.first().map(faultline_catalog::Text::as_str) == label;
+    readings.iter().find(wanted).and_then(|r| r.value.number())
+}
+
+fn misses(intake: &Intake) -> f64 {
+    value(intake, 1, "agave_program_cache_misses_total", None).unwrap()
+}
+
+fn lines(intake: &Intake, result: &str) -> f64 {
+    value(intake, 1, "faultline_ingest_lines_total", Some(result)).unwrap()
+}
+
+#[test]
+fn deltas_are_summed_and_not_replaced() {
+    let intake = intake();
+    intake.carries("A");
+    push(&intake, 1, &[cache("A", 3, 10), cache("A", 4, 20), cache("A", 3, 30)]);
+    assert_eq!(misses(&intake), 10.0);
+    assert_eq!(value(&intake, 1, "agave_program_cache_loaded_entries", None), Some(461.0));
+    assert_eq!(value(&intake, 1, "agave_program_cache_capacity_entries", Some("observed")), Some(512.0));
+    assert_eq!(value(&intake, 1, "agave_program_cache_prunes_stale_total", None), None, "absent before 4.4.0");
+}
+
+#[test]
+fn a_second_validator_on_the_port_is_foreign_and_shown() {
+    let intake = intake();
+    push(&intake, 1, &[cache("A", 3, 10), cache("B", 100, 10), "other,host_id=B x=1i 10".into()]);
+    assert_eq!(misses(&intake), 0.0, "nobody is known yet");
+    assert!(intake.problems(at(1)).iter().any(|p| p.what.contains("waiting for the validator's identity")));
+    intake.carries("A");
+    assert_eq!(misses(&intake), 3.0);
+    assert_eq!(lines(&intake, "foreign"), 2.0);
+    push(&intake, 2, &[cache("B", 100, 20), "stray,host=x value=1 20".into()]);
+    assert_eq!((misses(&intake), lines(&intake, "foreign")), (3.0, 4.0));
+    assert!(intake.problems(at(2)).iter().any(|p| p.what.contains("not counted: B")), "{:?}", intake.problems(at(2)));
+}
+
+#[test]
+fn one_bad_line_spoils_nothing_else() {
+    let intake = intake();
+    intake.carries("A");
+    push(&intake, 1, &[cache("A", 1, 1), "garbage".into(), "loaded-programs-cache-stats,host_id=A misses= 3".into(), cache("A", 1, 2)]);
+    assert_eq!(misses(&intake), 2.0);
+    assert!(lines(&intake, "bad") >= 1.0);
+}
+
+#[test]
+fn a_batch_that_arrives_twice_counts_once() {
+    let intake = intake();
+    intake.carries("A");
+    let batch = [cache("A", 3, 10), cache("A", 3, 20)];
+    push(&intake, 1, &batch);
+    push(&intake, 2, &batch);
+    assert_eq!((misses(&intake), lines(&intake, "duplicate")), (6.0, 2.0));
+}
+
+#[test]
+fn levels_end_with_the_process_and_with_silence_and_sums_stay() {
+    let intake = intake();
+    intake.carries("A");
+    push(&intake, 1, &[cache("A", 3, 10)]);
+    assert_eq!(value(&intake, 100, "agave_program_cache_loaded_entries", None), None, "no push for a minute");
+    push(&intake, 101, &[cache("A", 3, 20)]);
+    intake.restart(None);
+    assert_eq!(value(&intake, 101, "agave_program_cache_loaded_entries", None), None);
+    assert_eq!(misses(&intake), 6.0);
+}
+
+#[test]
+fn an_older_batch_does_not_bring_an_older_level_back() {
+    let intake = intake();
+    intake.carries("A");
+    push(&intake, 1, &["accounts_cache_size,host_id=A total_size=7i 200".into()]);
+    push(&intake, 2, &["accounts_cache_size,host_id=A total_size=5i 100".into()]);
+    assert_eq!(value(&intake, 2, "agave_write_cache_bytes", None), Some(7.0));
+}
+
+#[test]
+fn pushes_without_cache_points_while_slots_advance_are_a_named_problem() {
+    let intake = intake();
+    intake.carries("A");
+    for n in 0..4u64 {
+        intake.rpc_slot(100 + n * 25);
+        push(&intake, n * 10, &[format!("metrics,host_id=A points_written=1i,num_points=1i,points_lost=0i,points_buffered=0i,secs_since_last_write=10i {}", (1000 + n * 10) * 1_000_000_000)]);
+    }
+    assert_eq!(value(&intake, 30, "faultline_pushes_filtered", None), Some(1.0));
+    assert!(intake.problems(at(30)).iter().any(|p| p.what.contains("RUST_LOG")));
+    push(&intake, 40, &[cache("A", 0, 5), format!("metrics,host_id=A points_written=1i,secs_since_last_write=10i {}", 1_040_000_000_000u64)]);
+    assert_eq!(value(&intake, 40, "faultline_pushes_filtered", None), Some(0.0));
+}
+
+#[test]
+fn the_log_and_the_push_give_the_same_sums() {
+    let pushed = intake();
+    pushed.carries("A");
+    push(&pushed, 1, &[cache("A", 3, 10)]);
+    let logged = intake();
+    let mut stretch = logged.begin(at(1));
+    stretch.log_line("[2025-03-01T12:00:00.123456789Z INFO  solana_metrics::metrics] datapoint: loaded-programs-cache-stats slot=1i hits=9i misses=3i evictions=1i reloads=1i insertions=1i lost_insertions=0i replace_entry=0i one_hit_wonders=0i prunes_orphan=0i prunes_environment=0i empty_entries=0i water_level=461i");
+    stretch.log_line("[2025-03-01T12:00:00.123456789Z INFO  solana_core::x] bank frozen: 3");
+    logged.commit(stretch, at(1));
+    assert_eq!(misses(&logged), misses(&pushed));
+    assert_eq!(value(&logged, 1, "agave_program_cache_loaded_entries", None), Some(461.0));
+}
+
+#[test]
+fn allowed_datapoints_become_levels_and_sums_with_a_bound_on_series() {
+    let allowed = |field: &str, kind| crate::config::Allowed { name: "cf".into(), field: field.into(), kind, tags: vec!["cf_name".into()] };
+    use crate::config::AllowedKind::{Delta, Level};
+    let intake = Intake::new(&Datapoints { allow: vec![allowed("size", Level), allowed("hits", Delta)], max_series: 4 });
+    intake.restart(None);
+    intake.carries("A");
+    for n in 0..3 {
+        let line = |cf: &str, t: u64| format!("cf,host_id=A,cf_name={cf} size={}i,hits=2i {t}", 10 + n);
+        push(&intake, n, &[line("one", n), line("two", n), line("three", n)]);
+    }
+    let mut readings = Vec::new();
+    intake.readings(at(3), &mut readings);
+    let of = |name: &str| readings.iter().filter(|r| r.metric.name == name).map(|r| (r.tags[0].1.to_string(), r.value.number().unwrap())).collect::<Vec<_>>();
+    assert_eq!(of("agave_datapoint"), [("one".to_owned(), 12.0), ("two".to_owned(), 12.0)]);
+    assert_eq!(of("agave_datapoint_sum_total"), [("one".to_owned(), 6.0), ("two".to_owned(), 6.0)]);
+    assert_eq!(value(&intake, 3, "faultline_datapoint_overflow_total", None), Some(6.0));
+}
+
+/// What can happen to a daemon that sums.
+#[derive(Debug, Clone)]
+enum Event {
+    Batch(Vec<(u8, u64, u64)>),
+    Again,
+    Restart,
+    Carries(u8),
+}
+
+fn events() -> impl Strategy<Value = Vec<Event>> {
+    let batch = proptest::collection::vec((0u8..3, 0u64..50, 0u64..1000), 0..8).prop_map(Event::Batch);
+    let event = prop_oneof![4 => batch, 1 => Just(Event::Again), 1 => Just(Event::Restart), 2 => (0u8..3).prop_map(Event::Carries)];
+    proptest::collection::vec(event, 0..40)
+}
+
+proptest! {
+    #[test]
+    fn no_sequence_of_events_makes_a_counter_fall(events in events()) {
+        let intake = intake();
+        let mut last_batch: Vec<String> = Vec::new();
+        let mut seen: Vec<Reading> = Vec::new();
+        for (second, event) in events.into_iter().enumerate() {
+            match event {
+                Event::Batch(points) => {
+                    last_batch = points.iter().map(|(host, misses, time)| cache(["A", "B", "C"][*host as usize], *misses, *time)).collect();
+                    push(&intake, second as u64, &last_batch);
+                }
+                Event::Again => push(&intake, second as u64, &last_batch),
+                Event::Restart => intake.restart(None),
+                Event::Carries(host) => intake.carries(["A", "B", "C"][host as usize]),
+            }
+            let mut readings = Vec::new();
+            intake.readings(at(second as u64), &mut readings);
+            for old in seen.iter().filter(|r| r.metric.kind == faultline_catalog::Kind::Counter) {
+                let new = readings.iter().find(|r| r.metric == old.metric && r.labels == old.labels);
+                let new = new.and_then(|r| r.value.number());
+                prop_assert!(new >= old.value.number(), "{} fell from {:?} to {new:?}", old.metric.name, old.value);
+            }
+            seen = readings;
+        }
+    }
+}

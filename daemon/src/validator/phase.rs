@@ -1,0 +1,336 @@
+//! Which phase the validator is in, and how long it spent in each.
+//!
+//! While it starts, the admin socket tells the phase (or, without a right on it, the log). Once its services run, the
+//! distance to the tip does: at the tip when at most `at_tip_slots` behind for `at_tip_for`, behind when more than
+//! `behind_slots` behind for `behind_for` after that, catching up before it was first there.
+
+use crate::config;
+use faultline_agave::admin::StartProgress;
+use faultline_agave::log::Progress;
+use faultline_catalog::metrics::validator as v;
+use faultline_catalog::{Reading, Stamp};
+use std::time::Duration;
+
+/// Kept up: at the tip for this share of the time since it was first there.
+const KEPT_UP: f64 = 0.99;
+
+/// A phase of the validator's life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Phase {
+    /// No process was found yet.
+    Absent,
+    /// Reading its configuration, and between download and start.
+    Initializing,
+    /// Searching gossip for a node with a snapshot.
+    Searching,
+    /// Downloading a snapshot.
+    Downloading,
+    /// Unpacking it and building the accounts index.
+    Unpacking,
+    /// Replaying what the local ledger holds.
+    Replaying,
+    /// Starting services.
+    Starting,
+    /// Waiting for stake at a cluster restart.
+    WaitingForSupermajority,
+    /// Halted at a slot on request.
+    Halted,
+    /// Services run; not at the tip since the start.
+    CatchingUp,
+    /// At the tip of the cluster.
+    AtTip,
+    /// Was at the tip and fell behind.
+    Behind,
+    /// The process that was followed has ended.
+    Gone,
+}
+
+impl Phase {
+    /// Every phase, in the order of a life.
+    pub const ALL: [Phase; 13] = [
+        Phase::Absent,
+        Phase::Initializing,
+        Phase::Searching,
+        Phase::Downloading,
+        Phase::Unpacking,
+        Phase::Replaying,
+        Phase::Starting,
+        Phase::WaitingForSupermajority,
+        Phase::Halted,
+        Phase::CatchingUp,
+        Phase::AtTip,
+        Phase::Behind,
+        Phase::Gone,
+    ];
+
+    /// The label value.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Phase::Absent => "absent",
+            Phase::Initializing => "initializing",
+            Phase::Searching => "searching",
+            Phase::Downloading => "downloading",
+            Phase::Unpacking => "unpacking",
+            Phase::Replaying => "replaying",
+            Phase::Starting => "starting",
+            Phase::WaitingForSupermajority => "waiting_for_supermajority",
+            Phase::Halted => "halted",
+            Phase::CatchingUp => "catching_up",
+            Phase::AtTip => "at_tip",
+            Phase::Behind => "behind",
+            Phase::Gone => "gone",
+        }
+    }
+
+    /// Of a start, as the admin socket tells it; `None` once services run, or for a state of a version not known yet.
+    pub fn of_start(progress: &StartProgress) -> Option<Phase> {
+        Some(match progress {
+            StartProgress::Initializing | StartProgress::CleaningAccounts => Phase::Initializing,
+            StartProgress::SearchingForRpcService => Phase::Searching,
+            StartProgress::DownloadingSnapshot { .. } => Phase::Downloading,
+            StartProgress::LoadingLedger => Phase::Unpacking,
+            StartProgress::ProcessingLedger { .. } => Phase::Replaying,
+            StartProgress::CleaningBlockStore | StartProgress::StartingServices => Phase::Starting,
+            StartProgress::WaitingForSupermajority { .. } => Phase::WaitingForSupermajority,
+            StartProgress::Halted => Phase::Halted,
+            StartProgress::Running | StartProgress::Other(_) => return None,
+        })
+    }
+
+    /// Of a start, as the log tells it.
+    pub fn of_log(progress: Progress) -> Option<Phase> {
+        Some(match progress {
+            Progress::DownloadBegins { .. } | Progress::Downloading { .. } => Phase::Downloading,
+            Progress::Unpacked | Progress::GeneratingIndex { .. } => Phase::Unpacking,
+            Progress::ReplayBegins { .. } | Progress::LedgerHolds { .. } | Progress::Replaying { .. } => Phase::Replaying,
+            Progress::Replayed => Phase::Starting,
+            Progress::WaitingForSupermajority { .. } => Phase::WaitingForSupermajority,
+            _ => return None,
+        })
+    }
+
+    /// Whether services run.
+    fn runs(self) -> bool {
+        matches!(self, Phase::CatchingUp | Phase::AtTip | Phase::Behind)
+    }
+}
+
+/// What is known of the validator at one tick.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Evidence {
+    /// A process is followed.
+    pub alive: bool,
+    /// The phase of its start, from the admin socket or the log.
+    pub start: Option<Phase>,
+    /// It says that services run, or answers JSON-RPC, which it does only then.
+    pub running: bool,
+    /// Slots behind the tip.
+    pub behind: Option<u64>,
+}
+
+/// The phase over time.
+#[derive(Debug, Clone)]
+pub struct Tracker {
+    config: config::Phase,
+    phase: Phase,
+    seconds: [Duration; Phase::ALL.len()],
+    last: Option<Stamp>,
+    near_since: Option<Stamp>,
+    far_since: Option<Stamp>,
+    /// Since the current process was first at the tip: (time at the tip, time in all).
+    kept: Option<(Duration, Duration)>,
+}
+
+impl Tracker {
+    /// Nothing found yet.
+    pub fn new(config: config::Phase) -> Self {
+        Tracker {
+            config,
+            phase: Phase::Absent,
+            seconds: [Duration::ZERO; Phase::ALL.len()],
+            last: None,
+            near_since: None,
+            far_since: None,
+            kept: None,
+        }
+    }
+
+    /// The phase.
+    pub fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    /// Whether the validator was at the tip for 99 % of the time since this process was first there; `None` before.
+    pub fn kept_up(&self) -> Option<bool> {
+        self.kept.map(|(at_tip, all)| all.is_zero() || at_tip.as_secs_f64() >= KEPT_UP * all.as_secs_f64())
+    }
+
+    /// Another process is followed: what was known of the old one's distance is void.
+    pub fn restart(&mut self) {
+        (self.near_since, self.far_since, self.kept) = (None, None, None);
+        if self.phase.runs() || self.phase == Phase::Gone {
+            self.phase = Phase::Initializing;
+        }
+    }
+
+    /// Takes what is known at `now`; the phase before, if it changed. The time since the last tick belongs to the
+    /// phase of that tick.
+    pub fn tick(&mut self, now: Stamp, evidence: Evidence) -> Option<Phase> {
+        self.spend(now);
+        let before = self.phase;
+        self.phase = self.next(now, evidence);
+        if self.phase == Phase::AtTip && self.kept.is_none() {
+            self.kept = Some((Duration::ZERO, Duration::ZERO));
+        }
+        (self.phase != before).then_some(before)
+    }
+
+    fn spend(&mut self, now: Stamp) {
+        let passed = self.last.map_or(Duration::ZERO, |last| now.since(last));
+        self.last = Some(now);
+        if let Some(seconds) = self.seconds.get_mut(self.phase as usize) {
+            *seconds += passed;
+        }
+        if let Some((at_tip, all)) = &mut self.kept {
+            *all += passed;
+            if self.phase == Phase::AtTip {
+                *at_tip += passed;
+            }
+        }
+    }
+
+    fn next(&mut self, now: Stamp, evidence: Evidence) -> Phase {
+        if !evidence.alive {
+            (self.near_since, self.far_since, self.kept) = (None, None, None);
+            return if self.phase == Phase::Absent { Phase::Absent } else { Phase::Gone };
+        }
+        if let Some(start) = evidence.start {
+            (self.near_since, self.far_since) = (None, None);
+            return start;
+        }
+        if !evidence.running && !self.phase.runs() {
+            // Started, but it tells nothing: what was last heard stands.
+            return match self.phase {
+                Phase::Absent | Phase::Gone => Phase::Initializing,
+                phase => phase,
+            };
+        }
+        self.of_distance(now, evidence.behind)
+    }
+
+    /// Of a validator whose services run. Without a distance, what was last known stands.
+    fn of_distance(&mut self, now: Stamp, behind: Option<u64>) -> Phase {
+        let current = if self.phase.runs() { self.phase } else { Phase::CatchingUp };
+        let Some(behind) = behind else { return current };
+        self.near_since = (behind <= self.config.at_tip_slots).then(|| self.near_since.unwrap_or(now));
+        self.far_since = (behind > self.config.behind_slots).then(|| self.far_since.unwrap_or(now));
+        let lasts = |since: Option<Stamp>, long: Duration| since.is_some_and(|since| now.since(since) >= long);
+        match current {
+            Phase::AtTip if lasts(self.far_since, self.config.behind_for) => Phase::Behind,
+            Phase::CatchingUp | Phase::Behind if lasts(self.near_since, self.config.at_tip_for) => Phase::AtTip,
+            phase => phase,
+        }
+    }
+
+    /// The phase, and the time spent in each.
+    pub fn readings(&self, out: &mut Vec<Reading>) {
+        for (phase, seconds) in Phase::ALL.into_iter().zip(self.seconds) {
+            out.push(Reading::flag(&v::PHASE, [phase.name().into()], phase == self.phase));
+            out.push(Reading::real(&v::PHASE_SECONDS, [phase.name().into()], seconds.as_secs_f64()));
+        }
+        out.extend(self.kept_up().map(|kept| Reading::flag(&v::KEPT_UP, [], kept)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Life {
+        tracker: Tracker,
+        second: u64,
+    }
+
+    impl Life {
+        fn new() -> Self {
+            Life { tracker: Tracker::new(config::Phase::default()), second: 0 }
+        }
+
+        fn lives(&mut self, seconds: u64, evidence: Evidence) -> Phase {
+            for _ in 0..seconds {
+                self.second += 1;
+                let now = Stamp { uptime: Duration::from_secs(self.second), unix: Duration::ZERO };
+                self.tracker.tick(now, evidence);
+            }
+            self.tracker.phase()
+        }
+    }
+
+    fn running(behind: Option<u64>) -> Evidence {
+        Evidence { alive: true, start: None, running: true, behind }
+    }
+
+    fn starting(phase: Phase) -> Evidence {
+        Evidence { alive: true, start: Some(phase), ..Evidence::default() }
+    }
+
+    #[test]
+    fn a_start_runs_through_its_phases_to_the_tip() {
+        let mut life = Life::new();
+        assert_eq!(life.lives(5, Evidence::default()), Phase::Absent);
+        assert_eq!(life.lives(5, starting(Phase::Downloading)), Phase::Downloading);
+        assert_eq!(life.lives(5, starting(Phase::Unpacking)), Phase::Unpacking);
+        assert_eq!(life.lives(5, running(Some(5000))), Phase::CatchingUp);
+        assert_eq!(life.lives(60, running(Some(32))), Phase::CatchingUp);
+        assert_eq!(life.lives(1, running(Some(32))), Phase::AtTip);
+        assert_eq!(life.tracker.kept_up(), Some(true));
+    }
+
+    #[test]
+    fn falling_behind_takes_thirty_seconds_beyond_128_slots() {
+        let mut life = Life::new();
+        assert_eq!(life.lives(100, running(Some(0))), Phase::AtTip);
+        assert_eq!(life.lives(100, running(Some(128))), Phase::AtTip);
+        assert_eq!(life.lives(20, running(Some(129))), Phase::AtTip);
+        assert_eq!(life.lives(1, running(Some(100))), Phase::AtTip);
+        assert_eq!(life.lives(30, running(Some(129))), Phase::AtTip);
+        assert_eq!(life.lives(1, running(Some(129))), Phase::Behind);
+        assert_eq!(life.lives(61, running(Some(3))), Phase::AtTip);
+    }
+
+    #[test]
+    fn an_unknown_distance_changes_nothing() {
+        let mut life = Life::new();
+        life.lives(100, running(Some(0)));
+        assert_eq!(life.lives(1000, running(None)), Phase::AtTip);
+        assert_eq!(life.lives(10, Evidence { alive: true, ..Evidence::default() }), Phase::AtTip);
+    }
+
+    #[test]
+    fn time_is_booked_to_the_phase_it_was_spent_in() {
+        let mut life = Life::new();
+        life.lives(10, starting(Phase::Downloading));
+        life.lives(5, starting(Phase::Unpacking));
+        life.lives(7, Evidence::default());
+        let mut readings = Vec::new();
+        life.tracker.readings(&mut readings);
+        let spent = |name: &str| {
+            readings.iter().find(|r| r.metric.name == v::PHASE_SECONDS.name && r.labels[0].as_str() == name).and_then(|r| r.value.number())
+        };
+        assert_eq!((spent("downloading"), spent("unpacking"), spent("gone")), (Some(10.0), Some(5.0), Some(6.0)));
+    }
+
+    #[test]
+    fn kept_up_means_99_percent_at_the_tip_since_first_there() {
+        let mut life = Life::new();
+        life.lives(61, running(Some(0)));
+        life.lives(1000, running(Some(0)));
+        life.lives(31, running(Some(500)));
+        assert_eq!(life.tracker.phase(), Phase::Behind);
+        assert_eq!(life.tracker.kept_up(), Some(true));
+        life.lives(60, running(Some(500)));
+        assert_eq!(life.tracker.kept_up(), Some(false));
+        life.tracker.restart();
+        assert_eq!(life.tracker.kept_up(), None);
+    }
+}

@@ -1,0 +1,295 @@
+//! Whose points count. A push carries its sender's identity as `host_id`: the followed validator's identities count, a
+//! second validator or a stray tool on the same port is foreign. Points that come before the identity is known are
+//! kept apart, summed, and taken or dropped once it is.
+
+use super::allowed::Values;
+use super::recent::Recent;
+use super::tally::Tally;
+use faultline_catalog::Stamp;
+use std::time::Duration;
+
+/// At most this many senders are told apart; what the rest sends is foreign.
+const MOST_SENDERS: usize = 8;
+
+/// How long a sole sender is watched before it is taken for a validator that cannot be asked who it is.
+const WATCHED: Duration = Duration::from_secs(60);
+
+/// The `host_id` of a line without one. Every validator sends one: such a line is a stray tool's.
+const NO_ID: &str = "";
+
+/// Lines by what became of them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Lines {
+    /// Counted.
+    pub used: u64,
+    /// Not asked for.
+    pub ignored: u64,
+    /// Not line protocol, or a known point with fields that are not.
+    pub bad: u64,
+    /// Another sender's.
+    pub foreign: u64,
+    /// Counted before.
+    pub duplicate: u64,
+}
+
+impl Lines {
+    /// All lines.
+    pub fn total(&self) -> u64 {
+        self.used + self.ignored + self.bad + self.foreign + self.duplicate
+    }
+
+    /// Adds other lines.
+    pub fn add(&mut self, other: Lines) {
+        self.used += other.used;
+        self.ignored += other.ignored;
+        self.bad += other.bad;
+        self.foreign += other.foreign;
+        self.duplicate += other.duplicate;
+    }
+}
+
+/// Whether a sender's points count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    /// It is the followed validator.
+    Ours,
+    /// Nobody knows yet.
+    Pending,
+    /// It is somebody else.
+    Foreign,
+}
+
+/// What is summed apart while a sender is pending.
+#[derive(Debug, Clone, Default)]
+pub struct Sums {
+    /// Sums of known points.
+    pub tally: Tally,
+    /// Values of the allow-list.
+    pub values: Values,
+    /// Lines by what would become of them.
+    pub lines: Lines,
+}
+
+/// One sender.
+#[derive(Debug)]
+pub struct Sender {
+    /// Its `host_id`.
+    pub id: String,
+    /// Whether it counts.
+    pub standing: Standing,
+    /// When its first line arrived.
+    first: Stamp,
+    /// When its newest line arrived.
+    newest: Stamp,
+    /// Of a pending sender; boxed, since few are.
+    pub sums: Box<Sums>,
+    /// Lines counted lately.
+    pub recent: Recent,
+}
+
+/// Everybody who pushed, and who the followed validator is.
+#[derive(Debug, Default)]
+pub struct Senders {
+    all: Vec<Sender>,
+    /// Identities the followed process carries or carried since its start.
+    carried: Vec<String>,
+    /// What it calls itself until it has read its identity.
+    startup_id: Option<String>,
+    /// Set while its identity is assumed, since it cannot be asked.
+    assumed: bool,
+}
+
+/// What a change of knowledge frees: sums to be taken into the total, and lines that turned out foreign.
+#[derive(Debug, Default)]
+pub struct Settled {
+    /// Sums of senders that are ours.
+    pub ours: Vec<Sums>,
+    /// Lines of senders that are not.
+    pub foreign: u64,
+}
+
+impl Senders {
+    /// The sender of `id`, new or known; `None` if there are too many to tell apart.
+    pub fn find(&mut self, id: &str, now: Stamp) -> Option<&mut Sender> {
+        if let Some(at) = self.all.iter().position(|sender| sender.id == id) {
+            return self.all.get_mut(at).map(|sender| {
+                sender.newest = now;
+                sender
+            });
+        }
+        if self.all.len() >= MOST_SENDERS {
+            let oldest_foreign = self.all.iter().enumerate().filter(|(_, s)| s.standing == Standing::Foreign);
+            let at = oldest_foreign.min_by_key(|(_, sender)| sender.newest).map(|(at, _)| at)?;
+            self.all.swap_remove(at);
+        }
+        let standing = match id {
+            NO_ID => Standing::Foreign,
+            id if self.is_ours(id) => Standing::Ours,
+            _ => Standing::Pending,
+        };
+        let sender =
+            Sender { id: id.to_owned(), standing, first: now, newest: now, sums: Box::default(), recent: Recent::default() };
+        self.all.push(sender);
+        self.all.last_mut()
+    }
+
+    fn is_ours(&self, id: &str) -> bool {
+        self.carried.iter().any(|known| known == id) || self.startup_id.as_deref() == Some(id)
+    }
+
+    /// Another process is followed, or none: nothing is known of its identity. Pending sums stay, in case the new
+    /// process sent them before it was found; whoever was ours or foreign must show it anew.
+    pub fn restart(&mut self, startup_id: Option<String>) -> Settled {
+        self.carried.clear();
+        self.assumed = false;
+        self.startup_id = startup_id;
+        for sender in self.all.iter_mut().filter(|sender| sender.id != NO_ID) {
+            sender.standing = Standing::Pending;
+        }
+        self.settle(false)
+    }
+
+    /// The followed validator carries this identity, by its own word or by configuration. Everybody else who sent
+    /// before is foreign.
+    pub fn carries(&mut self, id: &str) -> Settled {
+        if self.assumed {
+            self.carried.clear();
+            self.assumed = false;
+        }
+        if !self.carried.iter().any(|known| known == id) {
+            self.carried.push(id.to_owned());
+        }
+        // It calls itself by its identity from now on; the start-up name is every validator's of this machine.
+        self.startup_id = None;
+        self.settle(true)
+    }
+
+    /// The validator cannot be asked who it is: a sole sender, watched for a while, is taken for it.
+    pub fn assume(&mut self, now: Stamp) -> Option<(String, Settled)> {
+        if !self.carried.is_empty() {
+            return None;
+        }
+        let mut pending = self.all.iter().filter(|sender| sender.standing == Standing::Pending);
+        let sole = pending.next().filter(|sender| now.since(sender.first) >= WATCHED)?.id.clone();
+        if pending.next().is_some() {
+            return None;
+        }
+        self.assumed = true;
+        self.carried.push(sole.clone());
+        Some((sole, self.settle(false)))
+    }
+
+    fn settle(&mut self, rest_is_foreign: bool) -> Settled {
+        let mut settled = Settled::default();
+        let (carried, startup) = (&self.carried, &self.startup_id);
+        for sender in &mut self.all {
+            let ours = carried.iter().any(|known| *known == sender.id) || startup.as_ref() == Some(&sender.id);
+            if ours && sender.standing != Standing::Ours {
+                sender.standing = Standing::Ours;
+                settled.ours.push(std::mem::take(&mut *sender.sums));
+            } else if !ours && rest_is_foreign && sender.standing == Standing::Pending {
+                sender.standing = Standing::Foreign;
+                settled.foreign += std::mem::take(&mut *sender.sums).lines.total();
+                sender.recent = Recent::default();
+            } else if !ours && rest_is_foreign && sender.standing == Standing::Ours {
+                // Carried no longer, by no process since its start: the start-up name, or an assumption.
+                sender.standing = Standing::Foreign;
+            }
+        }
+        settled
+    }
+
+    /// Whether the identity is only assumed.
+    pub fn assumed(&self) -> Option<&str> {
+        if self.assumed { self.carried.first().map(String::as_str) } else { None }
+    }
+
+    /// The identity carried now; `None` until it is known.
+    pub fn identity(&self) -> Option<&str> {
+        self.carried.last().map(String::as_str)
+    }
+
+    /// Senders of this standing heard of within `age`.
+    pub fn of_standing(&self, standing: Standing, now: Stamp, age: Duration) -> impl Iterator<Item = &str> {
+        let heard = move |sender: &&Sender| sender.standing == standing && now.since(sender.newest) < age;
+        self.all.iter().filter(heard).map(|sender| sender.id.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> Stamp {
+        Stamp { uptime: Duration::from_secs(seconds), unix: Duration::ZERO }
+    }
+
+    fn send(senders: &mut Senders, id: &str, now: u64) -> Standing {
+        let sender = senders.find(id, at(now)).expect("room");
+        sender.sums.lines.used += u64::from(sender.standing == Standing::Pending);
+        sender.standing
+    }
+
+    #[test]
+    fn points_wait_for_the_identity_and_are_then_taken_or_dropped() {
+        let mut senders = Senders::default();
+        senders.restart(None);
+        assert_eq!(send(&mut senders, "ours", 1), Standing::Pending);
+        assert_eq!(send(&mut senders, "other", 1), Standing::Pending);
+        let settled = senders.carries("ours");
+        assert_eq!(settled.ours.iter().map(|s| s.lines.used).sum::<u64>(), 1);
+        assert_eq!(settled.foreign, 1);
+        assert_eq!(send(&mut senders, "ours", 2), Standing::Ours);
+        assert_eq!(send(&mut senders, "other", 2), Standing::Foreign);
+    }
+
+    #[test]
+    fn the_start_up_name_counts_until_the_identity_is_known() {
+        let mut senders = Senders::default();
+        senders.restart(Some("hash".into()));
+        assert_eq!(send(&mut senders, "hash", 1), Standing::Ours);
+        senders.carries("ours");
+        assert_eq!(send(&mut senders, "hash", 2), Standing::Foreign);
+    }
+
+    #[test]
+    fn an_identity_set_at_run_time_joins_the_one_before() {
+        let mut senders = Senders::default();
+        senders.restart(None);
+        senders.carries("first");
+        assert_eq!(send(&mut senders, "second", 1), Standing::Pending);
+        senders.carries("second");
+        assert_eq!(send(&mut senders, "second", 2), Standing::Ours);
+        assert_eq!(send(&mut senders, "first", 2), Standing::Ours);
+        senders.restart(None);
+        assert_eq!(send(&mut senders, "first", 3), Standing::Pending);
+    }
+
+    #[test]
+    fn a_sole_sender_is_assumed_only_after_a_while_and_only_alone() {
+        let mut senders = Senders::default();
+        senders.restart(None);
+        send(&mut senders, "sole", 1);
+        assert!(senders.assume(at(30)).is_none());
+        assert_eq!(senders.assume(at(70)).map(|(id, settled)| (id, settled.ours.len())), Some(("sole".to_owned(), 1)));
+        assert_eq!(senders.assumed(), Some("sole"));
+        let mut crowd = Senders::default();
+        crowd.restart(None);
+        send(&mut crowd, "one", 1);
+        send(&mut crowd, "two", 1);
+        assert!(crowd.assume(at(500)).is_none());
+    }
+
+    #[test]
+    fn strangers_cannot_fill_memory() {
+        let mut senders = Senders::default();
+        senders.restart(None);
+        senders.carries("ours");
+        for i in 0..1000 {
+            let _ = senders.find(&format!("stranger {i}"), at(i));
+            senders.carries("ours");
+        }
+        assert!(senders.all.len() <= MOST_SENDERS);
+        assert_eq!(send(&mut senders, "ours", 2000), Standing::Ours);
+    }
+}
