@@ -12,6 +12,9 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+/// No tick is shorter.
+pub const MIN_INTERVAL: Duration = Duration::from_millis(100);
+
 /// Everything that can be configured, with its defaults in place.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Config {

@@ -1,8 +1,32 @@
-//! The daemon: target, sources, tick, hub, sinks.
+//! The daemon: a target is found and followed; sources are asked on a tick; a hub hands each tick to the sinks.
+//!
+//! ```text
+//! target -> sources -> tick -> hub -> sinks -> web
+//!              ^
+//!   ingest, tail, rpc, admin fill slots of their own; validator sums what they bring; forward passes bodies on
+//! ```
 
-pub mod clock;
+pub mod cli;
 pub mod config;
+
+pub mod app;
+pub mod once;
+
+pub mod target;
+
+pub mod forward;
+pub mod ingest;
+pub mod tail;
+pub mod validator;
+
+pub mod sources;
+pub mod tick;
+
 pub mod hub;
 pub mod sinks;
+pub mod web;
+
+pub mod budget;
+pub mod clock;
+pub mod limits;
 pub mod supervisor;
-pub mod validator;

@@ -1,1 +1,94 @@
-fn main() {}
+//! Arguments, logging, configuration, build, run, exit code.
+
+use clap::Parser;
+use faultlined::app::{App, Options};
+use faultlined::cli::{Cli, Command, OnceArgs, RunArgs};
+use faultlined::config::{self, Mistake};
+use faultlined::once;
+use std::io::{IsTerminal, Write};
+use std::process::ExitCode;
+use tracing_subscriber::EnvFilter;
+
+/// Stopped by force: something did not end in time.
+const FORCED: u8 = 2;
+/// Wrong usage or configuration, as in sysexits.h.
+const USAGE: u8 = 64;
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version are answers, not mistakes.
+            let usage = error.use_stderr();
+            let _ = error.print();
+            return if usage { ExitCode::from(USAGE) } else { ExitCode::SUCCESS };
+        }
+    };
+    match cli.command {
+        Command::Run(args) => run(&args),
+        Command::Once(args) => take_one(&args),
+        Command::CheckConfig(args) => check(args.load(), args.config.as_deref()),
+        Command::PrintConfig => print(config::DEFAULT_TEXT),
+    }
+}
+
+fn run(args: &RunArgs) -> ExitCode {
+    log_to_stderr();
+    let config = match args.load() {
+        Ok(config) => config,
+        Err(mistakes) => return refuse(&mistakes),
+    };
+    let options = Options { file: args.file.config.clone(), demo: args.demo };
+    match App::build(config, options).and_then(App::run) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(FORCED),
+        Err(error) => fail(&error),
+    }
+}
+
+fn take_one(args: &OnceArgs) -> ExitCode {
+    let config = match args.load() {
+        Ok(config) => config,
+        Err(mistakes) => return refuse(&mistakes),
+    };
+    match once::sample(&config) {
+        Ok(tick) if args.json => print(&once::json(&tick)),
+        Ok(tick) => print(&once::table(&tick)),
+        Err(error) => fail(&error),
+    }
+}
+
+fn check(loaded: Result<config::Config, Vec<Mistake>>, file: Option<&std::path::Path>) -> ExitCode {
+    match loaded {
+        Ok(_) => print(&match file {
+            Some(file) => format!("{} is fine\n", file.display()),
+            None => "the defaults are fine; give --config FILE to check a file\n".to_owned(),
+        }),
+        Err(mistakes) => refuse(&mistakes),
+    }
+}
+
+/// State changes only: journald adds time and priority where it reads standard error.
+fn log_to_stderr() {
+    let filter = EnvFilter::try_from_env("FAULTLINE_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
+    let terminal = std::io::stderr().is_terminal();
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(terminal).with_target(false).init();
+}
+
+fn print(text: &str) -> ExitCode {
+    // A reader that has gone away, as in `| head`, is no failure.
+    let _ = std::io::stdout().write_all(text.as_bytes());
+    ExitCode::SUCCESS
+}
+
+fn refuse(mistakes: &[Mistake]) -> ExitCode {
+    for mistake in mistakes {
+        eprintln!("configuration: {mistake}");
+    }
+    ExitCode::from(USAGE)
+}
+
+fn fail(error: &anyhow::Error) -> ExitCode {
+    eprintln!("faultlined: {error:#}");
+    ExitCode::FAILURE
+}

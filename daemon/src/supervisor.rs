@@ -133,6 +133,11 @@ pub fn program(name: &str) -> tokio::process::Command {
     command
 }
 
+/// The same for someone on a thread, who sees to its end himself.
+pub fn program_sync(name: impl AsRef<std::ffi::OsStr>) -> std::process::Command {
+    std::process::Command::new(name)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

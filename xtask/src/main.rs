@@ -1,1 +1,41 @@
-fn main() {}
+//! Chores of the project. `cargo run -p xtask` lists them.
+
+mod metrics_doc;
+mod tidy;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+cargo run -p xtask -- CHORE
+
+  metrics-doc           write docs/METRICS.md from the catalog
+  metrics-doc --check   fail if docs/METRICS.md is not what the catalog says
+  tidy                  fail where the tree breaks a house rule
+";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let done = match words.as_slice() {
+        ["metrics-doc"] => metrics_doc::write(&root()),
+        ["metrics-doc", "--check"] => metrics_doc::check(&root()),
+        ["tidy"] => tidy::check(&root()),
+        _ => {
+            eprint!("{USAGE}");
+            return ExitCode::from(64);
+        }
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The workspace's folder.
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().map_or_else(PathBuf::new, Path::to_path_buf)
+}

@@ -1,1 +1,40 @@
-//! placeholder
+//! What tests measure the product against, written without a line of the product.
+//!
+//! | to have | use |
+//! | --- | --- |
+//! | a real leader and a real follower on loopback | [`cluster::Cluster`] |
+//! | transactions that thrash the follower's program cache | [`load::Load`] |
+//! | somebody to push metrics to who remembers every byte | [`sink::Sink`] |
+//! | a scrape parsed by other eyes | [`expose::parse_text`], [`expose::parse_openmetrics`] |
+//! | a real Prometheus that scrapes and answers queries | [`prometheus::Prometheus`] |
+//! | a host that is only a folder | [`host::PretendHost`] |
+//! | a second opinion about a live process | [`proc`] |
+//! | to wait for something without sleeping blindly | [`eventually::eventually`] |
+//!
+//! Everything blocks, and everything that is started ends when its handle is dropped, also when a test panics.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the witness starts programs and reads clocks itself, so that it shares neither with what it checks"
+)]
+
+pub mod binaries;
+pub mod cluster;
+pub mod encoding;
+mod error;
+pub mod eventually;
+pub mod expose;
+pub mod host;
+pub mod http;
+pub mod load;
+pub mod ports;
+pub mod proc;
+pub mod process;
+pub mod prometheus;
+pub mod rpc;
+pub mod sink;
+pub mod transaction;
+
+pub use error::Error;
+
+/// What every fallible function of this crate returns.
+pub type Result<T> = std::result::Result<T, Error>;

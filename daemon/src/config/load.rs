@@ -1,7 +1,7 @@
 //! From the file's text to a [`Config`].
 
 use super::table::{Mistake, Table, address, duration, flag, text, texts, whole};
-use super::{Allowed, AllowedKind, Config, Credentials, Find, Forward, Log};
+use super::{MIN_INTERVAL, Allowed, AllowedKind, Config, Credentials, Find, Forward, Log};
 use faultline_agave::config::MetricsConfig;
 use faultline_agave::identify::is_public_key;
 use std::path::{Path, PathBuf};
@@ -40,11 +40,11 @@ pub fn parse(text: &str) -> Result<Config, Vec<Mistake>> {
 fn sections(mut top: Table<'_>, m: &mut Vec<Mistake>) -> Config {
     let mut c = Config::default();
     top.table("target", m, |t, m| target(t, &mut c, m));
-    top.table("sampling", m, |t, m| t.set("interval", &mut c.sampling.interval, m, |v| at_least(duration(v)?, Duration::from_millis(100))));
+    top.table("sampling", m, |t, m| t.set("interval", &mut c.sampling.interval, m, |v| at_least(duration(v)?, MIN_INTERVAL)));
     top.table("threads", m, |t, m| {
         t.set("enabled", &mut c.threads.enabled, m, flag);
-        t.set("interval", &mut c.threads.interval, m, |v| at_least(duration(v)?, Duration::from_millis(100)));
-        t.set("switches_interval", &mut c.threads.switches_interval, m, |v| at_least(duration(v)?, Duration::from_millis(100)));
+        t.set("interval", &mut c.threads.interval, m, |v| at_least(duration(v)?, MIN_INTERVAL));
+        t.set("switches_interval", &mut c.threads.switches_interval, m, |v| at_least(duration(v)?, MIN_INTERVAL));
     });
     top.table("metrics", m, |t, m| metrics(t, &mut c, m));
     top.table("labels", m, |t, m| {
@@ -61,7 +61,7 @@ fn sections(mut top: Table<'_>, m: &mut Vec<Mistake>) -> Config {
     top.table("rpc", m, |t, m| {
         t.set("enabled", &mut c.rpc.enabled, m, flag);
         c.rpc.url = t.take("url", m, |v| http_url(text(v)?));
-        t.set("interval", &mut c.rpc.interval, m, |v| at_least(duration(v)?, Duration::from_millis(100)));
+        t.set("interval", &mut c.rpc.interval, m, |v| at_least(duration(v)?, MIN_INTERVAL));
         t.set("timeout", &mut c.rpc.timeout, m, |v| at_least(duration(v)?, Duration::from_millis(10)));
     });
     top.table("admin", m, |t, m| {

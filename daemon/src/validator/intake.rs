@@ -6,6 +6,7 @@ use super::recent::Recent;
 use super::senders::{Lines, Senders, Settled, Standing};
 use super::tally::{Slots, Tally};
 use crate::config::Datapoints;
+use crate::hub::Latest;
 use faultline_agave::line::{Point, host_id_of, name_of};
 use faultline_agave::log::LogLine;
 use faultline_agave::points::{Kind, Known};
@@ -25,7 +26,7 @@ const FILTERED_AFTER: u32 = 2;
 #[derive(Debug, Clone)]
 pub struct Intake {
     state: Arc<Mutex<State>>,
-    allow: Arc<AllowList>,
+    allow: Latest<AllowList>,
 }
 
 #[derive(Debug, Default)]
@@ -64,6 +65,7 @@ pub struct Facts {
 #[derive(Debug)]
 pub struct Push {
     intake: Intake,
+    allow: Arc<AllowList>,
     now: Stamp,
     host: String,
     lines: u64,
@@ -80,7 +82,18 @@ pub struct Push {
 impl Intake {
     /// An intake that has seen nothing.
     pub fn new(datapoints: &Datapoints) -> Self {
-        Intake { state: Arc::default(), allow: Arc::new(AllowList::new(datapoints)) }
+        let intake = Intake { state: Arc::default(), allow: Latest::default() };
+        intake.reconfigure(datapoints);
+        intake
+    }
+
+    /// Another allow-list from the next push on. Sums of fields that are no longer on it stay, as counters do.
+    pub fn reconfigure(&self, datapoints: &Datapoints) {
+        self.allow.set(Some(Arc::new(AllowList::new(datapoints))));
+    }
+
+    fn allow(&self) -> Arc<AllowList> {
+        self.allow.get().unwrap_or_default()
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -91,6 +104,7 @@ impl Intake {
     pub fn begin(&self, now: Stamp) -> Push {
         Push {
             intake: self.clone(),
+            allow: self.allow(),
             now,
             host: String::new(),
             lines: 0,
@@ -131,14 +145,14 @@ impl Intake {
         state.coverage.restart();
         (state.newest_slots, state.version, state.last_push) = (None, None, None);
         (state.rpc_slot, state.rpc_slot_at_push, state.empty_pushes) = (None, None, 0);
-        state.take(settled, self.allow.max_series());
+        state.take(settled, self.allow().max_series());
     }
 
     /// The followed validator carries this identity.
-    pub fn carries(&self, identity: &str) {
+    pub fn carries(&self, identity: &str, now: Stamp) {
         let mut state = self.lock();
-        let settled = state.senders.carries(identity);
-        state.take(settled, self.allow.max_series());
+        let settled = state.senders.carries(identity, now);
+        state.take(settled, self.allow().max_series());
     }
 
     /// The followed validator cannot be asked for its identity: takes a sole sender for it after a while. True when it
@@ -146,7 +160,7 @@ impl Intake {
     pub fn assume_identity(&self, now: Stamp) -> bool {
         let mut state = self.lock();
         let Some((_, settled)) = state.senders.assume(now) else { return false };
-        state.take(settled, self.allow.max_series());
+        state.take(settled, self.allow().max_series());
         true
     }
 
@@ -329,7 +343,7 @@ impl Push {
             self.unknown_bad += 1;
             return;
         };
-        let wanted = Kind::of_name(name).is_some() || self.intake.allow.wants(name);
+        let wanted = Kind::of_name(name).is_some() || self.allow.wants(name);
         // Agave always writes host_id first. A line without it is some other tool's.
         let host = host_id_of(line).unwrap_or_default();
         if host != self.host.as_bytes() {
@@ -374,7 +388,7 @@ impl Push {
     fn add(&mut self, line: &[u8], point: &Point<'_>, pushed: bool) {
         let host = pushed.then_some(self.host.as_str());
         let mut state = self.intake.lock();
-        let added = state.add(&self.intake.allow, host, line, point, self.now);
+        let added = state.add(&self.allow, host, line, point, self.now);
         self.ours |= added.ours;
         let (Some(known), true) = (added.known, added.ours) else { return };
         state.follow_up(&known, added.time);

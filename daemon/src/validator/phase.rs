@@ -155,6 +155,11 @@ impl Tracker {
         }
     }
 
+    /// Other thresholds from now on.
+    pub fn configure(&mut self, config: config::Phase) {
+        self.config = config;
+    }
+
     /// The phase.
     pub fn phase(&self) -> Phase {
         self.phase

@@ -1,6 +1,10 @@
 //! Whose points count. A push carries its sender's identity as `host_id`: the followed validator's identities count, a
 //! second validator or a stray tool on the same port is foreign. Points that come before the identity is known are
 //! kept apart, summed, and taken or dropped once it is.
+//!
+//! Until it has read its identity a validator calls itself by the hash of the host's name, and so does every other one on
+//! that host (solana-test-validator for all its life). Points under that name are ours if the name falls silent once the
+//! identity is heard, and somebody else's if it goes on.
 
 use super::allowed::Values;
 use super::recent::Recent;
@@ -16,6 +20,9 @@ const WATCHED: Duration = Duration::from_secs(60);
 
 /// The `host_id` of a line without one. Every validator sends one: such a line is a stray tool's.
 const NO_ID: &str = "";
+
+/// Two pushes of one validator are about 10 s apart: a name not heard for longer than this has fallen silent.
+const SILENT: Duration = Duration::from_secs(15);
 
 /// Lines by what became of them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -124,17 +131,13 @@ impl Senders {
         }
         let standing = match id {
             NO_ID => Standing::Foreign,
-            id if self.is_ours(id) => Standing::Ours,
+            id if self.carried.iter().any(|known| known == id) => Standing::Ours,
             _ => Standing::Pending,
         };
         let sender =
             Sender { id: id.to_owned(), standing, first: now, newest: now, sums: Box::default(), recent: Recent::default() };
         self.all.push(sender);
         self.all.last_mut()
-    }
-
-    fn is_ours(&self, id: &str) -> bool {
-        self.carried.iter().any(|known| known == id) || self.startup_id.as_deref() == Some(id)
     }
 
     /// Another process is followed, or none: nothing is known of its identity. Pending sums stay, in case the new
@@ -146,22 +149,34 @@ impl Senders {
         for sender in self.all.iter_mut().filter(|sender| sender.id != NO_ID) {
             sender.standing = Standing::Pending;
         }
-        self.settle(false)
+        self.settle(None)
     }
 
     /// The followed validator carries this identity, by its own word or by configuration. Everybody else who sent
     /// before is foreign.
-    pub fn carries(&mut self, id: &str) -> Settled {
+    pub fn carries(&mut self, id: &str, now: Stamp) -> Settled {
         if self.assumed {
             self.carried.clear();
             self.assumed = false;
         }
-        if !self.carried.iter().any(|known| known == id) {
+        if self.carried.last().is_none_or(|newest| newest != id) {
+            self.carried.retain(|known| known != id);
             self.carried.push(id.to_owned());
         }
-        // It calls itself by its identity from now on; the start-up name is every validator's of this machine.
-        self.startup_id = None;
-        self.settle(true)
+        let startup = self.startup_standing(now);
+        self.settle(Some(startup))
+    }
+
+    /// Whether the points under the start-up name are ours, now that the identity is known.
+    fn startup_standing(&self, now: Stamp) -> Standing {
+        let sender = |id: &String| self.all.iter().find(|sender| sender.id == *id);
+        let Some(startup) = self.startup_id.as_ref().and_then(sender) else { return Standing::Pending };
+        let first = self.carried.iter().filter_map(sender).map(|sender| sender.first).min();
+        match first {
+            Some(first) if startup.newest > first => Standing::Foreign,
+            Some(first) if now.since(first) >= SILENT => Standing::Ours,
+            _ => Standing::Pending,
+        }
     }
 
     /// The validator cannot be asked who it is: a sole sender, watched for a while, is taken for it.
@@ -176,24 +191,33 @@ impl Senders {
         }
         self.assumed = true;
         self.carried.push(sole.clone());
-        Some((sole, self.settle(false)))
+        Some((sole, self.settle(None)))
     }
 
-    fn settle(&mut self, rest_is_foreign: bool) -> Settled {
+    /// Takes senders that carry our identity. If the identity is known by the validator's word, `startup` says what is
+    /// known of the start-up name, and everybody else is foreign.
+    fn settle(&mut self, startup: Option<Standing>) -> Settled {
         let mut settled = Settled::default();
-        let (carried, startup) = (&self.carried, &self.startup_id);
         for sender in &mut self.all {
-            let ours = carried.iter().any(|known| *known == sender.id) || startup.as_ref() == Some(&sender.id);
-            if ours && sender.standing != Standing::Ours {
-                sender.standing = Standing::Ours;
+            let standing = if self.carried.contains(&sender.id) {
+                Standing::Ours
+            } else if self.startup_id.as_ref() == Some(&sender.id) {
+                startup.unwrap_or(Standing::Pending)
+            } else if startup.is_some() {
+                Standing::Foreign
+            } else {
+                sender.standing
+            };
+            if sender.standing == Standing::Pending && standing == Standing::Ours {
                 settled.ours.push(std::mem::take(&mut *sender.sums));
-            } else if !ours && rest_is_foreign && sender.standing == Standing::Pending {
-                sender.standing = Standing::Foreign;
+            }
+            if sender.standing == Standing::Pending && standing == Standing::Foreign {
                 settled.foreign += std::mem::take(&mut *sender.sums).lines.total();
                 sender.recent = Recent::default();
-            } else if !ours && rest_is_foreign && sender.standing == Standing::Ours {
-                // Carried no longer, by no process since its start: the start-up name, or an assumption.
-                sender.standing = Standing::Foreign;
+            }
+            // What was once foreign or ours under the start-up name is settled.
+            if standing != Standing::Pending {
+                sender.standing = standing;
             }
         }
         settled
@@ -236,7 +260,7 @@ mod tests {
         senders.restart(None);
         assert_eq!(send(&mut senders, "ours", 1), Standing::Pending);
         assert_eq!(send(&mut senders, "other", 1), Standing::Pending);
-        let settled = senders.carries("ours");
+        let settled = senders.carries("ours", at(1));
         assert_eq!(settled.ours.iter().map(|s| s.lines.used).sum::<u64>(), 1);
         assert_eq!(settled.foreign, 1);
         assert_eq!(send(&mut senders, "ours", 2), Standing::Ours);
@@ -244,21 +268,36 @@ mod tests {
     }
 
     #[test]
-    fn the_start_up_name_counts_until_the_identity_is_known() {
+    fn the_start_up_name_counts_if_it_falls_silent_when_the_identity_is_heard() {
         let mut senders = Senders::default();
         senders.restart(Some("hash".into()));
-        assert_eq!(send(&mut senders, "hash", 1), Standing::Ours);
-        senders.carries("ours");
-        assert_eq!(send(&mut senders, "hash", 2), Standing::Foreign);
+        assert_eq!(send(&mut senders, "hash", 1), Standing::Pending);
+        send(&mut senders, "ours", 11);
+        assert_eq!(senders.carries("ours", at(12)).ours.len(), 1, "the identity's own sums");
+        let settled = senders.carries("ours", at(26));
+        assert_eq!(settled.ours.iter().map(|s| s.lines.used).sum::<u64>(), 1, "the start-up name's");
+    }
+
+    #[test]
+    fn the_start_up_name_of_another_validator_on_this_host_goes_on_and_is_foreign() {
+        let mut senders = Senders::default();
+        senders.restart(Some("hash".into()));
+        for second in [1, 11, 21] {
+            send(&mut senders, "hash", second);
+            send(&mut senders, "ours", second + 4);
+        }
+        let settled = senders.carries("ours", at(30));
+        assert_eq!((settled.ours.len(), settled.foreign), (1, 3));
+        assert_eq!(send(&mut senders, "hash", 31), Standing::Foreign);
     }
 
     #[test]
     fn an_identity_set_at_run_time_joins_the_one_before() {
         let mut senders = Senders::default();
         senders.restart(None);
-        senders.carries("first");
+        senders.carries("first", at(1));
         assert_eq!(send(&mut senders, "second", 1), Standing::Pending);
-        senders.carries("second");
+        senders.carries("second", at(1));
         assert_eq!(send(&mut senders, "second", 2), Standing::Ours);
         assert_eq!(send(&mut senders, "first", 2), Standing::Ours);
         senders.restart(None);
@@ -284,10 +323,10 @@ mod tests {
     fn strangers_cannot_fill_memory() {
         let mut senders = Senders::default();
         senders.restart(None);
-        senders.carries("ours");
+        senders.carries("ours", at(1));
         for i in 0..1000 {
             let _ = senders.find(&format!("stranger {i}"), at(i));
-            senders.carries("ours");
+            senders.carries("ours", at(1));
         }
         assert!(senders.all.len() <= MOST_SENDERS);
         assert_eq!(send(&mut senders, "ours", 2000), Standing::Ours);

@@ -39,7 +39,7 @@ fn lines(intake: &Intake, result: &str) -> f64 {
 #[test]
 fn deltas_are_summed_and_not_replaced() {
     let intake = intake();
-    intake.carries("A");
+    intake.carries("A", at(1));
     push(&intake, 1, &[cache("A", 3, 10), cache("A", 4, 20), cache("A", 3, 30)]);
     assert_eq!(misses(&intake), 10.0);
     assert_eq!(value(&intake, 1, "agave_program_cache_loaded_entries", None), Some(461.0));
@@ -53,7 +53,7 @@ fn a_second_validator_on_the_port_is_foreign_and_shown() {
     push(&intake, 1, &[cache("A", 3, 10), cache("B", 100, 10), "other,host_id=B x=1i 10".into()]);
     assert_eq!(misses(&intake), 0.0, "nobody is known yet");
     assert!(intake.problems(at(1)).iter().any(|p| p.what.contains("waiting for the validator's identity")));
-    intake.carries("A");
+    intake.carries("A", at(1));
     assert_eq!(misses(&intake), 3.0);
     assert_eq!(lines(&intake, "foreign"), 2.0);
     push(&intake, 2, &[cache("B", 100, 20), "stray,host=x value=1 20".into()]);
@@ -64,7 +64,7 @@ fn a_second_validator_on_the_port_is_foreign_and_shown() {
 #[test]
 fn one_bad_line_spoils_nothing_else() {
     let intake = intake();
-    intake.carries("A");
+    intake.carries("A", at(1));
     push(&intake, 1, &[cache("A", 1, 1), "garbage".into(), "loaded-programs-cache-stats,host_id=A misses= 3".into(), cache("A", 1, 2)]);
     assert_eq!(misses(&intake), 2.0);
     assert!(lines(&intake, "bad") >= 1.0);
@@ -73,7 +73,7 @@ fn one_bad_line_spoils_nothing_else() {
 #[test]
 fn a_batch_that_arrives_twice_counts_once() {
     let intake = intake();
-    intake.carries("A");
+    intake.carries("A", at(1));
     let batch = [cache("A", 3, 10), cache("A", 3, 20)];
     push(&intake, 1, &batch);
     push(&intake, 2, &batch);
@@ -83,7 +83,7 @@ fn a_batch_that_arrives_twice_counts_once() {
 #[test]
 fn levels_end_with_the_process_and_with_silence_and_sums_stay() {
     let intake = intake();
-    intake.carries("A");
+    intake.carries("A", at(1));
     push(&intake, 1, &[cache("A", 3, 10)]);
     assert_eq!(value(&intake, 100, "agave_program_cache_loaded_entries", None), None, "no push for a minute");
     push(&intake, 101, &[cache("A", 3, 20)]);
@@ -95,7 +95,7 @@ fn levels_end_with_the_process_and_with_silence_and_sums_stay() {
 #[test]
 fn an_older_batch_does_not_bring_an_older_level_back() {
     let intake = intake();
-    intake.carries("A");
+    intake.carries("A", at(1));
     push(&intake, 1, &["accounts_cache_size,host_id=A total_size=7i 200".into()]);
     push(&intake, 2, &["accounts_cache_size,host_id=A total_size=5i 100".into()]);
     assert_eq!(value(&intake, 2, "agave_write_cache_bytes", None), Some(7.0));
@@ -104,7 +104,7 @@ fn an_older_batch_does_not_bring_an_older_level_back() {
 #[test]
 fn pushes_without_cache_points_while_slots_advance_are_a_named_problem() {
     let intake = intake();
-    intake.carries("A");
+    intake.carries("A", at(1));
     for n in 0..4u64 {
         intake.rpc_slot(100 + n * 25);
         push(&intake, n * 10, &[format!("metrics,host_id=A points_written=1i,num_points=1i,points_lost=0i,points_buffered=0i,secs_since_last_write=10i {}", (1000 + n * 10) * 1_000_000_000)]);
@@ -118,7 +118,7 @@ fn pushes_without_cache_points_while_slots_advance_are_a_named_problem() {
 #[test]
 fn the_log_and_the_push_give_the_same_sums() {
     let pushed = intake();
-    pushed.carries("A");
+    pushed.carries("A", at(1));
     push(&pushed, 1, &[cache("A", 3, 10)]);
     let logged = intake();
     let mut stretch = logged.begin(at(1));
@@ -135,7 +135,7 @@ fn allowed_datapoints_become_levels_and_sums_with_a_bound_on_series() {
     use crate::config::AllowedKind::{Delta, Level};
     let intake = Intake::new(&Datapoints { allow: vec![allowed("size", Level), allowed("hits", Delta)], max_series: 4 });
     intake.restart(None);
-    intake.carries("A");
+    intake.carries("A", at(1));
     for n in 0..3 {
         let line = |cf: &str, t: u64| format!("cf,host_id=A,cf_name={cf} size={}i,hits=2i {t}", 10 + n);
         push(&intake, n, &[line("one", n), line("two", n), line("three", n)]);
@@ -177,7 +177,7 @@ proptest! {
                 }
                 Event::Again => push(&intake, second as u64, &last_batch),
                 Event::Restart => intake.restart(None),
-                Event::Carries(host) => intake.carries(["A", "B", "C"][host as usize]),
+                Event::Carries(host) => intake.carries(["A", "B", "C"][host as usize], at(second as u64)),
             }
             let mut readings = Vec::new();
             intake.readings(at(second as u64), &mut readings);

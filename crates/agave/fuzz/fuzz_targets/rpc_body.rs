@@ -1,0 +1,19 @@
+//! Any answer to a batch: no panic, and one outcome for each call.
+#![no_main]
+
+use faultline_agave::rpc::{Batch, Call, Commitment};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &[u8]| {
+    let batch = Batch::new([
+        Call::EpochInfo,
+        Call::Slot(Commitment::Processed),
+        Call::Health,
+        Call::Version,
+        Call::Identity,
+        Call::MaxShredInsertSlot,
+    ]);
+    if let Ok(answers) = batch.read(data) {
+        assert_eq!(answers.len(), batch.calls().len());
+    }
+});

@@ -1,0 +1,128 @@
+//! `SOLANA_METRICS_CONFIG`, the one variable that makes a validator push its datapoints.
+
+use std::fmt;
+
+use thiserror::Error;
+
+/// Where to push: `host=<scheme://host:port[/prefix]>,db=<db>,u=<user>,p=<password>`.
+///
+/// Its `Debug` form does not show the password.
+#[derive(Clone, PartialEq, Eq)]
+pub struct MetricsConfig {
+    /// Scheme, host, port and an optional path prefix.
+    pub host: String,
+    /// Database name.
+    pub db: String,
+    /// User name.
+    pub username: String,
+    /// Password.
+    pub password: String,
+}
+
+/// Why Agave would refuse the variable. Never tells the password: pairs are named by position and key.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum ConfigMistake {
+    /// Unset or empty: Agave takes it as "metrics disabled", not as an error.
+    #[error("empty")]
+    Empty,
+    /// A pair must be `key=value` with exactly one `=`; so no value may hold a comma or an equals sign.
+    #[error("pair {position} is not `key=value` with exactly one `=` (no value may contain `,` or `=`)")]
+    NotAPair {
+        /// Which pair, from 1.
+        position: usize,
+    },
+    /// The only keys are `host`, `db`, `u` and `p`.
+    #[error("pair {position} has an unknown key (known are host, db, u, p)")]
+    UnknownKey {
+        /// Which pair, from 1.
+        position: usize,
+    },
+    /// All four are required and must not be empty.
+    #[error("`{key}` is missing or empty")]
+    Missing {
+        /// The key.
+        key: &'static str,
+    },
+}
+
+impl MetricsConfig {
+    /// Accepts exactly what Agave accepts. A key given twice: the last counts.
+    ///
+    /// # Errors
+    /// The first mistake, as Agave would find it.
+    pub fn parse(text: &str) -> Result<Self, ConfigMistake> {
+        if text.is_empty() {
+            return Err(ConfigMistake::Empty);
+        }
+        let (mut host, mut db, mut username, mut password) = ("", "", "", "");
+        for (position, pair) in (1..).zip(text.split(',')) {
+            let (key, value) = pair.split_once('=').ok_or(ConfigMistake::NotAPair { position })?;
+            if value.contains('=') {
+                return Err(ConfigMistake::NotAPair { position });
+            }
+            match key {
+                "host" => host = value,
+                "db" => db = value,
+                "u" => username = value,
+                "p" => password = value,
+                _ => return Err(ConfigMistake::UnknownKey { position }),
+            }
+        }
+        for (key, value) in [("host", host), ("db", db), ("u", username), ("p", password)] {
+            if value.is_empty() {
+                return Err(ConfigMistake::Missing { key });
+            }
+        }
+        Ok(Self { host: host.into(), db: db.into(), username: username.into(), password: password.into() })
+    }
+
+    /// Where Agave would POST to. Carries the password, and pastes every value unescaped, as Agave does.
+    pub fn write_url(&self) -> String {
+        let Self { host, db, username, password } = self;
+        format!("{host}/write?db={db}&u={username}&p={password}&precision=n")
+    }
+}
+
+impl fmt::Debug for MetricsConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MetricsConfig")
+            .field("host", &without_userinfo(&self.host))
+            .field("db", &self.db)
+            .field("username", &self.username)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The variable's text, fit to be shown: keeps `host` (without credentials in it), `db` and `u`; replaces the password and
+/// everything that is not understood by `***`.
+pub fn redact_metrics_config(text: &str) -> String {
+    let mut after_password = false;
+    let pairs = text.split(',').map(|pair| {
+        // A password with a comma leaves its rest behind as further pairs, and a rest may look like any pair.
+        match pair.split_once('=') {
+            Some(("host", value)) if !after_password && !value.contains('=') => {
+                format!("host={}", without_userinfo(value))
+            }
+            Some(("db" | "u", value)) if !after_password && !value.contains('=') => pair.to_owned(),
+            Some(("p", _)) => {
+                after_password = true;
+                "p=***".to_owned()
+            }
+            _ => "***".to_owned(),
+        }
+    });
+    pairs.collect::<Vec<_>>().join(",")
+}
+
+/// A URL without `user:password@`.
+fn without_userinfo(url: &str) -> String {
+    let (scheme, rest) = url.split_once("//").map_or(("", url), |(scheme, rest)| (scheme, rest));
+    let separator = if rest.len() < url.len() { "//" } else { "" };
+    match rest.rsplit_once('@') {
+        Some((_, host)) => format!("{scheme}{separator}***@{host}"),
+        None => url.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

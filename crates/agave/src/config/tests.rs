@@ -1,0 +1,44 @@
+use super::*;
+
+const GOOD: &str = "host=http://127.0.0.1:8086,db=prof,u=me,p=s3cret";
+
+#[test]
+fn a_complete_variable_is_accepted() {
+    let config = MetricsConfig::parse(GOOD).unwrap();
+    assert_eq!(config.write_url(), "http://127.0.0.1:8086/write?db=prof&u=me&p=s3cret&precision=n");
+}
+
+#[test]
+fn what_agave_refuses_is_refused_with_the_reason() {
+    for (text, mistake) in [
+        ("", ConfigMistake::Empty),
+        ("host=h,db=d,u=u", ConfigMistake::Missing { key: "p" }),
+        ("host=h,db=,u=u,p=p", ConfigMistake::Missing { key: "db" }),
+        ("host=h,db=d,u=u,p=abc==", ConfigMistake::NotAPair { position: 4 }),
+        ("host=h,db=d,u=u,p=a,b", ConfigMistake::NotAPair { position: 5 }),
+        ("host=h,db=d,u=u,p=p,x=y", ConfigMistake::UnknownKey { position: 5 }),
+        ("host=h, db=d,u=u,p=p", ConfigMistake::UnknownKey { position: 2 }),
+        ("host=h,db=d,u=u,p=p,", ConfigMistake::NotAPair { position: 5 }),
+    ] {
+        assert_eq!(MetricsConfig::parse(text), Err(mistake), "{text}");
+    }
+}
+
+#[test]
+fn the_password_is_never_shown() {
+    let config = MetricsConfig::parse("host=http://a:s3cret@h:1,db=d,u=u,p=s3cret").unwrap();
+    assert!(!format!("{config:?}").contains("s3cret"), "{config:?}");
+    for text in [GOOD, "p=s3cret", "s3cret", "p=a,s3cret,db=s3cret", "P=s3cret", "host=http://a:s3cret@h,db=d=s3cret"] {
+        let shown = redact_metrics_config(text);
+        assert!(!shown.contains("s3cret"), "{text} -> {shown}");
+        if let Err(mistake) = MetricsConfig::parse(text) {
+            assert!(!mistake.to_string().contains("s3cret"), "{mistake}");
+        }
+    }
+}
+
+#[test]
+fn what_is_not_secret_stays_readable() {
+    assert_eq!(redact_metrics_config(GOOD), "host=http://127.0.0.1:8086,db=prof,u=me,p=***");
+    assert_eq!(redact_metrics_config("host=http://a:b@h:1/x,p=q"), "host=http://***@h:1/x,p=***");
+}

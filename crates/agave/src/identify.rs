@@ -1,0 +1,174 @@
+//! What a process is, from its name and its arguments.
+
+use sha2::{Digest, Sha256};
+
+/// What a process is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Process {
+    /// A validator.
+    Validator(Validator),
+    /// A validator's program doing something else under the same name: `monitor`, `exit`, `--version`.
+    Subcommand {
+        /// Whose program.
+        program: Program,
+        /// What it does.
+        name: String,
+    },
+    /// Anything else, also one whose arguments are gone (a zombie).
+    Other,
+}
+
+/// Which program runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Program {
+    /// `agave-validator`; Jito's carries the same name.
+    AgaveValidator,
+    /// `solana-validator`: before Agave, and some forks.
+    SolanaValidator,
+    /// `jito-validator`.
+    JitoValidator,
+    /// `solana-test-validator`.
+    TestValidator,
+    /// `fdctl`: Frankendancer. Its settings come from a file, not from arguments.
+    Fdctl,
+}
+
+impl Program {
+    /// Name, as the kernel cuts it to 15 bytes, and the ledger folder without `--ledger`.
+    const TABLE: [(Self, &'static str, Option<&'static str>); 5] = [
+        (Self::AgaveValidator, "agave-validator", Some("ledger")),
+        (Self::SolanaValidator, "solana-validator", Some("ledger")),
+        (Self::JitoValidator, "jito-validator", Some("ledger")),
+        (Self::TestValidator, "solana-test-validator", Some("test-ledger")),
+        (Self::Fdctl, "fdctl", None),
+    ];
+
+    /// From a comm, cut to 15 bytes as the kernel does.
+    pub fn of_comm(comm: &str) -> Option<Self> {
+        let cut = |name: &'static str| name.get(..15).unwrap_or(name);
+        Self::TABLE.iter().find(|(_, name, _)| comm == *name || comm == cut(name)).map(|&(program, ..)| program)
+    }
+
+    /// The program's full name.
+    pub fn name(self) -> &'static str {
+        Self::TABLE.iter().find(|(program, ..)| *program == self).map_or("", |&(_, name, _)| name)
+    }
+
+    /// The ledger folder used without `--ledger`, relative to the working directory. `None` for Frankendancer.
+    pub fn default_ledger(self) -> Option<&'static str> {
+        Self::TABLE.iter().find(|(program, ..)| *program == self).and_then(|&(_, _, ledger)| ledger)
+    }
+}
+
+/// A running validator, as its arguments describe it. Paths are as given: relative ones are relative to its working
+/// directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Validator {
+    /// Which program.
+    pub program: Program,
+    /// `--ledger`, `-l`; `None` if not given, see [`Validator::ledger_or_default`].
+    pub ledger: Option<String>,
+    /// `--identity`, `-i`: the keypair's path.
+    pub identity: Option<String>,
+    /// `--rpc-port`; `None` if not given: no JSON-RPC, except for solana-test-validator, which then uses 8899.
+    pub rpc_port: Option<u16>,
+    /// `--log`, `-o`: a path, or `-` for standard error. `None` for solana-test-validator, where it takes no value.
+    pub log: Option<String>,
+}
+
+impl Validator {
+    /// The ledger folder. `None` for Frankendancer, which names it in a file.
+    pub fn ledger_or_default(&self) -> Option<&str> {
+        self.ledger.as_deref().or_else(|| self.program.default_ledger())
+    }
+}
+
+/// Subcommands of the validator's program; `run` is the validator itself.
+const SUBCOMMANDS: [&str; 15] = [
+    "authorized-voter",
+    "contact-info",
+    "exit",
+    "help",
+    "init",
+    "manage-block-production",
+    "monitor",
+    "plugin",
+    "repair-shred-from-peer",
+    "repair-whitelist",
+    "set-identity",
+    "set-log-filter",
+    "set-public-address",
+    "staked-nodes-overrides",
+    "wait-for-restart-window",
+];
+const QUESTIONS: [&str; 4] = ["--help", "-h", "--version", "-V"];
+/// Options whose value might be a folder or file called like a subcommand.
+const PATH_OPTIONS: [&str; 9] =
+    ["--ledger", "-l", "--identity", "-i", "--log", "-o", "--accounts", "--snapshots", "--vote-account"];
+
+/// Says what a process is, from `/proc/PID/comm` and `/proc/PID/cmdline` split at its zero bytes.
+pub fn identify<S: AsRef<str>>(comm: &str, args: &[S]) -> Process {
+    let Some(program) = Program::of_comm(comm.trim_end_matches('\n')) else { return Process::Other };
+    let args: Vec<&str> = args.iter().map(AsRef::as_ref).collect();
+    let Some((_, args)) = args.split_first() else { return Process::Other };
+    match other_task(program, args) {
+        Some(name) => Process::Subcommand { program, name: name.to_owned() },
+        None => Process::Validator(Validator {
+            program,
+            ledger: option(args, &["--ledger", "-l"]),
+            identity: option(args, &["--identity", "-i"]),
+            rpc_port: option(args, &["--rpc-port"]).and_then(|port| port.parse().ok()),
+            log: if program == Program::TestValidator { None } else { option(args, &["--log", "-o"]) },
+        }),
+    }
+}
+
+/// What else than validating the program does with these arguments.
+fn other_task<'a>(program: Program, args: &[&'a str]) -> Option<&'a str> {
+    if program == Program::Fdctl {
+        let first = args.first().copied().unwrap_or("");
+        return (!args.contains(&"run-agave")).then_some(first);
+    }
+    let before = std::iter::once("").chain(args.iter().copied());
+    let task = args.iter().zip(before).find(|(arg, before)| {
+        let known = SUBCOMMANDS.contains(*arg);
+        QUESTIONS.contains(*arg) || (known && program != Program::TestValidator && !PATH_OPTIONS.contains(before))
+    });
+    task.map(|(arg, _)| *arg)
+}
+
+/// The value of the first of these options, as `--x v`, `--x=v`, `-x v` or `-xv`.
+fn option(args: &[&str], names: &[&str]) -> Option<String> {
+    let mut args = args.iter();
+    while let Some(arg) = args.next() {
+        for name in names {
+            let Some(rest) = arg.strip_prefix(name) else { continue };
+            if rest.is_empty() {
+                return args.next().map(|value| (*value).to_owned());
+            }
+            if let Some(value) = rest.strip_prefix('=') {
+                return Some(value.to_owned());
+            }
+            if !name.starts_with("--") {
+                return Some(rest.to_owned());
+            }
+        }
+    }
+    None
+}
+
+/// Whether a text is a public key: base58 of 32 bytes.
+pub fn is_public_key(text: &str) -> bool {
+    let mut key = [0; 32];
+    // 32 bytes take 32 to 44 characters; longer texts are not worth decoding.
+    (32..=44).contains(&text.len()) && bs58::decode(text).onto(&mut key) == Ok(32)
+}
+
+/// The `host_id` a validator pushes under until it knows its identity (solana-test-validator 2.1.14: always): base58 of
+/// the SHA-256 of the host name.
+pub fn startup_host_id(hostname: &str) -> String {
+    bs58::encode(Sha256::digest(hostname.as_bytes())).into_string()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,258 @@
+//! One point, borrowed from its line.
+
+use memchr::{memchr, memchr2};
+
+use super::Value;
+use crate::{BadLine, Reason};
+
+/// One datapoint, borrowed from the line it was read from.
+///
+/// Two texts give a point: the pushed line ([`Point::parse`]) and the logged line
+/// ([`LogLine::point`](crate::log::LogLine::point)), which has no `host_id` and whose time is that of the log line.
+///
+/// Fields are read as they are iterated: a point is cheap to make, and a malformed field shows only when reached.
+#[derive(Debug, Clone, Copy)]
+pub struct Point<'a> {
+    name: &'a str,
+    tags: &'a str,
+    fields: &'a str,
+    separator: u8,
+    timestamp: Option<i64>,
+}
+
+impl<'a> Point<'a> {
+    /// Reads one line without its newline.
+    ///
+    /// # Errors
+    /// Not UTF-8, no name, no field part. Fields are looked at only by [`Point::fields`] and [`Point::check`].
+    pub fn parse(line: &'a [u8]) -> Result<Self, BadLine> {
+        let text = std::str::from_utf8(line).map_err(|_| BadLine::new(Reason::NotUtf8, line))?;
+        Self::wire(text).map_err(|reason| BadLine::new(reason, line))
+    }
+
+    fn wire(text: &'a str) -> Result<Self, Reason> {
+        let (name, tags, rest) = head(text)?;
+        let (fields, timestamp) = split_timestamp(rest);
+        if fields.is_empty() {
+            return Err(Reason::NoFields);
+        }
+        Ok(Self { name, tags, fields, separator: b',', timestamp })
+    }
+
+    /// Reads `name[,tag=v...] field=v field=v`, the form the log prints.
+    pub(crate) fn logged(text: &'a str, timestamp: Option<i64>) -> Result<Self, BadLine> {
+        let bad = |reason| BadLine::new(reason, text);
+        let (name, tags, fields) = head(text).map_err(bad)?;
+        let fields = fields.trim_end_matches(' ');
+        if fields.is_empty() {
+            return Err(bad(Reason::NoFields));
+        }
+        Ok(Self { name, tags, fields, separator: b' ', timestamp })
+    }
+
+    /// The datapoint's name.
+    pub fn name(&self) -> &'a str {
+        self.name
+    }
+
+    /// Unix nanoseconds: when the point was made (push), or printed (log). `None` if the text has none.
+    pub fn timestamp(&self) -> Option<i64> {
+        self.timestamp
+    }
+
+    /// The tags in order, `host_id` included.
+    pub fn tags(&self) -> Tags<'a> {
+        Tags { rest: self.tags }
+    }
+
+    /// The value of the first tag with this key.
+    pub fn tag(&self, key: &str) -> Option<&'a str> {
+        self.tags().flatten().find(|tag| tag.key == key).map(|tag| tag.value)
+    }
+
+    /// The identity of the sender: a public key, or before that is known the hash of the host name. `None` in the log form.
+    pub fn host_id(&self) -> Option<&'a str> {
+        self.tag("host_id")
+    }
+
+    /// The fields in order.
+    pub fn fields(&self) -> Fields<'a> {
+        Fields { rest: self.fields, separator: self.separator, done: false }
+    }
+
+    /// The first field with this key. `None` if there is none, also when the line breaks off before it.
+    pub fn field(&self, key: &str) -> Option<Field<'a>> {
+        self.fields().map_while(Result::ok).find(|field| field.key == key)
+    }
+
+    /// Reads every tag and field once.
+    ///
+    /// # Errors
+    /// The first thing that is malformed.
+    pub fn check(&self) -> Result<(), BadLine> {
+        for tag in self.tags() {
+            tag.map_err(|reason| self.bad(reason))?;
+        }
+        for field in self.fields() {
+            field.and_then(|field| field.value()).map_err(|reason| self.bad(reason))?;
+        }
+        Ok(())
+    }
+
+    /// This point's error for `reason`.
+    pub fn bad(&self, reason: Reason) -> BadLine {
+        BadLine::new(reason, format!("{},{} {}", self.name, self.tags, self.fields.get(..160).unwrap_or(self.fields)))
+    }
+}
+
+/// Splits `name[,tags] rest`.
+fn head(text: &str) -> Result<(&str, &str, &str), Reason> {
+    let bytes = text.as_bytes();
+    let name_end = memchr2(b',', b' ', bytes).ok_or(if text.is_empty() { Reason::NoName } else { Reason::NoFields })?;
+    let (name, after) = text.split_at_checked(name_end).ok_or(Reason::NoName)?;
+    if name.is_empty() || memchr2(b'"', b'=', name.as_bytes()).is_some() {
+        return Err(Reason::NoName);
+    }
+    let (tags, rest) = after.split_once(' ').ok_or(Reason::NoFields)?;
+    Ok((name, tags.strip_prefix(',').unwrap_or(tags), rest))
+}
+
+/// Splits the fields from the nanoseconds at the end. A text that merely ends in something else has none.
+fn split_timestamp(rest: &str) -> (&str, Option<i64>) {
+    let whole = rest.trim_end_matches(' ');
+    let (fields, last) = whole.rsplit_once(' ').unwrap_or(("", whole));
+    match last.parse() {
+        Ok(nanos) => (fields, Some(nanos)),
+        Err(_) => (whole, None),
+    }
+}
+
+/// The name at the beginning of a line, without reading the rest. `None` if there is none.
+#[inline]
+pub fn name_of(line: &[u8]) -> Option<&[u8]> {
+    let end = memchr2(b',', b' ', line)?;
+    line.get(..end).filter(|name| !name.is_empty())
+}
+
+/// The value of `host_id`, which Agave always writes as the first tag, without reading the rest. `None` elsewhere.
+#[inline]
+pub fn host_id_of(line: &[u8]) -> Option<&[u8]> {
+    let name = name_of(line)?;
+    let value = line.get(name.len()..)?.strip_prefix(b",host_id=")?;
+    let end = memchr2(b',', b' ', value)?;
+    value.get(..end)
+}
+
+/// A tag: text without any escaping.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Tag<'a> {
+    /// Its key.
+    pub key: &'a str,
+    /// Its value.
+    pub value: &'a str,
+}
+
+/// The tags of a point.
+#[derive(Debug, Clone)]
+pub struct Tags<'a> {
+    rest: &'a str,
+}
+
+impl<'a> Iterator for Tags<'a> {
+    type Item = Result<Tag<'a>, Reason>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        let (tag, rest) = self.rest.split_once(',').unwrap_or((self.rest, ""));
+        self.rest = rest;
+        let tag = tag.split_once('=').filter(|(key, _)| !key.is_empty());
+        Some(tag.map(|(key, value)| Tag { key, value }).ok_or(Reason::BadTag))
+    }
+}
+
+/// A field whose value is not read yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Field<'a> {
+    /// Its key.
+    pub key: &'a str,
+    text: &'a str,
+}
+
+impl<'a> Field<'a> {
+    /// Reads the value.
+    ///
+    /// # Errors
+    /// [`Reason::BadValue`] or [`Reason::UnbalancedQuote`].
+    pub fn value(&self) -> Result<Value<'a>, Reason> {
+        Value::parse(self.text)
+    }
+
+    /// The value as written, quotes included.
+    pub fn raw(&self) -> &'a str {
+        self.text
+    }
+}
+
+/// The fields of a point. Ends after the first error: what follows has no known beginning.
+#[derive(Debug, Clone)]
+pub struct Fields<'a> {
+    rest: &'a str,
+    separator: u8,
+    done: bool,
+}
+
+impl<'a> Fields<'a> {
+    fn step(&mut self) -> Result<Field<'a>, Reason> {
+        let (key, after) = self.rest.split_at_checked(position(self.rest, b'=')?).ok_or(Reason::BadField)?;
+        let value = after.get(1..).ok_or(Reason::BadField)?;
+        let end = if value.starts_with('"') {
+            quoted_end(value.as_bytes()).ok_or(Reason::UnbalancedQuote)?
+        } else {
+            value.bytes().position(|byte| byte == self.separator).unwrap_or(value.len())
+        };
+        let (text, rest) = value.split_at_checked(end).ok_or(Reason::BadField)?;
+        if key.is_empty() || key.bytes().any(|byte| matches!(byte, b' ' | b',' | b'"')) {
+            return Err(Reason::BadField);
+        }
+        match rest.as_bytes().split_first() {
+            None => self.done = true,
+            Some((&byte, _)) if byte == self.separator => self.rest = rest.get(1..).ok_or(Reason::BadField)?,
+            Some(_) => return Err(Reason::BadField),
+        }
+        Ok(Field { key, text })
+    }
+}
+
+impl<'a> Iterator for Fields<'a> {
+    type Item = Result<Field<'a>, Reason>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.done {
+            return None;
+        }
+        let step = self.step();
+        self.done |= step.is_err();
+        Some(step)
+    }
+}
+
+// Keys are short: a plain loop beats a vectorised search here.
+#[inline]
+fn position(text: &str, wanted: u8) -> Result<usize, Reason> {
+    text.bytes().position(|byte| byte == wanted).ok_or(Reason::BadField)
+}
+
+/// The length of the string value that `text` begins with, both quotes included. `None` if it does not end.
+pub(crate) fn quoted_end(text: &[u8]) -> Option<usize> {
+    let mut from = 1;
+    loop {
+        let quote = from + memchr(b'"', text.get(from..)?)?;
+        if text.get(quote - 1) != Some(&b'\\') {
+            return Some(quote + 1);
+        }
+        from = quote + 1;
+    }
+}

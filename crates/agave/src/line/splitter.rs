@@ -1,0 +1,287 @@
+//! A stream of chunks into lines.
+
+use memchr::{memchr, memchr2};
+
+use crate::{BadLine, Reason};
+
+/// The longest line kept unless told otherwise: 64 KiB. The longest real ones are about 2 KiB.
+pub const DEFAULT_MAX_LINE: usize = 64 * 1024;
+
+/// The longest name looked for when deciding whether a new point begins inside an open quote.
+const MAX_NAME: usize = 128;
+const HOST_ID: &[u8] = b",host_id=";
+/// As many bytes after a newline are enough to decide that.
+const LOOKAHEAD: usize = MAX_NAME + HOST_ID.len();
+
+/// Splits a streamed body into lines, whatever the chunks.
+///
+/// * A newline inside a string value does not end the line. A string begins at `="` and ends at the next `"` that no
+///   backslash precedes.
+/// * Resynchronisation: if, inside a string, a newline is followed by `name,host_id=` (a name of 1 to 128 of
+///   `A-Z a-z 0-9 _ - . : /`), that newline does end the line. An unbalanced quote so costs its own line only; the
+///   price is that a string which quotes a whole point after a newline is cut there.
+/// * `\r\n` is a newline; empty lines are skipped.
+/// * A line longer than the limit is reported as [`Reason::TooLong`] and skipped up to the next newline of any kind.
+///
+/// Which lines come out does not depend on how the body is cut into chunks. Memory is bounded: only an incomplete line
+/// is kept, at most the limit plus 137 bytes, plus what the allocator rounds up.
+#[derive(Debug, Clone)]
+pub struct LineSplitter {
+    scanner: Scanner,
+    tail: Vec<u8>,
+    tally: Tally,
+}
+
+/// What a [`LineSplitter`] has seen since it was made.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Lines handed out.
+    pub lines: u64,
+    /// Lines skipped because they were longer than the limit.
+    pub too_long: u64,
+}
+
+impl Default for LineSplitter {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl LineSplitter {
+    /// A splitter for pushed bodies with the limit [`DEFAULT_MAX_LINE`].
+    pub fn new() -> Self {
+        Self::with_max_line(DEFAULT_MAX_LINE)
+    }
+
+    /// A splitter for pushed bodies that skips lines longer than `max_line` bytes, the newline not counted.
+    pub fn with_max_line(max_line: usize) -> Self {
+        Self { scanner: Scanner::new(max_line, true), tail: Vec::new(), tally: Tally::default() }
+    }
+
+    /// A splitter for which quotes mean nothing: every newline ends a line.
+    pub(crate) fn plain(max_line: usize) -> Self {
+        Self { scanner: Scanner::new(max_line, false), tail: Vec::new(), tally: Tally::default() }
+    }
+
+    /// Takes the next chunk and hands every line it completes to `sink`, borrowed from the chunk when the line lies
+    /// within it. The sink's answer is ignored, so that it may use `?`.
+    pub fn feed<R>(&mut self, chunk: &[u8], mut sink: impl FnMut(Result<&[u8], BadLine>) -> R) {
+        let mut rest = chunk;
+        if !self.tail.is_empty() {
+            rest = self.feed_tail(chunk, &mut sink);
+        }
+        while !rest.is_empty() {
+            let step = self.scanner.scan(rest);
+            let Some(used) = deliver(&mut self.tally, step, rest, &mut sink) else {
+                self.tail.extend_from_slice(rest);
+                return;
+            };
+            rest = rest.get(used..).unwrap_or_default();
+        }
+    }
+
+    /// Completes the kept tail from `chunk`; gives back what of the chunk it did not need.
+    fn feed_tail<'c, R>(&mut self, chunk: &'c [u8], sink: &mut impl FnMut(Result<&[u8], BadLine>) -> R) -> &'c [u8] {
+        let mut taken = 0;
+        loop {
+            let step = self.scanner.scan(&self.tail);
+            if let Some(used) = deliver(&mut self.tally, step, &self.tail, sink) {
+                let left = self.tail.len() - used.min(self.tail.len());
+                if left <= taken {
+                    self.tail.clear();
+                    return chunk.get(taken - left..).unwrap_or_default();
+                }
+                self.tail.drain(..used);
+                continue;
+            }
+            let rest = chunk.get(taken..).unwrap_or_default();
+            if rest.is_empty() {
+                return rest;
+            }
+            let piece = memchr(b'\n', rest).map_or(rest.len(), |at| at + 1).min(self.room());
+            self.tail.extend_from_slice(rest.get(..piece).unwrap_or_default());
+            taken += piece;
+        }
+    }
+
+    /// How much the tail may take at once and stay bounded; never 0, so that a chunk is always used up.
+    fn room(&self) -> usize {
+        (self.scanner.max_line + LOOKAHEAD).saturating_sub(self.tail.len()).max(1)
+    }
+
+    /// The body has ended: hands out what is left as the last line, and is ready for the next body.
+    pub fn finish<R>(&mut self, mut sink: impl FnMut(Result<&[u8], BadLine>) -> R) {
+        let tail = std::mem::take(&mut self.tail);
+        let mut rest = tail.as_slice();
+        self.scanner.at_end = true;
+        while !rest.is_empty() {
+            let step = self.scanner.scan(rest);
+            let Some(used) = deliver(&mut self.tally, step, rest, &mut sink) else {
+                deliver(&mut self.tally, Step::Line { end: rest.len(), used: rest.len() }, rest, &mut sink);
+                break;
+            };
+            rest = rest.get(used..).unwrap_or_default();
+        }
+        self.reset();
+    }
+
+    /// The body broke off: drops the incomplete line, whose last number may be cut, and is ready for the next body.
+    /// Returns how many bytes were dropped.
+    pub fn reset(&mut self) -> usize {
+        let dropped = self.tail.len();
+        self.tail = Vec::new();
+        self.scanner = Scanner::new(self.scanner.max_line, self.scanner.quotes);
+        dropped
+    }
+
+    /// Lines and overlong lines so far.
+    pub fn tally(&self) -> Tally {
+        self.tally
+    }
+
+    /// Bytes allocated for the incomplete line.
+    pub fn memory(&self) -> usize {
+        self.tail.capacity()
+    }
+}
+
+/// Hands one step's outcome to the sink and returns how many bytes of `buffer` are done with; `None` if more are needed.
+#[inline]
+fn deliver<R>(
+    tally: &mut Tally,
+    step: Step,
+    buffer: &[u8],
+    sink: &mut impl FnMut(Result<&[u8], BadLine>) -> R,
+) -> Option<usize> {
+    match step {
+        Step::More => None,
+        Step::Skipped { used } => Some(used),
+        Step::Line { end, used } => {
+            let line = buffer.get(..end).unwrap_or_default();
+            let line = line.strip_suffix(b"\r").unwrap_or(line);
+            if !line.is_empty() {
+                tally.lines += 1;
+                sink(Ok(line));
+            }
+            Some(used)
+        }
+        Step::TooLong { used } => {
+            tally.too_long += 1;
+            sink(Err(BadLine::new(Reason::TooLong, buffer.get(..used).unwrap_or(buffer))));
+            Some(used)
+        }
+    }
+}
+
+/// What a scan found at the beginning of its buffer.
+#[derive(Debug, Clone, Copy)]
+enum Step {
+    /// A line of `end` bytes; the next begins at `used`.
+    Line { end: usize, used: usize },
+    /// The line is too long; its first `used` bytes are done with, the others are being skipped.
+    TooLong { used: usize },
+    /// Bytes of a line that is being skipped.
+    Skipped { used: usize },
+    /// The buffer holds no complete line; scan again with the same beginning and more behind it.
+    More,
+}
+
+/// Where in the current line the scan stands, so that no byte is looked at twice however small the chunks.
+#[derive(Debug, Clone)]
+struct Scanner {
+    max_line: usize,
+    quotes: bool,
+    scanned: usize,
+    in_string: bool,
+    skipping: bool,
+    at_end: bool,
+}
+
+impl Scanner {
+    fn new(max_line: usize, quotes: bool) -> Self {
+        Self { max_line: max_line.max(1), quotes, scanned: 0, in_string: false, skipping: false, at_end: false }
+    }
+
+    fn scan(&mut self, buffer: &[u8]) -> Step {
+        if self.skipping {
+            let newline = memchr(b'\n', buffer);
+            self.skipping = newline.is_none();
+            return Step::Skipped { used: newline.map_or(buffer.len(), |at| at + 1) };
+        }
+        loop {
+            let unseen = buffer.get(self.scanned..).unwrap_or_default();
+            let found = if self.quotes { memchr2(b'\n', b'"', unseen) } else { memchr(b'\n', unseen) };
+            let at = self.scanned + found.unwrap_or(unseen.len());
+            if at > self.max_line {
+                return self.too_long();
+            }
+            if found.is_none() {
+                self.scanned = at;
+                return Step::More;
+            }
+            if buffer.get(at) == Some(&b'"') {
+                self.quote(at.checked_sub(1).and_then(|before| buffer.get(before)));
+            } else if !self.in_string {
+                return self.line(at);
+            } else {
+                match begins_point(buffer.get(at + 1..).unwrap_or_default()) {
+                    Begins::Yes => return self.line(at),
+                    Begins::Unknown if !self.at_end => {
+                        self.scanned = at;
+                        return Step::More;
+                    }
+                    Begins::No | Begins::Unknown => {}
+                }
+            }
+            self.scanned = at + 1;
+        }
+    }
+
+    fn quote(&mut self, before: Option<&u8>) {
+        if self.in_string {
+            self.in_string = before == Some(&b'\\');
+        } else {
+            self.in_string = before == Some(&b'=');
+        }
+    }
+
+    fn line(&mut self, end: usize) -> Step {
+        self.scanned = 0;
+        self.in_string = false;
+        Step::Line { end, used: end + 1 }
+    }
+
+    fn too_long(&mut self) -> Step {
+        self.scanned = 0;
+        self.in_string = false;
+        self.skipping = true;
+        Step::TooLong { used: self.max_line }
+    }
+}
+
+/// Whether a text begins like a pushed point.
+#[derive(Debug, PartialEq, Eq)]
+enum Begins {
+    Yes,
+    No,
+    /// It ends before that can be said.
+    Unknown,
+}
+
+fn begins_point(text: &[u8]) -> Begins {
+    let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b':' | b'/');
+    let name = text.iter().take(MAX_NAME + 1).take_while(|byte| is_name(byte)).count();
+    if name > MAX_NAME {
+        return Begins::No;
+    }
+    let after = text.get(name..).unwrap_or_default();
+    if name == 0 && !after.is_empty() {
+        Begins::No
+    } else if after.starts_with(HOST_ID) {
+        Begins::Yes
+    } else if HOST_ID.starts_with(after) {
+        Begins::Unknown
+    } else {
+        Begins::No
+    }
+}

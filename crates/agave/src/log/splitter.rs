@@ -1,0 +1,109 @@
+//! A followed log into records.
+
+use crate::line::{DEFAULT_MAX_LINE, LineSplitter, quoted_end};
+use crate::{BadLine, Reason};
+
+const INDENT: &[u8] = b"    ";
+
+/// Splits a log into lines, and joins the continuation lines of a datapoint whose string value holds newlines.
+///
+/// A datapoint with an open string waits for lines indented by four spaces; any other line ends it, as a bad line.
+/// All other lines are handed out at once, continuation lines of other messages on their own.
+#[derive(Debug, Clone)]
+pub struct LogSplitter {
+    lines: LineSplitter,
+    open: Joiner,
+}
+
+#[derive(Debug, Clone)]
+struct Joiner {
+    record: Vec<u8>,
+    max_line: usize,
+}
+
+impl Default for LogSplitter {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl LogSplitter {
+    /// A splitter whose lines and joined records are at most 64 KiB.
+    pub fn new() -> Self {
+        Self::with_max_line(DEFAULT_MAX_LINE)
+    }
+
+    /// A splitter whose lines and joined records are at most `max_line` bytes.
+    pub fn with_max_line(max_line: usize) -> Self {
+        Self { lines: LineSplitter::plain(max_line), open: Joiner { record: Vec::new(), max_line } }
+    }
+
+    /// Takes what was appended to the log and hands out every record it completes. The sink's answer is ignored.
+    pub fn feed<R>(&mut self, chunk: &[u8], mut sink: impl FnMut(Result<&[u8], BadLine>) -> R) {
+        let Self { lines, open } = self;
+        lines.feed(chunk, |line| open.take(line, &mut sink));
+    }
+
+    /// The log has ended: hands out what is left.
+    pub fn finish<R>(&mut self, mut sink: impl FnMut(Result<&[u8], BadLine>) -> R) {
+        let Self { lines, open } = self;
+        lines.finish(|line| open.take(line, &mut sink));
+        open.give_up(Reason::UnbalancedQuote, &mut sink);
+    }
+}
+
+impl Joiner {
+    fn take<R>(&mut self, line: Result<&[u8], BadLine>, sink: &mut impl FnMut(Result<&[u8], BadLine>) -> R) {
+        let line = match line {
+            Ok(line) => line,
+            Err(bad) => {
+                self.give_up(Reason::UnbalancedQuote, sink);
+                sink(Err(bad));
+                return;
+            }
+        };
+        if !self.record.is_empty() {
+            match line.strip_prefix(INDENT) {
+                Some(more) => return self.extend(more, sink),
+                None => self.give_up(Reason::UnbalancedQuote, sink),
+            }
+        }
+        if is_open(line) {
+            self.record.extend_from_slice(line);
+        } else {
+            sink(Ok(line));
+        }
+    }
+
+    fn extend<R>(&mut self, more: &[u8], sink: &mut impl FnMut(Result<&[u8], BadLine>) -> R) {
+        if self.record.len() + 1 + more.len() > self.max_line {
+            return self.give_up(Reason::TooLong, sink);
+        }
+        self.record.push(b'\n');
+        self.record.extend_from_slice(more);
+        // Only a line with a quote can close the string: a long message is not searched again for each of its lines.
+        if memchr::memchr(b'"', more).is_some() && !is_open(&self.record) {
+            sink(Ok(&self.record));
+            self.record.clear();
+        }
+    }
+
+    fn give_up<R>(&mut self, reason: Reason, sink: &mut impl FnMut(Result<&[u8], BadLine>) -> R) {
+        if !self.record.is_empty() {
+            sink(Err(BadLine::new(reason, &self.record)));
+        }
+        self.record = Vec::new();
+    }
+}
+
+/// Whether a line prints a datapoint and ends inside a string value.
+fn is_open(line: &[u8]) -> bool {
+    let Some(at) = memchr::memmem::find(line, b"datapoint: ") else { return false };
+    let mut rest = line.get(at..).unwrap_or_default();
+    while let Some(open) = memchr::memmem::find(rest, b"=\"") {
+        let string = rest.get(open + 1..).unwrap_or_default();
+        let Some(end) = quoted_end(string) else { return true };
+        rest = string.get(end..).unwrap_or_default();
+    }
+    false
+}

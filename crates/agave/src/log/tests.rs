@@ -1,0 +1,102 @@
+use super::*;
+use crate::Reason;
+
+const HEAD: &str = "[2025-03-01T12:00:00.123456789Z INFO  solana_metrics::metrics] ";
+
+fn records(log: &str) -> Vec<Result<String, Reason>> {
+    let mut splitter = LogSplitter::with_max_line(200);
+    let mut found = Vec::new();
+    let mut keep = |record: Result<&[u8], BadLine>| {
+        found.push(record.map(|record| String::from_utf8_lossy(record).into_owned()).map_err(|bad| bad.reason));
+    };
+    splitter.feed(log.as_bytes(), &mut keep);
+    splitter.finish(&mut keep);
+    found
+}
+
+#[test]
+fn a_line_gives_time_level_target_and_message() {
+    let text = format!("{HEAD}Validator initialized");
+    let line = LogLine::parse(&text);
+    assert_eq!(line.time_ns, Some(1_740_830_400_123_456_789));
+    assert_eq!((line.level, line.target), (Some("INFO"), Some("solana_metrics::metrics")));
+    assert_eq!(line.message, "Validator initialized");
+}
+
+#[test]
+fn a_datapoint_in_the_log_has_spaces_between_fields_and_the_time_of_its_line() {
+    let text = format!("{HEAD}datapoint: cost,id=3 a=1i m=\"x y, z=2i\" b=2.5");
+    let point = LogLine::parse(&text).point().unwrap().unwrap();
+    assert_eq!((point.name(), point.tag("id"), point.host_id()), ("cost", Some("3"), None));
+    assert_eq!(point.fields().map(|field| field.unwrap().raw()).collect::<Vec<_>>(), ["1i", "\"x y, z=2i\"", "2.5"]);
+    assert_eq!(point.timestamp(), Some(1_740_830_400_123_456_789));
+}
+
+#[test]
+fn frankendancers_head_is_skipped_and_gives_no_time() {
+    let text =
+        "NOTICE 12:00 metrics/src/metrics.rs(331)[solana_metrics::metrics]: datapoint: bank_frozen slot=7i hash=\"x\"";
+    let point = LogLine::parse(text).point().unwrap().unwrap();
+    assert_eq!((point.name(), point.timestamp()), ("bank_frozen", None));
+}
+
+#[test]
+fn a_message_that_only_mentions_a_datapoint_is_none() {
+    assert!(LogLine::parse(&format!("{HEAD}sent datapoint: a b=1i")).point().is_none());
+}
+
+#[test]
+fn continuation_lines_of_a_string_are_joined_without_their_indentation() {
+    let log = format!("{HEAD}datapoint: panic message=\"one\n      two\n    \n    end\" line=1i\nnext\n");
+    let joined = format!("{HEAD}datapoint: panic message=\"one\n  two\n\nend\" line=1i");
+    assert_eq!(records(&log), [Ok(joined), Ok("next".into())]);
+}
+
+#[test]
+fn a_string_that_never_closes_ends_at_the_next_message() {
+    let log = format!("{HEAD}datapoint: panic message=\"one\n{HEAD}other\n");
+    assert_eq!(records(&log), [Err(Reason::UnbalancedQuote), Ok(format!("{HEAD}other"))]);
+}
+
+#[test]
+fn a_joined_record_is_bounded() {
+    let log = format!("{HEAD}datapoint: panic message=\"one\n{}next\n", "    aaaaaaaaaaaaaaaaaaaa\n".repeat(30));
+    let found = records(&log);
+    assert_eq!(found.first(), Some(&Err(Reason::TooLong)));
+    assert_eq!(found.last(), Some(&Ok("next".into())));
+}
+
+#[test]
+fn continuation_lines_of_other_messages_come_on_their_own() {
+    assert_eq!(records("a \"x\n    b\nc\n"), [Ok("a \"x".into()), Ok("    b".into()), Ok("c".into())]);
+}
+
+#[test]
+fn each_step_of_a_start_is_recognised() {
+    let of = |message: &str| LogLine::parse(&format!("{HEAD}{message}")).progress();
+    for (message, progress) in [
+        ("Downloading 1000 bytes from http://1.2.3.4:8899/snapshot.tar.bz2", Progress::DownloadBegins { bytes: 1000 }),
+        (
+            "downloaded 500 bytes 50.0% 99.5 bytes/s",
+            Progress::Downloading { bytes: 500, percent: 50.0, bytes_per_second: 99.5 },
+        ),
+        ("snapshot untar took 131.4s", Progress::Unpacked),
+        ("incremental snapshot untar took 900ms", Progress::Unpacked),
+        ("generating index: 5/10 slots... (3/s)", Progress::GeneratingIndex { done: 5, total: 10 }),
+        ("generating index: processed 5/10 slots...", Progress::GeneratingIndex { done: 5, total: 10 }),
+        ("Processing ledger from slot 12...", Progress::ReplayBegins { slot: 12 }),
+        ("ledger holds data through slot 34", Progress::LedgerHolds { slot: 34 }),
+        ("processing ledger: slot=20, root_slot=5 slots=9, slots/s=4.5, txs/s=1", Progress::Replaying { slot: 20 }),
+        ("ledger processed in 163 µs and 511 ns. root slot is 0, 1 bank: 0", Progress::Replayed),
+        (
+            "Waiting for 80% of activated stake at slot 96542804 to be in gossip...",
+            Progress::WaitingForSupermajority { percent: 80, slot: 96_542_804 },
+        ),
+        ("Validator initialized", Progress::Initialized),
+    ] {
+        assert_eq!(of(message), Some(progress), "{message}");
+    }
+    for other in ["Validator initialized?", "Downloading x bytes from y", "Waiting for a friend", "bank frozen: 7"] {
+        assert_eq!(of(other), None, "{other}");
+    }
+}

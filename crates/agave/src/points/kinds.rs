@@ -1,0 +1,294 @@
+//! The known datapoints, one table each.
+
+use super::fields::{Datapoint, FieldValue, FromField, datapoint};
+
+datapoint! {
+    /// Deltas since the previous report, by all users of the process's one cache: replay, block production, simulation.
+    /// Sum every point; forks and parallel banks may report the same slot twice.
+    ProgramCache {
+        /// The parent slot of the bank whose creation reported.
+        slot: u64 = "slot",
+        /// Not comparable across versions, see [`Version::hits_comparable`](crate::version::Version::hits_comparable).
+        hits: u64 = "hits",
+        /// Programs absent, unloaded, or built for another environment at the first look. At least the compilations.
+        misses: u64 = "misses",
+        /// Entries an eviction pass unloaded.
+        evictions: u64 = "evictions",
+        /// Unloaded entries compiled again: the best sign of thrashing.
+        reloads: u64 = "reloads",
+        /// New entries: first loads, deployments, tombstones, recompilations for a new epoch.
+        insertions: u64 = "insertions",
+        /// Loaded, but no longer visible on their own fork.
+        lost_insertions: u64 = "lost_insertions",
+        /// Replacements that should not happen.
+        replacements: u64 = "replace_entry",
+        /// Evicted entries used once.
+        one_hit_wonders: u64 = "one_hit_wonders",
+        /// Tombstones and unloaded entries dropped for age. Since 4.4.0.
+        prunes_stale: u64 = "prunes_stale",
+        /// Entries dropped because the root moved.
+        prunes_orphan: u64 = "prunes_orphan",
+        /// Entries dropped because the runtime environment changed with the epoch.
+        prunes_environment: u64 = "prunes_environment",
+        /// Program ids left without a version by pruning.
+        empty_entries: u64 = "empty_entries",
+        /// Compiled entries at the start of an eviction pass; 0 in a report without one, so only a non-zero value says
+        /// how many there are: see [`ProgramCache::loaded_entries`].
+        water_level: u64 = "water_level",
+    }
+}
+
+impl ProgramCache {
+    /// Compiled entries when the last eviction pass began. `None` if this report saw no pass.
+    pub fn loaded_entries(&self) -> Option<u64> {
+        self.water_level.filter(|&level| level != 0)
+    }
+}
+
+datapoint! {
+    /// One completed bank. Times are microseconds; those of the execution are sums over threads and may exceed the slot's.
+    /// All counts and execution times are 0 for the node's own leader slots.
+    ReplaySlot {
+        /// The bank's slot.
+        slot: u64 = "slot",
+        /// In entries, votes and failures included.
+        total_transactions: u64 = "total_transactions",
+        /// Entries replayed, ticks included.
+        total_entries: u64 = "total_entries",
+        /// Shreds replayed.
+        total_shreds: u64 = "total_shreds",
+        /// From the bank's creation to its completion, waiting included.
+        replay_total_elapsed_us: u64 = "replay_total_elapsed",
+        /// Completing the bank.
+        bank_complete_us: u64 = "bank_complete_time_us",
+        /// Only with the unified scheduler.
+        confirmation_without_replay_us: u64 = "confirmation_without_replay_us",
+        /// Only with the unified scheduler.
+        task_submission_us: u64 = "task_submission_us",
+        /// Only with the blockstore processor.
+        confirmation_us: u64 = "confirmation_time_us",
+        /// Lookups, waiting for another thread's compilation, own compilation. Before 2.1 also `filter_executable`.
+        program_cache_us: u64 = "program_cache_us",
+        /// Finding the programs of a transaction. Since 2.1.
+        filter_executable_us: u64 = "filter_executable_us",
+        /// Loading accounts.
+        load_us: u64 = "load_us",
+        /// Executing.
+        execute_us: u64 = "execute_us",
+        /// Storing accounts.
+        store_us: u64 = "store_us",
+        /// Compilation: registering syscalls.
+        register_syscalls_us: u64 = "execute_details_create_executor_register_syscalls_us",
+        /// Compilation: reading the ELF file.
+        load_elf_us: u64 = "execute_details_create_executor_load_elf_us",
+        /// Compilation: verifying.
+        verify_code_us: u64 = "execute_details_create_executor_verify_code_us",
+        /// Compilation: generating machine code.
+        jit_compile_us: u64 = "execute_details_create_executor_jit_compile_us",
+    }
+}
+
+impl ReplaySlot {
+    /// Whether this node produced the slot itself: then nothing was replayed and every time but the total is 0. A
+    /// replayed slot has at least its tick entries. `None` if the point does not tell.
+    pub fn is_own_slot(&self) -> Option<bool> {
+        Some(self.total_transactions? == 0 && self.total_entries? == 0 && self.total_shreds? == 0)
+    }
+
+    /// Whether `program_cache_us` includes the filtering of executables, as it did in 2.0.
+    pub fn program_cache_includes_filter(&self) -> bool {
+        self.filter_executable_us.is_none()
+    }
+}
+
+datapoint! {
+    /// The root moved from one slot to another.
+    SetRoot {
+        /// The new root.
+        slot: u64 = "slot",
+        /// Transactions between the two roots, votes and failures included.
+        tx_count: u64 = "tx_count",
+        /// How long it took.
+        elapsed_ms: u64 = "elapsed_ms",
+        /// Live banks before.
+        total_banks: u64 = "total_banks",
+        /// Banks dropped.
+        dropped_banks: u64 = "dropped_banks_len",
+    }
+}
+
+datapoint! {
+    /// A frozen bank with at least one transaction, replayed or own. Forks count twice.
+    CostTracker {
+        /// The bank's slot.
+        bank_slot: u64 = "bank_slot",
+        /// In the block, votes included.
+        transaction_count: u64 = "transaction_count",
+        /// Compute units.
+        block_cost: u64 = "block_cost",
+        /// Compute units of votes. Until 3.x.
+        vote_cost: u64 = "vote_cost",
+    }
+    tags {
+        /// Whether this node produced the block. Since 3.0.
+        is_leader = "is_leader",
+    }
+}
+
+datapoint! {
+    /// A frozen bank.
+    BankFrozen {
+        /// Its slot.
+        slot: u64 = "slot",
+    }
+}
+
+datapoint! {
+    /// A slot the cluster confirmed optimistically, as heard from gossip votes, also on nodes that do not vote.
+    OptimisticSlot {
+        /// The slot.
+        slot: u64 = "slot",
+    }
+}
+
+datapoint! {
+    /// A slot whose shreds are all here.
+    ShredInsertIsFull {
+        /// The slot.
+        slot: u64 = "slot",
+        /// From the first shred to the last, in ms.
+        total_time_ms: u64 = "total_time_ms",
+        /// Shreds that repair brought.
+        num_repaired: u64 = "num_repaired",
+        /// Shreds that erasure coding recovered.
+        num_recovered: u64 = "num_recovered",
+    }
+}
+
+datapoint! {
+    /// The metrics agent about the push this point ends.
+    AgentStats {
+        /// Points in the push.
+        points_written: u64 = "points_written",
+        /// Points offered.
+        num_points: u64 = "num_points",
+        /// Points dropped for exceeding the agent's rate limit.
+        points_lost: u64 = "points_lost",
+        /// Points waiting when the push was cut.
+        points_buffered: u64 = "points_buffered",
+        /// Whole seconds since the previous push.
+        secs_since_last_write: u64 = "secs_since_last_write",
+    }
+}
+
+datapoint! {
+    /// Start-up is complete.
+    ValidatorNew {
+        /// The identity's public key.
+        id: String = "id",
+        /// For [`Version::parse`](crate::version::Version::parse).
+        version: String = "version",
+        /// Agave's number of the cluster type: 0 testnet, 1 mainnet-beta, 2 devnet, 3 development.
+        cluster_type: u64 = "cluster_type",
+        /// How long the start took.
+        elapsed_ms: u64 = "elapsed_ms",
+        /// Whether it waited for a cluster restart.
+        waited_for_supermajority: bool = "waited_for_supermajority",
+        /// The cluster's shred version.
+        shred_version: u64 = "shred_version",
+    }
+}
+
+datapoint! {
+    /// This process's heap. 4.x; off with `--no-os-memory-stats-reporting`.
+    JemallocStats {
+        /// Live allocations.
+        allocated_bytes: u64 = "allocated_bytes",
+        /// Pages in use.
+        active_bytes: u64 = "active_bytes",
+        /// Resident pages.
+        resident_bytes: u64 = "resident_bytes",
+        /// Unmapped, address space kept.
+        retained_bytes: u64 = "retained_bytes",
+        /// Resident minus active.
+        dirty_bytes: u64 = "dirty_bytes",
+    }
+}
+
+datapoint! {
+    /// The read cache of accounts. Hits, misses and evicts are deltas, entries and size levels.
+    ReadCache {
+        /// Accounts held.
+        entries: u64 = "read_only_accounts_cache_entries",
+        /// Bytes held.
+        data_size_bytes: u64 = "read_only_accounts_cache_data_size",
+        /// Delta.
+        hits: u64 = "read_only_accounts_cache_hits",
+        /// Delta.
+        misses: u64 = "read_only_accounts_cache_misses",
+        /// Delta.
+        evicts: u64 = "read_only_accounts_cache_evicts",
+        /// Delta.
+        load_us: u64 = "read_only_accounts_cache_load_us",
+    }
+}
+
+datapoint! {
+    /// The write cache of accounts.
+    AccountsCacheSize {
+        /// Rooted slots in it.
+        num_roots: u64 = "num_roots",
+        /// Slots in it.
+        num_slots: u64 = "num_slots",
+        /// Bytes.
+        total_size_bytes: u64 = "total_size",
+    }
+}
+
+datapoint! {
+    /// The accounts index.
+    AccountsIndex {
+        /// Accounts indexed.
+        count: u64 = "count",
+        /// Of those, in memory.
+        count_in_mem: u64 = "count_in_mem",
+        /// Entries times their size; without the hash map's overhead.
+        estimate_mem_bytes: u64 = "estimate_mem_bytes",
+        /// Entries there is room for in memory. 4.x.
+        capacity_in_mem: u64 = "capacity_in_mem",
+    }
+}
+
+datapoint! {
+    /// Account storage files: about as many mappings (mmap mode) or descriptors (file mode).
+    AccountsDbStores {
+        /// Files.
+        total_count: u64 = "total_count",
+        /// Their bytes.
+        total_bytes: u64 = "total_bytes",
+        /// Bytes of live accounts.
+        total_alive_bytes: u64 = "total_alive_bytes",
+        /// Live share, 0 to 1. Broken when there are no files.
+        total_alive_ratio: f64 = "total_alive_ratio",
+    }
+}
+
+datapoint! {
+    /// A vote of this node.
+    TowerVote {
+        /// The slot voted for.
+        latest: u64 = "latest",
+        /// The tower's root.
+        root: u64 = "root",
+    }
+}
+
+datapoint! {
+    /// What the cluster has committed, as this node sees it.
+    BlockCommitmentCache {
+        /// Finalized.
+        highest_super_majority_root: u64 = "highest-super-majority-root",
+        /// Confirmed.
+        highest_confirmed_slot: u64 = "highest-confirmed-slot",
+    }
+}

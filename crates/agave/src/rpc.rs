@@ -1,0 +1,224 @@
+//! JSON-RPC over HTTP: what may be asked, and what comes back.
+//!
+//! Agave answers JSON-RPC batches, so one POST carries everything a poll needs ([`Batch`]); answers are matched by id,
+//! not by order. RPC opens only after start-up, on `--rpc-port`; without that flag there is none.
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::json::{self, ErrorObject, Response};
+use crate::{Error, Excerpt};
+
+/// How settled the bank asked about is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Commitment {
+    /// The node's heaviest bank: newest, may be abandoned.
+    Processed,
+    /// Optimistically confirmed.
+    Confirmed,
+    /// Rooted, about 32 slots behind.
+    Finalized,
+}
+
+impl Commitment {
+    /// Its name in requests.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Processed => "processed",
+            Self::Confirmed => "confirmed",
+            Self::Finalized => "finalized",
+        }
+    }
+}
+
+/// A question. All but [`Call::MaxShredInsertSlot`] belong to the minimal API, which every validator with RPC offers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Call {
+    /// `getEpochInfo` at `processed`: slot, height and transaction count of one bank.
+    EpochInfo,
+    /// `getSlot`.
+    Slot(Commitment),
+    /// `getHealth`.
+    Health,
+    /// `getVersion`.
+    Version,
+    /// `getIdentity`.
+    Identity,
+    /// `getMaxShredInsertSlot`; needs `--full-rpc-api`, otherwise [`Error::NotOffered`].
+    MaxShredInsertSlot,
+}
+
+impl Call {
+    /// The JSON-RPC method.
+    pub fn method(self) -> &'static str {
+        match self {
+            Self::EpochInfo => "getEpochInfo",
+            Self::Slot(_) => "getSlot",
+            Self::Health => "getHealth",
+            Self::Version => "getVersion",
+            Self::Identity => "getIdentity",
+            Self::MaxShredInsertSlot => "getMaxShredInsertSlot",
+        }
+    }
+
+    fn params(self) -> Value {
+        match self {
+            Self::EpochInfo => json!([{"commitment": Commitment::Processed.name()}]),
+            Self::Slot(commitment) => json!([{"commitment": commitment.name()}]),
+            _ => json!([]),
+        }
+    }
+
+    fn answer(self, response: Response) -> Result<Answer, Error> {
+        let method = self.method();
+        let result = match response.outcome()? {
+            Ok(result) => result,
+            Err(error) if self == Self::Health => return Health::refused(error).map(Answer::Health),
+            Err(error) => return Err(error.into_error(method)),
+        };
+        match self {
+            Self::EpochInfo => json::shape(method, result).map(Answer::EpochInfo),
+            Self::Slot(_) => json::shape(method, result).map(Answer::Slot),
+            Self::Version => json::shape(method, result).map(Answer::Version),
+            Self::Identity => json::shape(method, result).map(|IdentityResult { identity }| Answer::Identity(identity)),
+            Self::MaxShredInsertSlot => json::shape(method, result).map(Answer::MaxShredInsertSlot),
+            Self::Health if result == "ok" => Ok(Answer::Health(Health::Ok)),
+            Self::Health => Err(Error::Shape {
+                method,
+                why: "expected `ok`".into(),
+                text: Excerpt::of(result.to_string().as_bytes()),
+            }),
+        }
+    }
+}
+
+/// What came back for a [`Call`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer {
+    /// To [`Call::EpochInfo`].
+    EpochInfo(EpochInfo),
+    /// To [`Call::Slot`].
+    Slot(u64),
+    /// To [`Call::Health`]. Being unhealthy is an answer, not an error.
+    Health(Health),
+    /// To [`Call::Version`].
+    Version(NodeVersion),
+    /// To [`Call::Identity`]: a base58 public key.
+    Identity(String),
+    /// To [`Call::MaxShredInsertSlot`]: the highest slot with stored shreds; 0 on a node that has received none.
+    MaxShredInsertSlot(u64),
+}
+
+/// `getEpochInfo`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EpochInfo {
+    /// The bank's slot.
+    pub absolute_slot: u64,
+    /// Blocks below it.
+    pub block_height: u64,
+    /// Its epoch.
+    pub epoch: u64,
+    /// Slots since the epoch began.
+    pub slot_index: u64,
+    /// Length of the epoch in slots.
+    pub slots_in_epoch: u64,
+    /// Transactions since genesis, votes and failures included; may fall at a fork switch and at a restart.
+    #[serde(default)]
+    pub transaction_count: Option<u64>,
+}
+
+/// `getHealth`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Health {
+    /// Within `--health-check-slot-distance` of the cluster.
+    Ok,
+    /// Error -32005.
+    Unhealthy {
+        /// How far behind; `None` if the node does not know yet.
+        slots_behind: Option<u64>,
+    },
+}
+
+impl Health {
+    const NODE_UNHEALTHY: i64 = -32005;
+
+    fn refused(error: ErrorObject) -> Result<Self, Error> {
+        if error.code != Self::NODE_UNHEALTHY {
+            return Err(error.into_error(Call::Health.method()));
+        }
+        let slots_behind = error.data.as_ref().and_then(|data| data.get("numSlotsBehind")).and_then(Value::as_u64);
+        Ok(Self::Unhealthy { slots_behind })
+    }
+}
+
+/// `getVersion`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct NodeVersion {
+    /// For [`Version::parse`](crate::version::Version::parse).
+    pub solana_core: String,
+    /// The feature set's number.
+    #[serde(default)]
+    pub feature_set: Option<u32>,
+}
+
+#[derive(Deserialize)]
+struct IdentityResult {
+    identity: String,
+}
+
+/// Several calls in one body. Ids are the calls' positions, counted from 1.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Batch {
+    calls: Vec<Call>,
+}
+
+impl Batch {
+    /// These calls, in this order.
+    pub fn new(calls: impl Into<Vec<Call>>) -> Self {
+        Self { calls: calls.into() }
+    }
+
+    /// The calls, in order.
+    pub fn calls(&self) -> &[Call] {
+        &self.calls
+    }
+
+    /// The body to POST as `application/json`: always an array.
+    pub fn body(&self) -> String {
+        let request = |(id, call): (u64, &Call)| json!({"jsonrpc": "2.0", "id": id, "method": call.method(), "params": call.params()});
+        Value::Array((1..).zip(&self.calls).map(request).collect()).to_string()
+    }
+
+    /// Reads the body that came back: one outcome for each call, in the order of the calls. Answers with unknown ids
+    /// are ignored; of several with the same id the first counts.
+    ///
+    /// # Errors
+    /// [`Error::Garbage`] if it is no JSON-RPC, [`Error::Rpc`] if the whole batch was refused with one error object.
+    pub fn read(&self, body: &[u8]) -> Result<Vec<Result<Answer, Error>>, Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Body {
+            Many(Vec<Response>),
+            One(Response),
+        }
+        let mut responses = match json::read(body)? {
+            Body::Many(responses) => responses,
+            Body::One(response) if response.id.as_ref().is_none_or(Value::is_null) => match response.outcome()? {
+                Err(error) => return Err(error.into_error("batch")),
+                Ok(_) => return Err(Error::Garbage { why: "an answer without id".into(), text: Excerpt::of(body) }),
+            },
+            Body::One(response) => vec![response],
+        };
+        let mut take = |(id, call): (u64, &Call)| {
+            let at = responses.iter().position(|response| response.answers(id));
+            let at = at.ok_or(Error::Unanswered { method: call.method() })?;
+            call.answer(responses.swap_remove(at))
+        };
+        Ok((1..).zip(&self.calls).map(&mut take).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,119 @@
+//! Which pool a thread belongs to.
+//!
+//! Agave names its threads, the kernel cuts names to 15 bytes, pools append an index of two or three digits. An unnamed
+//! thread inherits the name of the thread that made it.
+
+use std::borrow::Cow;
+
+/// The pool of a thread whose name is empty or nothing but digits and separators.
+pub const UNNAMED: &str = "unnamed";
+
+/// The pool of a thread, from its comm: the name without its index and the separator before that. Fit for a label:
+/// control characters and bytes that are not UTF-8 become U+FFFD.
+///
+/// `solScHandler07` is `solScHandler`, `solIdxFlusher10` (cut from `solIdxFlusher100`) is `solIdxFlusher`,
+/// `iou-wrk-1234` is `iou-wrk`, `net:0` is `net`; `rocksdb:low` and `tokio-runtime-w` stay.
+pub fn pool(comm: &[u8]) -> Cow<'_, str> {
+    let comm = comm.strip_suffix(b"\n").unwrap_or(comm).trim_ascii();
+    let kept = comm.iter().rposition(|byte| !byte.is_ascii_digit()).map_or(0, |last| last + 1);
+    let digits_gone = kept < comm.len();
+    let is_separator = |byte: &u8| matches!(byte, b'-' | b':' | b'_' | b'.' | b'/' | b'#' | b' ');
+    let named = comm.get(..kept).unwrap_or_default();
+    let end = named.iter().rposition(|byte| !is_separator(byte)).map_or(0, |last| last + 1);
+    let name = if digits_gone || end == 0 { named.get(..end).unwrap_or_default() } else { named };
+    match name {
+        [] => Cow::Borrowed(UNNAMED),
+        name => clean(String::from_utf8_lossy(name)),
+    }
+}
+
+fn clean(text: Cow<'_, str>) -> Cow<'_, str> {
+    if text.chars().any(char::is_control) { Cow::Owned(text.replace(char::is_control, "\u{fffd}")) } else { text }
+}
+
+/// What a pool does, in a few words. `None` for pools not worth a word or not known.
+pub fn purpose(pool: &str) -> Option<&'static str> {
+    PURPOSES.iter().find(|(name, _)| *name == pool).map(|(_, purpose)| *purpose)
+}
+
+/// Pools and what they do, 2.0.5 to 4.4.0, by subsystem.
+pub const PURPOSES: &[(&str, &str)] = &[
+    ("agave-validator", "main thread"),
+    ("solana-validato", "main thread"),
+    ("solana-test-val", "main thread"),
+    ("solReplayStage", "replay loop: votes, forks, roots"),
+    ("solReplayFork", "replay of several forks at once"),
+    ("solReplayTx", "replay execution, blockstore processor"),
+    ("solScHandler", "replay execution, unified scheduler (2.x)"),
+    ("solScHandleV", "replay execution, unified scheduler (3.0 and later)"),
+    ("solScHandleP", "block production execution, unified scheduler (3.x)"),
+    ("solScheduler", "unified scheduler (2.x)"),
+    ("solScheduleV", "unified scheduler of replay (3.0 and later)"),
+    ("solScCleaner", "unified scheduler clean-up"),
+    ("solBanknStgTx", "block production: votes and the old path (2.x)"),
+    ("solBanknStgVote", "block production: votes"),
+    ("solCoWorker", "block production execution"),
+    ("solBnkTxSched", "block production scheduler"),
+    ("solBundleStgTx", "Jito bundles"),
+    ("solPohTickProd", "proof of history clock"),
+    ("solBgAccounts", "account clean-up and shrinking (before 3.1)"),
+    ("solAcctsBgSvc", "account clean-up and shrinking (3.1 and later)"),
+    ("solAccounts", "account background work (2.x)"),
+    ("solAccountsLo", "account background work at low priority (2.x)"),
+    ("solAcctsDbBg", "account background work"),
+    ("solAcctsDbFg", "account foreground work"),
+    ("solAcctHash", "account hashing (2.1)"),
+    ("solIdxFlusher", "accounts index to and from disk"),
+    ("solGenIndex", "accounts index generation at start"),
+    ("solAcctReadCach", "eviction from the account read cache"),
+    ("solSnapshotPkgr", "snapshot archives"),
+    ("solUnpkSnpsht", "snapshot unpacking (2.x)"),
+    ("solTarUnpack", "snapshot unpacking (3.0 and later)"),
+    ("solRbuildSnap", "snapshot rebuilding"),
+    ("solSnapDirFiles", "snapshot rebuilding (4.x)"),
+    ("solBnkNewEpch", "epoch boundary"),
+    ("solBnkClcRwds", "epoch rewards"),
+    ("solDropBankSrvc", "dropping of banks"),
+    ("solRayonGlob", "shared work pool"),
+    ("solRcvrShred", "shreds from the network"),
+    ("solTvuPktMod", "shreds from the network"),
+    ("solShredVerifr", "shred signatures"),
+    ("solSvrfyShred", "shred signatures"),
+    ("solRetransmittr", "turbine retransmission"),
+    ("solRetransmit", "turbine retransmission"),
+    ("solWinInsert", "shreds into the blockstore, erasure recovery"),
+    ("solShredder", "shredding of own blocks"),
+    ("solRepairSvc", "repair of missing shreds"),
+    ("solGossip", "gossip"),
+    ("solGossipListen", "gossip"),
+    ("solGossipConsum", "gossip"),
+    ("solGossipCons", "gossip"),
+    ("solGossipWork", "gossip"),
+    ("solRunGossip", "gossip (2.x)"),
+    ("solGossipRun", "gossip (3.0 and later)"),
+    ("solCiVoteLstnr", "votes from gossip"),
+    ("solCiProcVotes", "votes from gossip"),
+    ("solQuicTpu", "transactions over QUIC"),
+    ("solQuicTpuFwd", "forwarded transactions over QUIC"),
+    ("solSigVerTpu", "transaction signatures"),
+    ("solSigVerTpuVot", "vote signatures"),
+    ("solSigVerify", "signature verification pool"),
+    ("solVoteService", "own votes"),
+    ("solBstoreClean", "blockstore clean-up"),
+    ("rocksdb:low", "RocksDB compaction"),
+    ("rocksdb:high", "RocksDB flushing"),
+    ("solJsonRpcSvc", "JSON-RPC service"),
+    ("solRpcEl", "JSON-RPC requests, simulation"),
+    ("solRpcPubSub", "websocket subscriptions"),
+    ("solRpcNotify", "websocket notifications"),
+    ("solMetricsAgent", "datapoint pushes and log lines"),
+    ("solSystemMonitr", "machine statistics"),
+    ("solAdminRpc", "admin socket"),
+    ("solAdminRpcEl", "admin socket"),
+    ("tokio-runtime-w", "unnamed tokio runtimes, often of plugins"),
+    ("SolGeyserPlugin", "geyser plugins"),
+    ("iou-wrk", "kernel io_uring workers"),
+];
+
+#[cfg(test)]
+mod tests;

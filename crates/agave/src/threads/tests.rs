@@ -1,0 +1,40 @@
+use super::*;
+
+#[test]
+fn an_index_and_its_separator_do_not_belong_to_the_pool() {
+    for (comm, expected) in [
+        ("solScHandler07", "solScHandler"),
+        ("solScHandler07\n", "solScHandler"),
+        ("solIdxFlusher10", "solIdxFlusher"),
+        ("solTpu2Pack", "solTpu2Pack"),
+        ("agave-validator", "agave-validator"),
+        ("rocksdb:low", "rocksdb:low"),
+        ("rocksdb:high1", "rocksdb:high"),
+        ("tokio-runtime-w", "tokio-runtime-w"),
+        ("reqwest-interna", "reqwest-interna"),
+        ("iou-wrk-1234", "iou-wrk"),
+        ("net:0", "net"),
+        ("", UNNAMED),
+        ("1234", UNNAMED),
+        ("--7", UNNAMED),
+        ("-", UNNAMED),
+        (" ", UNNAMED),
+    ] {
+        assert_eq!(pool(comm.as_bytes()), expected, "{comm:?}");
+    }
+}
+
+#[test]
+fn a_pool_is_always_fit_for_a_label() {
+    assert_eq!(pool(b"bad\xff01"), "bad\u{fffd}");
+    assert_eq!(pool(b"new\nline3"), "new\u{fffd}line");
+}
+
+#[test]
+fn every_pool_with_a_purpose_is_a_pool_the_kernel_can_show() {
+    for (name, purpose) in PURPOSES {
+        assert!(name.len() <= 15, "{name}");
+        assert_eq!(pool(name.as_bytes()), *name);
+        assert_eq!(super::purpose(name), Some(*purpose), "{name} is there twice");
+    }
+}

@@ -1,0 +1,196 @@
+//! What is true of a release.
+//!
+//! The boundaries were read in the published sources from 2.0.5 to 4.4.0. A newer release gets the newest facts; whether
+//! it was checked says [`Version::is_checked`].
+
+use std::fmt;
+
+use crate::{Error, Excerpt};
+
+/// Who built the validator.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Client {
+    /// Anza's.
+    Agave,
+    /// Jito-Solana.
+    Jito,
+    /// Firedancer's network side with Agave's runtime.
+    Frankendancer,
+    /// Firedancer alone: no Agave code.
+    Firedancer,
+    /// Before Agave.
+    SolanaLabs,
+    /// Another, by the name it gives itself.
+    Other(String),
+}
+
+impl Client {
+    /// From the `client:` part of a version or a suffix.
+    pub fn of_name(name: &str) -> Self {
+        match name.to_ascii_lowercase().as_str() {
+            "agave" => Self::Agave,
+            "jito" | "jitolabs" => Self::Jito,
+            "frankendancer" => Self::Frankendancer,
+            "firedancer" => Self::Firedancer,
+            "solanalabs" => Self::SolanaLabs,
+            _ => Self::Other(name.chars().filter(|c| !c.is_control()).take(40).collect()),
+        }
+    }
+
+    /// A short name, fit for a label.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Agave => "agave",
+            Self::Jito => "jito",
+            Self::Frankendancer => "frankendancer",
+            Self::Firedancer => "firedancer",
+            Self::SolanaLabs => "solana-labs",
+            Self::Other(name) => name,
+        }
+    }
+}
+
+/// How account storage files are read unless a flag says otherwise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum StorageMode {
+    /// Mapped into memory: account reads are page faults, and RssFile is mostly page cache. Default up to 2.1.
+    Mmap,
+    /// Read through file descriptors. Default since 2.2, the only way since 4.2.
+    File,
+}
+
+/// Where the accounts index lives unless a flag says otherwise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum IndexMode {
+    /// In mapped files. Default up to 3.0.
+    Disk,
+    /// In the heap. Default since 3.1.
+    Memory,
+}
+
+/// A version as a validator tells it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Version {
+    /// Major, minor, patch.
+    pub number: (u32, u32, u32),
+    /// What follows them: `jito`, `beta.1`.
+    pub suffix: Option<String>,
+    /// Who built it; `None` if the text does not tell.
+    pub client: Option<Client>,
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (major, minor, patch) = self.number;
+        write!(f, "{major}.{minor}.{patch}")?;
+        self.suffix.as_ref().map_or(Ok(()), |suffix| write!(f, "-{suffix}"))
+    }
+}
+
+impl Version {
+    /// Reads `2.1.14`, `2.1.14-jito`, `v2.1.14`, `2.1.14 (src:..; feat:.., client:Agave)`, and any of these behind a
+    /// program's name.
+    ///
+    /// # Errors
+    /// [`Error::Version`] if no word of the text begins with three numbers.
+    pub fn parse(text: &str) -> Result<Self, Error> {
+        let (head, details) = text.split_once('(').unwrap_or((text, ""));
+        let found = head.split_ascii_whitespace().find_map(numbered);
+        let (number, suffix) = found.ok_or_else(|| Error::Version { text: Excerpt::of(text.as_bytes()) })?;
+        let stated = details.split_once("client:").map(|(_, rest)| {
+            let end = rest.find([',', ';', ')', ' ']).unwrap_or(rest.len());
+            Client::of_name(rest.get(..end).unwrap_or(rest))
+        });
+        let by_suffix =
+            || suffix.to_ascii_lowercase().split(['-', '.', '+']).any(|part| part == "jito").then_some(Client::Jito);
+        // Frankendancer counts 0.x and hides Agave's version in the third number.
+        let by_number = || (number.0 == 0 && embedded(number.2).is_some()).then_some(Client::Frankendancer);
+        let client = stated.or_else(by_suffix).or_else(by_number);
+        let suffix = (!suffix.is_empty()).then(|| suffix.chars().filter(|c| !c.is_control()).take(40).collect());
+        Ok(Self { number, suffix, client })
+    }
+
+    /// The Agave version whose facts apply: the own one, or for Frankendancer the embedded one, which its third number
+    /// holds (`0.503.20214` runs Agave 2.2.14).
+    pub fn agave(&self) -> (u32, u32, u32) {
+        if self.number.0 == 0 { embedded(self.number.2).unwrap_or(self.number) } else { self.number }
+    }
+
+    fn at_least(&self, major: u32, minor: u32, patch: u32) -> bool {
+        self.agave() >= (major, minor, patch)
+    }
+
+    /// Whether the facts below were checked in the sources of releases around this one (2.0.5 to 4.4).
+    pub fn is_checked(&self) -> bool {
+        self.at_least(2, 0, 5) && !self.at_least(4, 5, 0)
+    }
+
+    /// Compiled programs the cache holds at most: a constant of the source, in stock builds.
+    pub fn program_cache_capacity(&self) -> u64 {
+        match self.agave() {
+            version if version < (2, 0, 16) || version == (2, 1, 0) => 256,
+            version if version < (4, 3, 0) => 512,
+            _ => 1024,
+        }
+    }
+
+    /// What an eviction pass shrinks the cache to: see [`shrink_target`].
+    pub fn program_cache_shrink_target(&self) -> u64 {
+        shrink_target(self.program_cache_capacity())
+    }
+
+    /// Whether `hits` counts what the name says. Before 4.4.0 it counts builtins and earlier finds as well, so a hit
+    /// ratio is meaningless.
+    pub fn hits_comparable(&self) -> bool {
+        self.at_least(4, 4, 0)
+    }
+
+    /// Default way to read account storages. A flag can choose the other one up to 4.1.
+    pub fn storage_mode(&self) -> StorageMode {
+        if self.at_least(2, 2, 0) { StorageMode::File } else { StorageMode::Mmap }
+    }
+
+    /// Default place of the accounts index. A flag can choose the other one.
+    pub fn index_mode(&self) -> IndexMode {
+        if self.at_least(3, 1, 0) { IndexMode::Memory } else { IndexMode::Disk }
+    }
+
+    /// Whether `vm.max_map_count` can run out by default: one mapping per storage file, in the order of 100 000. From 2.2
+    /// to 3.0 the index's files (about 16 000) are all, later there are few.
+    pub fn max_map_count_matters(&self) -> bool {
+        self.storage_mode() == StorageMode::Mmap
+    }
+}
+
+/// What an eviction pass shrinks a cache of `capacity` entries to: 90 %, rounded down.
+pub fn shrink_target(capacity: u64) -> u64 {
+    u64::try_from(u128::from(capacity) * 90 / 100).unwrap_or(capacity)
+}
+
+/// A word that begins with three numbers, and what follows them.
+fn numbered(word: &str) -> Option<((u32, u32, u32), &str)> {
+    let word = word.strip_prefix('v').unwrap_or(word);
+    let (major, rest) = word.split_once('.')?;
+    let (minor, rest) = rest.split_once('.')?;
+    let end = rest.bytes().position(|byte| !byte.is_ascii_digit()).unwrap_or(rest.len());
+    let (patch, suffix) = rest.split_at_checked(end)?;
+    let suffix = match suffix.strip_prefix(['-', '+', '.']) {
+        Some(suffix) => suffix,
+        None if suffix.is_empty() => suffix,
+        None => return None,
+    };
+    Some(((decimal(major)?, decimal(minor)?, decimal(patch)?), suffix))
+}
+
+// `parse` alone would take a plus sign.
+fn decimal(text: &str) -> Option<u32> {
+    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
+}
+
+/// The version that Frankendancer's third number holds: 20214 is 2.2.14.
+fn embedded(third: u32) -> Option<(u32, u32, u32)> {
+    (third >= 10_000).then_some((third / 10_000, third / 100 % 100, third % 100))
+}
+
+#[cfg(test)]
+mod tests;

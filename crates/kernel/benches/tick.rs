@@ -1,0 +1,130 @@
+//! What a sample costs beside the bare reads of the same descriptors.
+//!
+//! Both sides alternate, round by round, so that both see the same machine; the ratio is of the medians. The bare side
+//! does one `pread` of each file into a buffer that fits and looks at nothing.
+#![expect(
+    clippy::disallowed_methods,
+    clippy::expect_used,
+    reason = "measures time; cannot go on without its own files"
+)]
+
+use std::fs::File;
+use std::hint::black_box;
+use std::os::fd::AsFd;
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Instant;
+
+use faultline_kernel::{HostRoot, ProcessFiles, ThreadOptions, Threads};
+
+const THREADS: usize = 1000;
+const PROCESS_BUDGET: f64 = 1.3;
+const THREADS_BUDGET: f64 = 1.5;
+
+fn main() {
+    println!("microseconds per call, min / median");
+    process("1 thread");
+    let park = Arc::new((Mutex::new(false), Condvar::new()));
+    let workers: Vec<_> = (0..THREADS).map(|n| parked(&park, n)).collect();
+    let tids = tids();
+    process(&format!("{} threads", tids.len()));
+    threads(&tids, false);
+    threads(&tids, true);
+    *park.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = true;
+    park.1.notify_all();
+    for worker in workers {
+        drop(worker.join());
+    }
+}
+
+fn parked(park: &Arc<(Mutex<bool>, Condvar)>, n: usize) -> std::thread::JoinHandle<()> {
+    let park = Arc::clone(park);
+    let builder = std::thread::Builder::new().name(format!("solPool{n:04}")).stack_size(64 * 1024);
+    let spawned = builder.spawn(move || {
+        let guard = park.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        drop(park.1.wait_while(guard, |over| !*over));
+    });
+    spawned.expect("a thread")
+}
+
+fn tids() -> Vec<u32> {
+    let names = std::fs::read_dir("/proc/self/task").expect("the threads").flatten();
+    names.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}
+
+fn process(size: &str) {
+    let names = ["stat", "status", "io", "oom_score", "oom_score_adj", "limits"];
+    let bare: Vec<File> = names.iter().map(|name| open(&format!("/proc/self/{name}"))).collect();
+    let mut files = ProcessFiles::open(&HostRoot::default(), std::process::id()).expect("this process");
+    let mut buffer = Vec::new();
+    let folder = open("/proc/self");
+    let sides = compare(
+        2000,
+        || {
+            read_all(&bare);
+            black_box(rustix::fs::statat(&folder, "fd", rustix::fs::AtFlags::empty()).is_ok());
+        },
+        || {
+            let sample = black_box(files.sample(&mut buffer));
+            assert!(sample.stat.is_ok());
+        },
+    );
+    report(&format!("process sample, {size}, 6 files and the fd count"), sides, Some(PROCESS_BUDGET));
+}
+
+fn threads(tids: &[u32], with_switches: bool) {
+    let names: &[&str] = if with_switches { &["stat", "schedstat", "status"] } else { &["stat", "schedstat"] };
+    let bare: Vec<File> = tids
+        .iter()
+        .flat_map(|tid| names.iter().map(move |name| open(&format!("/proc/self/task/{tid}/{name}"))))
+        .collect();
+    for (how, descriptors, budget) in [("held", 100_000, Some(THREADS_BUDGET)), ("opened each time", 0, None)] {
+        let options = ThreadOptions { descriptors, with_switches };
+        let mut threads = Threads::open(&HostRoot::default(), std::process::id(), options).expect("this process");
+        let sides =
+            compare(60, || read_all(&bare), || assert_eq!(threads.sample().expect("the threads").len(), tids.len()));
+        report(&format!("threads sample, {}, {how}", names.join(" + ")), sides, budget);
+    }
+}
+
+fn open(path: &str) -> File {
+    File::open(path).expect("a file of this process")
+}
+
+fn read_all(files: &[File]) {
+    let mut room = [0u8; 4096];
+    for file in files {
+        black_box(rustix::io::pread(file.as_fd(), &mut room, 0).is_ok());
+    }
+}
+
+/// Microseconds of each round, sorted.
+fn compare(rounds: usize, mut bare: impl FnMut(), mut ours: impl FnMut()) -> [Vec<f64>; 2] {
+    let mut sides = [Vec::with_capacity(rounds), Vec::with_capacity(rounds)];
+    for _ in 0..rounds {
+        sides[0].push(microseconds(&mut bare));
+        sides[1].push(microseconds(&mut ours));
+    }
+    for side in &mut sides {
+        side.sort_by(f64::total_cmp);
+    }
+    sides
+}
+
+fn microseconds(run: &mut impl FnMut()) -> f64 {
+    let start = Instant::now();
+    run();
+    start.elapsed().as_secs_f64() * 1e6
+}
+
+fn report(what: &str, [bare, ours]: [Vec<f64>; 2], budget: Option<f64>) {
+    let median = |side: &[f64]| side[side.len() / 2];
+    let ratio = median(&ours) / median(&bare);
+    let verdict = match budget {
+        Some(budget) if ratio <= budget => format!("within {budget}"),
+        Some(budget) => format!("OVER {budget}"),
+        None => "no budget".to_owned(),
+    };
+    println!("{what}");
+    println!("  bare {:9.1} / {:9.1}", bare[0], median(&bare));
+    println!("  ours {:9.1} / {:9.1}   ratio {ratio:.2}, {verdict}", ours[0], median(&ours));
+}

@@ -1,0 +1,5 @@
+//! The cgroups of a process, v1 or v2, in one vocabulary.
+
+pub(crate) mod files;
+pub(crate) mod limit;
+pub(crate) mod locate;

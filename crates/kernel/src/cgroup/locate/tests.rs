@@ -1,0 +1,102 @@
+use super::*;
+use crate::ErrorKind;
+
+const HYBRID_MOUNTS: &str = include_str!("../../../tests/text/linux-6.18/mountinfo");
+
+/// A pretend host where process 7 is in the given cgroups.
+fn locate_in(cgroup: &str, mountinfo: Option<&str>) -> (ProcessCgroups, HostRoot, tempfile::TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let root = HostRoot::below(folder.path());
+    for (name, text) in [("7/cgroup", Some(cgroup)), ("self/mountinfo", mountinfo)] {
+        let path = root.procfs.join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        if let Some(text) = text {
+            std::fs::write(path, text).unwrap();
+        }
+    }
+    (locate(&root, 7).unwrap(), root, folder)
+}
+
+fn mount(root: &str, point: &str, fs_type: &str, options: &str) -> String {
+    format!("31 23 0:28 {root} {point} rw,relatime shared:9 - {fs_type} {fs_type} rw,{options}\n")
+}
+
+#[test]
+fn on_a_v2_host_every_controller_is_in_the_unified_hierarchy() {
+    let mounts = mount("/", "/sys/fs/cgroup", "cgroup2", "nsdelegate");
+    let (found, root, _folder) = locate_in("0::/system.slice/sol.service\n", Some(&mounts));
+    let memory = found.memory.clone().unwrap();
+    assert_eq!(memory.version, CgroupVersion::V2);
+    assert_eq!(&*memory.folder, root.cgroup.join("system.slice/sol.service"));
+    assert_eq!((&found.cpu, &found.io, &found.unified), (&found.memory, &found.memory, &found.memory));
+    let above: Vec<&Path> = memory.with_ancestors().collect();
+    assert_eq!(above, [&*memory.folder, &root.cgroup.join("system.slice"), &root.cgroup]);
+}
+
+#[test]
+fn on_a_hybrid_host_memory_is_v1_and_pressure_is_v2() {
+    let text = "7:blkio:/b\n4:memory:/validator\n1:cpu:/\n0::/u\n";
+    let (found, root, _folder) = locate_in(text, Some(HYBRID_MOUNTS));
+    let memory = found.memory.unwrap();
+    assert_eq!((memory.version, &*memory.folder), (CgroupVersion::V1, &*root.cgroup.join("memory/validator")));
+    assert_eq!(&*found.io.unwrap().folder, root.cgroup.join("blkio/b"));
+    assert_eq!(&*found.cpu.unwrap().folder, root.cgroup.join("cpu"));
+    let unified = found.unified.unwrap();
+    assert_eq!((unified.version, &*unified.folder), (CgroupVersion::V2, &*root.cgroup.join("unified/u")));
+}
+
+#[test]
+fn controllers_that_share_a_v1_hierarchy_share_its_mount() {
+    let mounts = mount("/", "/sys/fs/cgroup/cpu,cpuacct", "cgroup", "cpu,cpuacct");
+    let (found, root, _folder) = locate_in("2:cpu,cpuacct:/v\n", Some(&mounts));
+    assert_eq!(&*found.cpu.unwrap().folder, root.cgroup.join("cpu,cpuacct/v"));
+    assert_eq!(found.memory.unwrap_err().kind(), ErrorKind::Absent);
+}
+
+#[test]
+fn a_bind_mount_of_a_part_is_entered_from_that_part() {
+    let mounts = mount("/docker/abc", "/sys/fs/cgroup/memory", "cgroup", "memory");
+    let (found, root, _folder) = locate_in("4:memory:/docker/abc/inner\n", Some(&mounts));
+    let memory = found.memory.unwrap();
+    assert_eq!(&*memory.folder, root.cgroup.join("memory/inner"));
+    assert_eq!(memory.with_ancestors().count(), 2, "what is above the mount is not visible");
+}
+
+#[test]
+fn a_cgroup_outside_of_the_namespace_or_the_mount_is_absent_with_the_reason() {
+    let whole = mount("/", "/sys/fs/cgroup", "cgroup2", "nsdelegate");
+    let part = mount("/docker/abc", "/sys/fs/cgroup", "cgroup2", "nsdelegate");
+    for (path, mounts) in [("/../sibling", &whole), ("/../../x", &whole), ("/docker/other", &part), ("/a/../b", &whole)]
+    {
+        let (found, ..) = locate_in(&format!("0::{path}\n"), Some(mounts));
+        let error = found.memory.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Absent, "{path}");
+        assert!(error.to_string().contains("outside of the cgroup namespace"), "{error}");
+    }
+}
+
+#[test]
+fn a_mount_that_reaches_above_the_namespace_reaches_a_sibling() {
+    let mounts = mount("/..", "/sys/fs/cgroup", "cgroup2", "nsdelegate");
+    let (found, root, _folder) = locate_in("0::/../sibling\n", Some(&mounts));
+    assert_eq!(&*found.memory.unwrap().folder, root.cgroup.join("sibling"));
+}
+
+#[test]
+fn without_a_list_of_mounts_the_usual_places_are_taken() {
+    let (found, root, _folder) = locate_in("4:memory:/v\n0::/u\n", None);
+    assert_eq!(&*found.memory.unwrap().folder, root.cgroup.join("memory/v"));
+    assert_eq!(&*found.unified.unwrap().folder, root.cgroup.join("u"));
+}
+
+#[test]
+fn a_removed_cgroup_of_a_zombie_is_gone() {
+    let (found, ..) = locate_in("0::/sol.service (deleted)\n", None);
+    assert_eq!(found.memory.unwrap_err().kind(), ErrorKind::Gone);
+}
+
+#[test]
+fn a_process_that_is_not_there_is_gone() {
+    let (_, root, _folder) = locate_in("0::/\n", None);
+    assert_eq!(locate(&root, 8).unwrap_err().kind(), ErrorKind::Gone);
+}

@@ -1,0 +1,126 @@
+//! Where the kernel's files are, and what about the host does not change while it runs.
+
+pub(crate) mod files;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::file::{HeldFile, Owner, Records};
+use crate::{ParseError, ReadError, parse};
+
+/// The folders under which the kernel shows itself: the only way to open a file here.
+///
+/// A container that watches its host, and a test with a pretend host, give other folders.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostRoot {
+    /// `/proc`
+    pub procfs: PathBuf,
+    /// `/sys`
+    pub sysfs: PathBuf,
+    /// `/sys/fs/cgroup`
+    pub cgroup: PathBuf,
+}
+
+impl Default for HostRoot {
+    fn default() -> Self {
+        Self { procfs: "/proc".into(), sysfs: "/sys".into(), cgroup: "/sys/fs/cgroup".into() }
+    }
+}
+
+impl HostRoot {
+    /// A host whose `proc`, `sys` and `sys/fs/cgroup` are below one folder.
+    #[must_use]
+    pub fn below(folder: &Path) -> Self {
+        Self { procfs: folder.join("proc"), sysfs: folder.join("sys"), cgroup: folder.join("sys/fs/cgroup") }
+    }
+
+    /// Opens a file of the host below `procfs`, such as `sys/vm/max_map_count`, to be read again and again.
+    ///
+    /// # Errors
+    /// `Absent`, `Forbidden` or `Broken`; never `Gone`, as the host does not vanish.
+    pub fn hold_proc(&self, relative: &str) -> Result<HeldFile, ReadError> {
+        HeldFile::open(Owner::Host, Arc::from(self.procfs.join(relative)), Records::Many)
+    }
+
+    /// Reads a file of the host below `procfs` once.
+    ///
+    /// # Errors
+    /// As [`hold_proc`](Self::hold_proc); `Broken` when `parse` refuses the text.
+    pub fn read_proc<T>(
+        &self,
+        relative: &str,
+        parse: impl FnOnce(&[u8]) -> Result<T, ParseError>,
+    ) -> Result<T, ReadError> {
+        self.hold_proc(relative)?.parse(&mut Vec::new(), parse)
+    }
+
+    /// The processes that are there now, in no particular order.
+    ///
+    /// # Errors
+    /// When `procfs` itself cannot be listed.
+    pub fn pids(&self) -> Result<Vec<u32>, ReadError> {
+        let wrap = |error: std::io::Error| {
+            let errno = rustix::io::Errno::from_io_error(&error).unwrap_or(rustix::io::Errno::IO);
+            ReadError::from_errno(errno, &Arc::from(self.procfs.as_path()), || true)
+        };
+        let mut pids = Vec::new();
+        for entry in std::fs::read_dir(&self.procfs).map_err(wrap)? {
+            let name = entry.map_err(wrap)?.file_name();
+            pids.extend(name.to_str().and_then(|name| name.parse::<u32>().ok()));
+        }
+        Ok(pids)
+    }
+
+    /// When the machine started, in seconds since 1970 by the wall clock (`btime` of `/proc/stat`). It moves when the
+    /// wall clock is set.
+    ///
+    /// # Errors
+    /// As [`read_proc`](Self::read_proc).
+    pub fn boot_time_seconds(&self) -> Result<u64, ReadError> {
+        self.read_proc("stat", parse::boot_time::parse)
+    }
+
+    /// Most memory mappings a process may have (`vm.max_map_count`).
+    ///
+    /// # Errors
+    /// As [`read_proc`](Self::read_proc).
+    pub fn max_map_count(&self) -> Result<u64, ReadError> {
+        self.read_proc("sys/vm/max_map_count", parse::number::parse)
+    }
+
+    /// Whether tasks started from now on have their block I/O delay counted (`kernel.task_delayacct`, since Linux
+    /// 5.14). Where it is off, or was off when a task started, the delay of that task reads 0.
+    ///
+    /// # Errors
+    /// As [`read_proc`](Self::read_proc); `Absent` on older kernels and on those built without delay accounting.
+    pub fn task_delayacct(&self) -> Result<bool, ReadError> {
+        self.read_proc("sys/kernel/task_delayacct", parse::number::parse).map(|value| value != 0)
+    }
+}
+
+/// What is needed to turn the kernel's units into ours.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostConstants {
+    /// Bytes in a page.
+    pub page_size: u64,
+    /// Ticks (`USER_HZ`) in a second of `utime`, `stime`, `starttime` and `delayacct_blkio_ticks`.
+    pub clock_ticks_per_second: u64,
+    /// Such as `6.18.44`.
+    pub kernel_release: String,
+}
+
+impl HostConstants {
+    /// The constants of the running kernel.
+    ///
+    /// # Errors
+    /// When `{procfs}/sys/kernel/osrelease` cannot be read.
+    pub fn read(root: &HostRoot) -> Result<Self, ReadError> {
+        let kernel_release =
+            root.read_proc("sys/kernel/osrelease", |text| Ok(String::from_utf8_lossy(text.trim_ascii()).into_owned()))?;
+        Ok(Self {
+            page_size: rustix::param::page_size() as u64,
+            clock_ticks_per_second: rustix::param::clock_ticks_per_second(),
+            kernel_release,
+        })
+    }
+}

@@ -1,0 +1,26 @@
+//! One pure parser per file of the kernel: the whole text in, a value or a [`ParseError`](crate::ParseError) out.
+//!
+//! Keys that a parser does not know are skipped, since every kernel version has its own. A known key with a value that
+//! is not a number is an error; a missing key is `None`. Memory is in bytes, whatever unit the file uses.
+
+pub mod boot_time;
+pub mod cgroup_events;
+pub mod cgroup_io;
+pub mod cgroup_limit;
+pub mod cgroup_memory_stat;
+pub mod cpu_stat;
+pub mod locks;
+pub mod meminfo;
+pub mod mountinfo;
+pub mod number;
+pub mod pid_cgroup;
+pub mod pid_cmdline;
+pub mod pid_io;
+pub mod pid_limits;
+pub mod pid_schedstat;
+pub mod pid_stat;
+pub mod pid_status;
+pub mod pressure;
+pub mod vmstat;
+
+pub use cgroup_limit::Limit;

@@ -1,0 +1,30 @@
+//! `/proc/stat`: when the machine started.
+
+use crate::ParseError;
+use crate::text::{amount, lines};
+
+/// `btime`, in seconds since 1970 by the wall clock.
+///
+/// # Errors
+/// A text without a `btime` line, or one whose value is not a number.
+pub fn parse(text: &[u8]) -> Result<u64, ParseError> {
+    for line in lines(text) {
+        if let Some(value) = line.text.strip_prefix(b"btime ") {
+            return amount(value).ok_or_else(|| line.error("expected seconds since 1970"));
+        }
+    }
+    Err(ParseError::new(1, text, "expected a btime line"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_boot_time_stands_among_other_lines() {
+        let text = b"cpu  1 2 3\nintr 114930548 113199788 3\nctxt 1990473\nbtime 1062191376\nprocesses 2915\n";
+        assert_eq!(parse(text), Ok(1_062_191_376));
+        assert_eq!(parse(b"cpu 1\n").unwrap_err().what, "expected a btime line");
+        assert_eq!(parse(b"cpu 1\nbtime soon\n").unwrap_err().line, 2);
+    }
+}

@@ -1,0 +1,124 @@
+//! `io.stat` of v2, `blkio.throttle.io_service_bytes(_recursive)` of v1.
+
+use std::fmt;
+
+use crate::ParseError;
+use crate::text::{lines, number, words};
+
+/// A block device by its numbers. Displays as `major:minor`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Device {
+    /// Major number.
+    pub major: u32,
+    /// Minor number.
+    pub minor: u32,
+}
+
+impl fmt::Display for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.major, self.minor)
+    }
+}
+
+/// Bytes between a cgroup and one device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DeviceIo {
+    /// The device.
+    pub device: Device,
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Bytes written.
+    pub write_bytes: u64,
+}
+
+/// `io.stat`. A device without counters is left out: kernels list those that were only configured.
+///
+/// # Errors
+/// A line that starts with something else than a device, or with something else where a number must be.
+pub fn parse_v2(text: &[u8]) -> Result<Vec<DeviceIo>, ParseError> {
+    let mut list = Vec::new();
+    for line in lines(text) {
+        let (mut device, mut read, mut write) = (None, None, None);
+        for word in words(line.text) {
+            let value = |prefix: &[u8]| word.strip_prefix(prefix).map(number);
+            if let Some(bytes) = value(b"rbytes=") {
+                read = Some(bytes.ok_or_else(|| line.error("expected a number"))?);
+            } else if let Some(bytes) = value(b"wbytes=") {
+                write = Some(bytes.ok_or_else(|| line.error("expected a number"))?);
+            } else if !word.contains(&b'=') {
+                // Linux 5.x may write the names of idle devices on the line of the next busy one.
+                device = Some(parse_device(word).ok_or_else(|| line.error("expected a device"))?);
+            }
+        }
+        let device = device.ok_or_else(|| line.error("expected a device"))?;
+        if let (Some(read_bytes), Some(write_bytes)) = (read, write) {
+            list.push(DeviceIo { device, read_bytes, write_bytes });
+        }
+    }
+    Ok(list)
+}
+
+/// `blkio.throttle.io_service_bytes` and its recursive form.
+///
+/// # Errors
+/// A line that is neither the total nor a device, an operation and a number.
+pub fn parse_v1(text: &[u8]) -> Result<Vec<DeviceIo>, ParseError> {
+    let mut list: Vec<DeviceIo> = Vec::new();
+    for line in lines(text).filter(|line| !line.text.starts_with(b"Total")) {
+        let mut words = words(line.text);
+        let (Some(device), Some(operation), Some(bytes)) =
+            (words.next().and_then(parse_device), words.next(), words.next().and_then(number))
+        else {
+            return Err(line.error("expected a device, an operation and a number"));
+        };
+        if list.last().is_none_or(|last| last.device != device) {
+            list.push(DeviceIo { device, read_bytes: 0, write_bytes: 0 });
+        }
+        match (list.last_mut(), operation) {
+            (Some(io), b"Read") => io.read_bytes = bytes,
+            (Some(io), b"Write") => io.write_bytes = bytes,
+            _ => {}
+        }
+    }
+    Ok(list)
+}
+
+fn parse_device(word: &[u8]) -> Option<Device> {
+    let mut numbers = word.splitn(2, |&b| b == b':').map(|digits| u32::try_from(number(digits)?).ok());
+    Some(Device { major: numbers.next()??, minor: numbers.next()?? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DISK: Device = Device { major: 259, minor: 0 };
+
+    #[test]
+    fn v2_gives_bytes_by_device_and_skips_idle_ones() {
+        let text = b"8:16 \n259:0 rbytes=1459200 wbytes=314773504 rios=192 wios=353 dbytes=0 dios=0\n7:0\n";
+        assert_eq!(
+            parse_v2(text).unwrap(),
+            [DeviceIo { device: DISK, read_bytes: 1_459_200, write_bytes: 314_773_504 }]
+        );
+        let same_line = b"8:16 259:0 rbytes=1 wbytes=2 rios=3 wios=4 dbytes=0 dios=0 cost.usage=5\n";
+        assert_eq!(parse_v2(same_line).unwrap(), [DeviceIo { device: DISK, read_bytes: 1, write_bytes: 2 }]);
+    }
+
+    #[test]
+    fn v1_gives_the_same_shape() {
+        let text = b"259:0 Read 4096\n259:0 Write 8192\n259:0 Sync 12288\n259:0 Async 0\n259:0 Total 12288\n\
+            8:0 Read 1\n8:0 Write 0\nTotal 12289\n";
+        let list = parse_v1(text).unwrap();
+        assert_eq!(list[0], DeviceIo { device: DISK, read_bytes: 4096, write_bytes: 8192 });
+        assert_eq!((list.len(), list[1].read_bytes, list[1].device.to_string().as_str()), (2, 1, "8:0"));
+        assert!(parse_v1(b"Total 0\n").unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_line_without_a_device_is_an_error() {
+        assert!(parse_v2(b"rbytes=1 wbytes=2\n").is_err());
+        assert!(parse_v2(b"8:0 rbytes=x wbytes=2\n").is_err());
+        assert!(parse_v1(b"sda Read 1\n").is_err());
+    }
+}

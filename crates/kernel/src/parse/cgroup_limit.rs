@@ -1,0 +1,76 @@
+//! `memory.max`, `memory.high`, `memory.swap.max`, and `memory.limit_in_bytes` of v1.
+
+use std::cmp::Ordering;
+
+use crate::ParseError;
+use crate::text::{number, sole};
+
+/// v1 has no word for "no limit" but a number near 8 EiB, which depends on the page size.
+const NO_LIMIT_FROM: u64 = 1 << 62;
+
+/// A limit of memory. Ordered by strictness: every number is below `Max`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Limit {
+    /// No limit.
+    Max,
+    /// So many bytes.
+    Bytes(u64),
+}
+
+impl Limit {
+    /// `None` without a limit.
+    #[must_use]
+    pub fn bytes(self) -> Option<u64> {
+        match self {
+            Self::Max => None,
+            Self::Bytes(bytes) => Some(bytes),
+        }
+    }
+}
+
+impl Ord for Limit {
+    fn cmp(&self, other: &Self) -> Ordering {
+        match (self, other) {
+            (Self::Max, Self::Max) => Ordering::Equal,
+            (Self::Max, Self::Bytes(_)) => Ordering::Greater,
+            (Self::Bytes(_), Self::Max) => Ordering::Less,
+            (Self::Bytes(a), Self::Bytes(b)) => a.cmp(b),
+        }
+    }
+}
+
+impl PartialOrd for Limit {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// # Errors
+/// Anything but `max` or one number.
+pub fn parse(text: &[u8]) -> Result<Limit, ParseError> {
+    sole(text, |text| match text {
+        b"max" => Some(Limit::Max),
+        digits => number(digits).map(|bytes| if bytes >= NO_LIMIT_FROM { Limit::Max } else { Limit::Bytes(bytes) }),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_word_and_the_huge_numbers_of_v1_are_no_limit() {
+        for text in ["max\n", "9223372036854771712\n", "9223372036854710272\n", "18446744073709551615\n"] {
+            assert_eq!(parse(text.as_bytes()), Ok(Limit::Max), "{text}");
+        }
+        assert_eq!(parse(b"68719476736\n"), Ok(Limit::Bytes(68_719_476_736)));
+        assert_eq!(parse(b"0\n"), Ok(Limit::Bytes(0)));
+        assert!(parse(b"maximum\n").is_err());
+    }
+
+    #[test]
+    fn the_strictest_limit_is_the_smallest() {
+        assert_eq!([Limit::Max, Limit::Bytes(2), Limit::Bytes(1)].iter().min(), Some(&Limit::Bytes(1)));
+        assert_eq!(Limit::Max.bytes(), None);
+    }
+}

@@ -1,0 +1,184 @@
+//! `memory.stat` of a cgroup: v2 (Documentation/admin-guide/cgroup-v2.rst) and v1 (cgroup-v1/memory.rst) in one
+//! vocabulary.
+
+use crate::ParseError;
+use crate::text::fill;
+
+/// What the memory of a cgroup and its descendants consists of, in bytes, and what happened to it, in pages. `None`
+/// where this kernel or this cgroup version does not write the line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct MemoryStat {
+    /// Anonymous memory; `total_rss` of v1.
+    pub anon: Option<u64>,
+    /// Page cache, shared memory and tmpfs included; `total_cache` of v1.
+    pub file: Option<u64>,
+    /// Page cache that is mapped by processes.
+    pub file_mapped: Option<u64>,
+    /// Page cache waiting to be written.
+    pub file_dirty: Option<u64>,
+    /// Page cache being written.
+    pub file_writeback: Option<u64>,
+    /// Shared memory and tmpfs, a part of `file`.
+    pub shmem: Option<u64>,
+    /// The kernel's memory but sockets. v2 since Linux 5.18. On v1, [`CgroupFiles`](crate::CgroupFiles) puts
+    /// `memory.kmem.usage_in_bytes` here, as `memory.stat` has none.
+    pub kernel: Option<u64>,
+    /// Kernel stacks, a part of `kernel`.
+    pub kernel_stack: Option<u64>,
+    /// Page tables, a part of `kernel`.
+    pub pagetables: Option<u64>,
+    /// Per-CPU data, a part of `kernel`. v2 since Linux 5.9.
+    pub percpu: Option<u64>,
+    /// Memory of `vmalloc`, a part of `kernel`. v2 since Linux 5.18.
+    pub vmalloc: Option<u64>,
+    /// Kernel objects, a part of `kernel`.
+    pub slab: Option<u64>,
+    /// Kernel objects that can be given back, a part of `slab`.
+    pub slab_reclaimable: Option<u64>,
+    /// Kernel objects that cannot, a part of `slab`.
+    pub slab_unreclaimable: Option<u64>,
+    /// Network buffers, no part of `kernel`.
+    pub sock: Option<u64>,
+    /// Swapped-out memory. v1 only; v2 has a file of its own.
+    pub swap: Option<u64>,
+    /// Swapped-in memory that still has its place in swap.
+    pub swapcached: Option<u64>,
+    /// Memory that must not be evicted, such as `mlock`ed memory.
+    pub unevictable: Option<u64>,
+    /// Anonymous pages that came back soon after their eviction. Since Linux 5.9.
+    pub workingset_refault_anon: Option<u64>,
+    /// File pages that came back soon after their eviction. Since Linux 5.9; before, `workingset_refault` counted only
+    /// these and is put here.
+    pub workingset_refault_file: Option<u64>,
+    /// Page faults, major ones included.
+    pub pgfault: Option<u64>,
+    /// Page faults that needed the disk.
+    pub pgmajfault: Option<u64>,
+    /// Pages looked at by the background reclaimer. v2 since Linux 5.18.
+    pub pgscan_kswapd: Option<u64>,
+    /// Pages looked at by allocating tasks. v2 since Linux 5.18.
+    pub pgscan_direct: Option<u64>,
+    /// Pages freed by the background reclaimer. v2 since Linux 5.18.
+    pub pgsteal_kswapd: Option<u64>,
+    /// Pages freed by allocating tasks. v2 since Linux 5.18.
+    pub pgsteal_direct: Option<u64>,
+}
+
+impl MemoryStat {
+    /// Memory that no reclaim can free without swapping: anonymous and shared memory, network buffers, and the
+    /// kernel's memory without its reclaimable objects.
+    ///
+    /// Where the kernel's total is missing (v2 before Linux 5.18) its known unreclaimable parts stand for it. v1 does
+    /// not tell reclaimable objects apart: there they are included, and without a readable
+    /// `memory.kmem.usage_in_bytes` the kernel's memory is left out. `None` without `anon` or `shmem`.
+    #[must_use]
+    pub fn unreclaimable_bytes(&self) -> Option<u64> {
+        let kernel = match self.kernel {
+            Some(kernel) => kernel.saturating_sub(self.slab_reclaimable.unwrap_or(0)),
+            None => [self.kernel_stack, self.pagetables, self.percpu, self.vmalloc, self.slab_unreclaimable]
+                .into_iter()
+                .flatten()
+                .fold(0, u64::saturating_add),
+        };
+        let user = self.anon?.saturating_add(self.shmem?);
+        Some(user.saturating_add(self.sock.unwrap_or(0)).saturating_add(kernel))
+    }
+}
+
+/// `memory.stat` of v2.
+///
+/// # Errors
+/// A known line with something else where a number must be.
+pub fn parse_v2(text: &[u8]) -> Result<MemoryStat, ParseError> {
+    fill(text, b' ', |stat: &mut MemoryStat, key| {
+        Some(match key {
+            b"anon" => &mut stat.anon,
+            b"file" => &mut stat.file,
+            b"file_mapped" => &mut stat.file_mapped,
+            b"file_dirty" => &mut stat.file_dirty,
+            b"file_writeback" => &mut stat.file_writeback,
+            b"shmem" => &mut stat.shmem,
+            b"kernel" => &mut stat.kernel,
+            b"kernel_stack" => &mut stat.kernel_stack,
+            b"pagetables" => &mut stat.pagetables,
+            b"percpu" => &mut stat.percpu,
+            b"vmalloc" => &mut stat.vmalloc,
+            b"slab" => &mut stat.slab,
+            b"slab_reclaimable" => &mut stat.slab_reclaimable,
+            b"slab_unreclaimable" => &mut stat.slab_unreclaimable,
+            b"sock" => &mut stat.sock,
+            b"swapcached" => &mut stat.swapcached,
+            b"unevictable" => &mut stat.unevictable,
+            b"workingset_refault_anon" => &mut stat.workingset_refault_anon,
+            b"workingset_refault_file" | b"workingset_refault" => &mut stat.workingset_refault_file,
+            b"pgfault" => &mut stat.pgfault,
+            b"pgmajfault" => &mut stat.pgmajfault,
+            b"pgscan_kswapd" => &mut stat.pgscan_kswapd,
+            b"pgscan_direct" => &mut stat.pgscan_direct,
+            b"pgsteal_kswapd" => &mut stat.pgsteal_kswapd,
+            b"pgsteal_direct" => &mut stat.pgsteal_direct,
+            _ => return None,
+        })
+    })
+}
+
+/// `memory.stat` of v1; only its `total_` lines, which include the descendants as v2 does.
+///
+/// # Errors
+/// A known line with something else where a number must be.
+pub fn parse_v1(text: &[u8]) -> Result<MemoryStat, ParseError> {
+    fill(text, b' ', |stat: &mut MemoryStat, key| {
+        Some(match key.strip_prefix(b"total_")? {
+            b"rss" => &mut stat.anon,
+            b"cache" => &mut stat.file,
+            b"mapped_file" => &mut stat.file_mapped,
+            b"dirty" => &mut stat.file_dirty,
+            b"writeback" => &mut stat.file_writeback,
+            b"shmem" => &mut stat.shmem,
+            b"swap" => &mut stat.swap,
+            b"swapcached" => &mut stat.swapcached,
+            b"unevictable" => &mut stat.unevictable,
+            b"workingset_refault_anon" => &mut stat.workingset_refault_anon,
+            b"workingset_refault_file" | b"workingset_refault" => &mut stat.workingset_refault_file,
+            b"pgfault" => &mut stat.pgfault,
+            b"pgmajfault" => &mut stat.pgmajfault,
+            _ => return None,
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn v2_of_linux_6_x_is_read() {
+        let stat = parse_v2(include_bytes!("../../tests/text/v2/memory.stat")).unwrap();
+        assert_eq!((stat.anon, stat.kernel, stat.slab_reclaimable), (Some(1000), Some(900), Some(300)));
+        assert_eq!((stat.pgscan_kswapd, stat.workingset_refault_file), (Some(41), Some(32)));
+        assert_eq!(stat.unreclaimable_bytes(), Some(1000 + 50 + 7 + 900 - 300));
+    }
+
+    #[test]
+    fn v2_before_5_18_has_parts_instead_of_a_total_of_the_kernel() {
+        let stat = parse_v2(include_bytes!("../../tests/text/v2/memory.stat-linux-5.4")).unwrap();
+        assert_eq!((stat.kernel, stat.pgscan_direct), (None, None));
+        assert_eq!(stat.workingset_refault_file, Some(32));
+        assert_eq!(stat.unreclaimable_bytes(), Some(1000 + 50 + 7 + 16 + 200));
+    }
+
+    #[test]
+    fn a_captured_v1_text_is_read_from_its_hierarchical_lines() {
+        let stat = parse_v1(include_bytes!("../../tests/text/linux-6.18/v1_memory.stat")).unwrap();
+        assert_eq!((stat.anon, stat.file), (Some(1_397_399_552), Some(217_190_400)));
+        assert_eq!((stat.pgmajfault, stat.workingset_refault_file), (Some(145), Some(50_762)));
+        assert_eq!(stat.unreclaimable_bytes(), Some(1_397_399_552));
+        let local_only = parse_v1(b"rss 1\ncache 2\nshmem 3\n").unwrap();
+        assert_eq!(local_only, MemoryStat::default());
+    }
+
+    #[test]
+    fn without_anonymous_memory_nothing_is_claimed() {
+        assert_eq!(parse_v2(b"file 1\nshmem 1\n").unwrap().unreclaimable_bytes(), None);
+    }
+}

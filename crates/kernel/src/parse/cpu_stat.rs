@@ -1,0 +1,68 @@
+//! `cpu.stat` of a cgroup, v2 and v1.
+
+use std::time::Duration;
+
+use crate::ParseError;
+use crate::text::fill;
+
+/// How long tasks were held back by a CPU limit. `None` where the CPU controller is not enabled for the cgroup, or the
+/// kernel does not write the line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct CpuStat {
+    /// Time throttled, summed over CPUs.
+    pub throttled: Option<Duration>,
+    /// Periods in which the limit was reached.
+    pub throttled_periods: Option<u64>,
+    /// CPU time used. v2 only.
+    pub usage: Option<Duration>,
+}
+
+#[derive(Default)]
+struct Raw {
+    throttled_micros: Option<u64>,
+    throttled_nanos: Option<u64>,
+    periods: Option<u64>,
+    usage_micros: Option<u64>,
+}
+
+/// Takes v2's `throttled_usec` and v1's `throttled_time`, which is in nanoseconds.
+///
+/// # Errors
+/// A known line with something else where a number must be.
+pub fn parse(text: &[u8]) -> Result<CpuStat, ParseError> {
+    let raw = fill(text, b' ', |raw: &mut Raw, key| {
+        Some(match key {
+            b"throttled_usec" => &mut raw.throttled_micros,
+            b"throttled_time" => &mut raw.throttled_nanos,
+            b"nr_throttled" => &mut raw.periods,
+            b"usage_usec" => &mut raw.usage_micros,
+            _ => return None,
+        })
+    })?;
+    let throttled = raw.throttled_micros.map(Duration::from_micros);
+    Ok(CpuStat {
+        throttled: throttled.or(raw.throttled_nanos.map(Duration::from_nanos)),
+        throttled_periods: raw.periods,
+        usage: raw.usage_micros.map(Duration::from_micros),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn microseconds_of_v2_and_nanoseconds_of_v1_become_durations() {
+        let v2 = parse(b"usage_usec 30\nuser_usec 20\nnr_periods 4\nnr_throttled 2\nthrottled_usec 1500\n").unwrap();
+        assert_eq!((v2.throttled, v2.throttled_periods), (Some(Duration::from_micros(1500)), Some(2)));
+        assert_eq!(v2.usage, Some(Duration::from_micros(30)));
+        let v1 = parse(b"nr_periods 4\nnr_throttled 2\nthrottled_time 1500\n").unwrap();
+        assert_eq!(v1.throttled, Some(Duration::from_nanos(1500)));
+    }
+
+    #[test]
+    fn without_the_controller_nothing_is_known_of_throttling() {
+        let stat = parse(b"usage_usec 30124526\nuser_usec 18761800\nsystem_usec 11362725\nnice_usec 0\n").unwrap();
+        assert_eq!((stat.throttled, stat.throttled_periods), (None, None));
+    }
+}

@@ -1,0 +1,66 @@
+//! `/proc/PID/io` (proc_pid_io(5)); readable by the same user with the same rights, and by root.
+
+use crate::ParseError;
+use crate::text::fill;
+
+/// Bytes and calls of a process with all its threads, dead ones included. `None` where the kernel does not write the
+/// line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PidIo {
+    /// Bytes given by read calls, from the page cache too.
+    pub rchar: Option<u64>,
+    /// Bytes taken by write calls.
+    pub wchar: Option<u64>,
+    /// Read calls.
+    pub syscr: Option<u64>,
+    /// Write calls.
+    pub syscw: Option<u64>,
+    /// Bytes fetched from storage, those for page faults included.
+    pub read_bytes: Option<u64>,
+    /// Bytes sent to storage, counted when a page is made dirty.
+    pub write_bytes: Option<u64>,
+    /// Bytes counted as written whose pages were thrown away before.
+    pub cancelled_write_bytes: Option<u64>,
+}
+
+/// # Errors
+/// A known line with something else where a number must be.
+pub fn parse(text: &[u8]) -> Result<PidIo, ParseError> {
+    fill(text, b':', |io: &mut PidIo, key| {
+        Some(match key {
+            b"rchar" => &mut io.rchar,
+            b"wchar" => &mut io.wchar,
+            b"syscr" => &mut io.syscr,
+            b"syscw" => &mut io.syscw,
+            b"read_bytes" => &mut io.read_bytes,
+            b"write_bytes" => &mut io.write_bytes,
+            b"cancelled_write_bytes" => &mut io.cancelled_write_bytes,
+            _ => return None,
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn captured_counters_are_read() {
+        let io = parse(include_bytes!("../../tests/text/linux-6.18/pid_io")).unwrap();
+        let expected = PidIo {
+            rchar: Some(8688),
+            wchar: Some(1712),
+            syscr: Some(14),
+            syscw: Some(2),
+            read_bytes: Some(0),
+            write_bytes: Some(4096),
+            cancelled_write_bytes: Some(0),
+        };
+        assert_eq!(io, expected);
+    }
+
+    #[test]
+    fn a_missing_counter_is_none() {
+        assert_eq!(parse(b"rchar: 1\n").unwrap().read_bytes, None);
+    }
+}

@@ -1,0 +1,160 @@
+//! `/proc/PID/stat` and `/proc/PID/task/TID/stat` (proc_pid_stat(5)).
+
+use crate::text::number;
+use crate::{Comm, ParseError};
+
+/// The kernel prints at most 63 bytes of name; the closing parenthesis is looked for no further.
+const LONGEST_NAME: usize = 64;
+
+/// One process with all its threads, dead ones included, or one thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PidStat {
+    /// Process or thread number.
+    pub pid: u32,
+    /// Name; may contain spaces and parentheses.
+    pub comm: Comm,
+    /// `R`, `S`, `D`, `Z`, `T`, ... as the kernel writes it.
+    pub state: char,
+    /// Parent process; 0 for one whose parent is outside the pid namespace.
+    pub ppid: u32,
+    /// Page faults that needed no disk.
+    pub minflt: u64,
+    /// Page faults that needed the disk.
+    pub majflt: u64,
+    /// CPU time in user mode, in clock ticks.
+    pub utime_ticks: u64,
+    /// CPU time in the kernel, in clock ticks.
+    pub stime_ticks: u64,
+    /// Living threads of the process.
+    pub num_threads: u64,
+    /// Start, in clock ticks since the machine's start.
+    pub start_ticks: u64,
+    /// Virtual memory, in bytes.
+    pub vsize: u64,
+    /// Resident memory, in pages; inexact (`status` has exact parts).
+    pub rss_pages: u64,
+    /// Time waited for block I/O, in clock ticks. For a process it is the main thread's only. 0 also where
+    /// `kernel.task_delayacct` was off when the task started.
+    pub delayacct_blkio_ticks: u64,
+}
+
+/// # Errors
+/// A text without a name in parentheses, with fewer than 42 fields, or with something else where a number must be.
+pub fn parse(text: &[u8]) -> Result<PidStat, ParseError> {
+    parse_fields(text).ok_or_else(|| ParseError::new(1, text, "expected the 42 fields of a stat line"))
+}
+
+fn parse_fields(text: &[u8]) -> Option<PidStat> {
+    let open = text.iter().position(|&b| b == b'(')?;
+    let name_end = text.len().min(open + 1 + LONGEST_NAME + 1);
+    // The last parenthesis, since the name may hold others.
+    let close = open + 1 + text.get(open + 1..name_end)?.iter().rposition(|&b| b == b')')?;
+    let pid = number(text.get(..open)?.trim_ascii_end())?;
+    let (state, rest) = text.get(close + 1..)?.strip_prefix(b" ")?.split_first()?;
+    let mut fields = Fields { rest };
+    Some(PidStat {
+        pid: u32::try_from(pid).ok()?,
+        comm: Comm::new(text.get(open + 1..close)?),
+        state: char::from(*state),
+        ppid: u32::try_from(fields.next()?).ok()?,
+        minflt: fields.skip(5)?.next()?,
+        majflt: fields.skip(1)?.next()?,
+        utime_ticks: fields.skip(1)?.next()?,
+        stime_ticks: fields.next()?,
+        num_threads: fields.skip(4)?.next()?,
+        start_ticks: fields.skip(1)?.next()?,
+        vsize: fields.next()?,
+        rss_pages: fields.next()?,
+        delayacct_blkio_ticks: fields.skip(17)?.next()?,
+    })
+}
+
+/// The fields after the state: a space before each.
+struct Fields<'a> {
+    rest: &'a [u8],
+}
+
+impl Fields<'_> {
+    /// The next field, which must be a number.
+    fn next(&mut self) -> Option<u64> {
+        let digits = self.rest.strip_prefix(b" ")?;
+        let len = digits.iter().position(|b| !b.is_ascii_digit()).unwrap_or(digits.len());
+        let (digits, rest) = digits.split_at_checked(len)?;
+        self.rest = rest;
+        number(digits)
+    }
+
+    /// Passes over `count` fields whatever they hold.
+    fn skip(&mut self, count: usize) -> Option<&mut Self> {
+        for _ in 0..count {
+            let field = self.rest.strip_prefix(b" ")?;
+            let len = field.iter().position(|&b| b == b' ')?;
+            self.rest = field.get(len..)?;
+        }
+        Some(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LINE: &[u8] = include_bytes!("../../tests/text/linux-6.18/pid_stat");
+
+    #[test]
+    fn a_captured_line_gives_each_needed_field() {
+        let stat = parse(LINE).unwrap();
+        let expected = PidStat {
+            pid: 4748,
+            comm: Comm::new(b"cat"),
+            state: 'R',
+            ppid: 4746,
+            minflt: 100,
+            majflt: 0,
+            utime_ticks: 0,
+            stime_ticks: 0,
+            num_threads: 1,
+            start_ticks: 89736,
+            vsize: 3_133_440,
+            rss_pages: 390,
+            delayacct_blkio_ticks: 0,
+        };
+        assert_eq!(stat, expected);
+    }
+
+    /// Every field has its own number as its value, so that a shifted field shows.
+    fn numbered(comm: &str) -> String {
+        let fields: Vec<String> = (4..=52).map(|n| n.to_string()).collect();
+        format!("1 ({comm}) S {}\n", fields.join(" "))
+    }
+
+    #[test]
+    fn each_field_is_taken_from_its_documented_place() {
+        let stat = parse(numbered("x").as_bytes()).unwrap();
+        assert_eq!((stat.ppid, stat.minflt, stat.majflt), (4, 10, 12));
+        assert_eq!((stat.utime_ticks, stat.stime_ticks, stat.num_threads), (14, 15, 20));
+        assert_eq!((stat.start_ticks, stat.vsize, stat.rss_pages, stat.delayacct_blkio_ticks), (22, 23, 24, 42));
+    }
+
+    #[test]
+    fn a_name_with_spaces_parentheses_and_newlines_shifts_nothing() {
+        for comm in ["a) R 1 2 (b", ")", "((", "", "tmux: server", "a\nb"] {
+            let stat = parse(numbered(comm).as_bytes()).unwrap();
+            assert_eq!((stat.comm.as_bytes(), stat.delayacct_blkio_ticks), (comm.as_bytes(), 42), "{comm:?}");
+        }
+    }
+
+    #[test]
+    fn a_negative_terminal_group_is_no_obstacle() {
+        assert_eq!(parse(numbered("x").replace(" 8 ", " -1 ").as_bytes()).unwrap().minflt, 10);
+    }
+
+    #[test]
+    fn a_cut_line_is_an_error_and_not_zeros() {
+        let whole = numbered("x");
+        let cut = whole.find(" 42 ").unwrap();
+        assert!(parse(&whole.as_bytes()[..cut]).is_err());
+        assert!(parse(b"").is_err());
+        assert!(parse(b"1 x S 1").is_err());
+    }
+}

@@ -1,0 +1,135 @@
+//! `/proc/PID/status` and `/proc/PID/task/TID/status` (proc_pid_status(5)).
+
+use crate::ParseError;
+use crate::text::{amount, lines, number, words};
+
+/// Every field is `None` where the kernel does not write it: kernel threads and zombies have no memory lines, older
+/// kernels lack some.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PidStatus {
+    /// Resident anonymous memory, in bytes. Since Linux 4.5.
+    pub rss_anon: Option<u64>,
+    /// Resident pages of mapped files, in bytes. Since Linux 4.5.
+    pub rss_file: Option<u64>,
+    /// Resident shared memory (System V, tmpfs, shared anonymous), in bytes. Since Linux 4.5.
+    pub rss_shmem: Option<u64>,
+    /// Swapped-out anonymous memory, in bytes; shared memory is not included.
+    pub vm_swap: Option<u64>,
+    /// Page tables, in bytes.
+    pub vm_pte: Option<u64>,
+    /// Virtual memory, in bytes.
+    pub vm_size: Option<u64>,
+    /// Resident memory: the sum of the three parts, in bytes.
+    pub vm_rss: Option<u64>,
+    /// The highest resident memory so far, in bytes.
+    pub vm_hwm: Option<u64>,
+    /// Huge pages from hugetlbfs, in bytes; not part of the resident memory. Since Linux 4.4.
+    pub hugetlb_pages: Option<u64>,
+    /// Living threads.
+    pub threads: Option<u64>,
+    /// Real user.
+    pub uid: Option<u32>,
+    /// Effective user.
+    pub effective_uid: Option<u32>,
+    /// The process's number in its own, innermost pid namespace. Since Linux 4.1.
+    pub innermost_pid: Option<u32>,
+    /// Context switches because the task waited; of this one task, not of the whole process.
+    pub voluntary_ctxt_switches: Option<u64>,
+    /// Context switches because the scheduler wanted; of this one task, not of the whole process.
+    pub nonvoluntary_ctxt_switches: Option<u64>,
+}
+
+/// # Errors
+/// A known line with something else where a number must be.
+pub fn parse(text: &[u8]) -> Result<PidStatus, ParseError> {
+    let mut status = PidStatus::default();
+    for line in lines(text) {
+        let Some((key, value)) = line.split_at_byte(b':') else {
+            return Err(line.error("expected a key and a value"));
+        };
+        let slot = match key {
+            b"Uid" => {
+                let mut uids = words(value).map(small);
+                (status.uid, status.effective_uid) = (uids.next().flatten(), uids.next().flatten());
+                if status.effective_uid.is_none() {
+                    return Err(line.error("expected four user numbers"));
+                }
+                continue;
+            }
+            b"NSpid" => {
+                status.innermost_pid = words(value).last().and_then(small);
+                continue;
+            }
+            b"RssAnon" => &mut status.rss_anon,
+            b"RssFile" => &mut status.rss_file,
+            b"RssShmem" => &mut status.rss_shmem,
+            b"VmSwap" => &mut status.vm_swap,
+            b"VmPTE" => &mut status.vm_pte,
+            b"VmSize" => &mut status.vm_size,
+            b"VmRSS" => &mut status.vm_rss,
+            b"VmHWM" => &mut status.vm_hwm,
+            b"HugetlbPages" => &mut status.hugetlb_pages,
+            b"Threads" => &mut status.threads,
+            b"voluntary_ctxt_switches" => &mut status.voluntary_ctxt_switches,
+            b"nonvoluntary_ctxt_switches" => &mut status.nonvoluntary_ctxt_switches,
+            _ => continue,
+        };
+        *slot = Some(amount(value).ok_or_else(|| line.error("expected a number"))?);
+    }
+    Ok(status)
+}
+
+fn small(word: &[u8]) -> Option<u32> {
+    u32::try_from(number(word)?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_captured_status_gives_bytes_and_numbers() {
+        let status = parse(include_bytes!("../../tests/text/linux-6.18/pid_status")).unwrap();
+        let expected = PidStatus {
+            rss_anon: Some(116 * 1024),
+            rss_file: Some(1560 * 1024),
+            rss_shmem: Some(0),
+            vm_swap: Some(0),
+            vm_pte: Some(44 * 1024),
+            vm_size: Some(3060 * 1024),
+            vm_rss: Some(1676 * 1024),
+            vm_hwm: Some(1676 * 1024),
+            hugetlb_pages: Some(0),
+            threads: Some(1),
+            uid: Some(0),
+            effective_uid: Some(0),
+            innermost_pid: Some(4748),
+            voluntary_ctxt_switches: Some(0),
+            nonvoluntary_ctxt_switches: Some(0),
+        };
+        assert_eq!(status, expected);
+    }
+
+    #[test]
+    fn a_kernel_thread_has_no_memory_and_that_is_not_zero() {
+        let status = parse(b"Name:\tkthreadd\nUid:\t0\t0\t0\t0\nThreads:\t1\nvoluntary_ctxt_switches:\t183\n").unwrap();
+        assert_eq!((status.rss_anon, status.vm_swap, status.threads), (None, None, Some(1)));
+        assert_eq!(status.voluntary_ctxt_switches, Some(183));
+    }
+
+    #[test]
+    fn the_last_of_the_namespace_pids_is_the_innermost() {
+        assert_eq!(parse(b"NSpid:\t4748\t97\t1\n").unwrap().innermost_pid, Some(1));
+    }
+
+    #[test]
+    fn the_effective_user_is_the_second() {
+        let status = parse(b"Uid:\t1000\t0\t1000\t1000\n").unwrap();
+        assert_eq!((status.uid, status.effective_uid), (Some(1000), Some(0)));
+    }
+
+    #[test]
+    fn a_known_line_without_a_number_is_an_error_with_its_line() {
+        assert_eq!(parse(b"Name:\tx\nVmSwap:\tlots kB\n").unwrap_err().line, 2);
+    }
+}

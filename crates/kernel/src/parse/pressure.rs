@@ -1,0 +1,60 @@
+//! `/proc/pressure/*` and the `*.pressure` files of a cgroup (Documentation/accounting/psi.rst), since Linux 4.20.
+
+use std::time::Duration;
+
+use crate::ParseError;
+use crate::text::{lines, number, words};
+
+/// Time lost to waiting since the start of the host or of the cgroup.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pressure {
+    /// While at least one task waited.
+    pub some: Duration,
+    /// While all tasks that had work waited. `None` for the CPU before Linux 5.13.
+    pub full: Option<Duration>,
+}
+
+/// # Errors
+/// A text without a `some` line, or a line without `total=`.
+pub fn parse(text: &[u8]) -> Result<Pressure, ParseError> {
+    let (mut some, mut full) = (None, None);
+    for line in lines(text) {
+        let mut words = words(line.text);
+        let slot = match words.next() {
+            Some(b"some") => &mut some,
+            Some(b"full") => &mut full,
+            _ => continue,
+        };
+        let total = words.find_map(|word| word.strip_prefix(b"total=")).and_then(number);
+        *slot = Some(total.map(Duration::from_micros).ok_or_else(|| line.error("expected total= in microseconds"))?);
+    }
+    match some {
+        Some(some) => Ok(Pressure { some, full }),
+        None => Err(ParseError::new(1, text, "expected a line of some")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn totals_are_microseconds() {
+        let pressure = parse(include_bytes!("../../tests/text/linux-6.18/pressure_io")).unwrap();
+        assert_eq!(pressure.some, Duration::from_micros(1_766_935));
+        assert_eq!(pressure.full, Some(Duration::from_micros(1_710_178)));
+    }
+
+    #[test]
+    fn the_cpu_of_an_older_kernel_has_no_full_and_that_is_not_zero() {
+        let pressure = parse(b"some avg10=0.00 avg60=0.00 avg300=0.00 total=7\n").unwrap();
+        assert_eq!(pressure, Pressure { some: Duration::from_micros(7), full: None });
+    }
+
+    #[test]
+    fn a_line_without_a_total_is_an_error() {
+        assert!(parse(b"some avg10=0.00\n").is_err());
+        assert!(parse(b"full avg10=0.00 total=1\n").is_err());
+        assert!(parse(b"").is_err());
+    }
+}

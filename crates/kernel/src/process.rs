@@ -1,0 +1,166 @@
+//! One process, sample after sample.
+
+use std::ffi::OsString;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::fs::{AtFlags, CWD, Mode, OFlags};
+use rustix::io::Errno;
+
+use crate::file::{Owner, Records, Slot};
+use crate::parse::{number, pid_cmdline, pid_io, pid_limits, pid_stat, pid_status};
+use crate::{HostRoot, ReadError};
+
+/// A process for good: numbers are used again, a number with its start is not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ProcessId {
+    /// Its number in the pid namespace that `procfs` shows.
+    pub pid: u32,
+    /// Its start, in clock ticks since the machine's start.
+    pub start_ticks: u64,
+}
+
+/// A count of 0 says nothing.
+const NO_FD_COUNT: &str = "not counted before Linux 6.2, nor for a kernel thread or a zombie";
+
+/// Opens `{procfs}/PID`. Everything below it that is opened through this descriptor belongs to this process, and not to
+/// a later one with the same number.
+pub(crate) fn open_folder(root: &HostRoot, pid: u32) -> Result<(Arc<OwnedFd>, PathBuf), ReadError> {
+    let path = root.procfs.join(pid.to_string());
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    match rustix::fs::openat(CWD, &path, flags, Mode::empty()) {
+        Ok(folder) => Ok((Arc::new(folder), path)),
+        Err(errno) => Err(ReadError::from_errno(errno, &Arc::from(path), || false)),
+    }
+}
+
+/// Holds the files of one process; nine descriptors at most.
+#[derive(Debug)]
+pub struct ProcessFiles {
+    id: ProcessId,
+    folder: Arc<OwnedFd>,
+    path: PathBuf,
+    fd_path: Arc<Path>,
+    stat: Slot,
+    status: Slot,
+    io: Slot,
+    oom_score: Slot,
+    oom_score_adj: Slot,
+    limits: Slot,
+}
+
+/// One sample of a process. Each file has its own result.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ProcessSample {
+    /// `stat`; of all threads, dead ones included. Readable by everybody.
+    pub stat: Result<pid_stat::PidStat, ReadError>,
+    /// `status`. Readable by everybody.
+    pub status: Result<pid_status::PidStatus, ReadError>,
+    /// `io`; of all threads, dead ones included. `Forbidden` to other users without `CAP_SYS_PTRACE`.
+    pub io: Result<pid_io::PidIo, ReadError>,
+    /// `oom_score`, 0 to 2000: the highest is killed first.
+    pub oom_score: Result<u64, ReadError>,
+    /// `oom_score_adj`, -1000 to 1000.
+    pub oom_score_adj: Result<i64, ReadError>,
+    /// Open descriptors. `Absent` before Linux 6.2, which does not count them, and for a kernel thread or a zombie, which
+    /// have none; they are never listed.
+    pub open_fds: Result<u64, ReadError>,
+    /// The limits of open descriptors.
+    pub max_fds: Result<pid_limits::OpenFilesLimit, ReadError>,
+}
+
+impl ProcessFiles {
+    /// Finds the process and reads its start. A file that may not be opened is no obstacle: it is tried again by each
+    /// sample.
+    ///
+    /// # Errors
+    /// `Gone` when there is no such process (or `hidepid` hides it); any error of `stat`.
+    pub fn open(root: &HostRoot, pid: u32) -> Result<Self, ReadError> {
+        let (folder, path) = open_folder(root, pid)?;
+        let slot = |name: &str| Slot::new(Owner::Process(Arc::clone(&folder)), path.join(name), Records::One);
+        let mut stat = slot("stat");
+        let start_ticks = stat.parse(&mut Vec::new(), pid_stat::parse)?.start_ticks;
+        Ok(Self {
+            id: ProcessId { pid, start_ticks },
+            stat,
+            status: slot("status"),
+            io: slot("io"),
+            oom_score: slot("oom_score"),
+            oom_score_adj: slot("oom_score_adj"),
+            limits: slot("limits"),
+            fd_path: Arc::from(path.join("fd")),
+            folder,
+            path,
+        })
+    }
+
+    /// Which process it is.
+    #[must_use]
+    pub fn id(&self) -> ProcessId {
+        self.id
+    }
+
+    /// Reads everything once. After the process has ended each result is `Gone`; of a zombie, `stat` still tells.
+    pub fn sample(&mut self, buffer: &mut Vec<u8>) -> ProcessSample {
+        ProcessSample {
+            stat: self.living_stat(buffer),
+            status: self.status.parse(buffer, pid_status::parse),
+            io: self.io.parse(buffer, pid_io::parse),
+            oom_score: self.oom_score.parse(buffer, number::parse),
+            oom_score_adj: self.oom_score_adj.parse(buffer, number::parse_signed),
+            open_fds: self.open_fds(),
+            max_fds: self.limits.parse(buffer, pid_limits::parse),
+        }
+    }
+
+    /// Reads `stat` alone.
+    ///
+    /// # Errors
+    /// As the `stat` of a sample.
+    pub fn stat(&mut self, buffer: &mut Vec<u8>) -> Result<pid_stat::PidStat, ReadError> {
+        self.stat.parse(buffer, pid_stat::parse)
+    }
+
+    /// The arguments, program first.
+    ///
+    /// # Errors
+    /// As any file of the process.
+    pub fn cmdline(&self) -> Result<Vec<OsString>, ReadError> {
+        Slot::new(Owner::Process(Arc::clone(&self.folder)), self.path.join("cmdline"), Records::Many)
+            .parse(&mut Vec::new(), pid_cmdline::parse)
+    }
+
+    /// The program's file; ends in ` (deleted)` after it was replaced on disk.
+    ///
+    /// # Errors
+    /// As any file of the process; `Forbidden` to other users, `Absent` for kernel threads.
+    pub fn exe(&self) -> Result<PathBuf, ReadError> {
+        match rustix::fs::readlinkat(&*self.folder, "exe", Vec::new()) {
+            Ok(target) => Ok(PathBuf::from(OsString::from_vec(target.into_bytes()))),
+            Err(errno) => Err(self.error(errno, &Arc::from(self.path.join("exe")))),
+        }
+    }
+
+    /// While it lets go of a process, in state `X`, the kernel writes zeros for the totals of its threads.
+    fn living_stat(&mut self, buffer: &mut Vec<u8>) -> Result<pid_stat::PidStat, ReadError> {
+        let stat = self.stat.parse(buffer, pid_stat::parse)?;
+        if stat.state == 'X' { Err(ReadError::Gone { path: Arc::clone(self.stat.path()) }) } else { Ok(stat) }
+    }
+
+    fn open_fds(&self) -> Result<u64, ReadError> {
+        match rustix::fs::statat(&*self.folder, "fd", AtFlags::empty()) {
+            Ok(stat) if stat.st_size > 0 => Ok(u64::try_from(stat.st_size).unwrap_or_default()),
+            Ok(_) => Err(ReadError::absent(Arc::clone(&self.fd_path), NO_FD_COUNT)),
+            Err(errno) => Err(self.error(errno, &self.fd_path)),
+        }
+    }
+
+    fn error(&self, errno: Errno, path: &Arc<Path>) -> ReadError {
+        ReadError::from_errno(errno, path, || Owner::Process(Arc::clone(&self.folder)).is_there())
+    }
+}
+
+#[cfg(test)]
+mod tests;

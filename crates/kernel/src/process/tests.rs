@@ -1,0 +1,52 @@
+use super::*;
+use crate::ErrorKind;
+
+const STAT: &str = include_str!("../../tests/text/linux-6.18/pid_stat");
+
+/// A pretend host with process 7, which has nothing but its stat.
+fn pretend(stat: &str) -> (tempfile::TempDir, HostRoot, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let root = HostRoot::below(folder.path());
+    let process = root.procfs.join("7");
+    std::fs::create_dir_all(&process).unwrap();
+    std::fs::write(process.join("stat"), stat).unwrap();
+    (folder, root, process)
+}
+
+#[test]
+fn a_file_this_kernel_does_not_have_is_absent_and_spoils_no_other() {
+    let (_folder, root, process) = pretend(STAT);
+    let mut files = ProcessFiles::open(&root, 7).unwrap();
+    assert_eq!(files.id(), ProcessId { pid: 7, start_ticks: 89736 });
+    std::fs::write(process.join("oom_score"), "666\n").unwrap();
+    std::fs::write(process.join("io"), "rchar: none\n").unwrap();
+    let sample = files.sample(&mut Vec::new());
+    assert_eq!(sample.stat.unwrap().minflt, 100);
+    assert_eq!(sample.oom_score, Ok(666), "a file that appears later is found");
+    assert_eq!(sample.status.unwrap_err().kind(), ErrorKind::Absent);
+    let broken = sample.io.unwrap_err();
+    assert_eq!((broken.kind(), broken.path()), (ErrorKind::Broken, process.join("io").as_path()));
+}
+
+#[test]
+fn a_later_process_with_the_same_number_is_not_taken_for_this_one() {
+    let (_folder, root, process) = pretend(STAT);
+    let mut files = ProcessFiles::open(&root, 7).unwrap();
+    std::fs::remove_dir_all(&process).unwrap();
+    std::fs::create_dir(&process).unwrap();
+    std::fs::write(process.join("oom_score"), "1\n").unwrap();
+    assert_eq!(files.sample(&mut Vec::new()).oom_score.unwrap_err().kind(), ErrorKind::Gone);
+}
+
+#[test]
+fn a_process_the_kernel_is_letting_go_of_has_no_totals() {
+    let (_folder, root, _) = pretend(&STAT.replace(") R ", ") X "));
+    let mut files = ProcessFiles::open(&root, 7).unwrap();
+    assert_eq!(files.sample(&mut Vec::new()).stat.unwrap_err().kind(), ErrorKind::Gone);
+}
+
+#[test]
+fn a_process_that_is_not_there_is_gone() {
+    let (_folder, root, _) = pretend(STAT);
+    assert_eq!(ProcessFiles::open(&root, 8).unwrap_err().kind(), ErrorKind::Gone);
+}

@@ -1,0 +1,204 @@
+//! Byte-level pieces that every parser is made of.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use crate::ParseError;
+
+/// A thread or process name, held inline: the kernel keeps at most 15 bytes. A longer text (kernel workers show up to
+/// 63 bytes) is cut to 15.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub struct Comm {
+    bytes: [u8; 15],
+    len: u8,
+}
+
+impl Comm {
+    /// Takes the first 15 bytes of `name`.
+    #[must_use]
+    pub fn new(name: &[u8]) -> Self {
+        let mut comm = Self::default();
+        for (to, from) in comm.bytes.iter_mut().zip(name) {
+            *to = *from;
+            comm.len += 1;
+        }
+        comm
+    }
+
+    /// The name as the kernel gave it; any bytes but NUL.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        self.bytes.get(..usize::from(self.len)).unwrap_or(&self.bytes)
+    }
+
+    /// The name as text; borrowed unless it is not UTF-8.
+    #[must_use]
+    pub fn to_str_lossy(&self) -> Cow<'_, str> {
+        String::from_utf8_lossy(self.as_bytes())
+    }
+}
+
+impl fmt::Display for Comm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.to_str_lossy())
+    }
+}
+
+impl fmt::Debug for Comm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.to_str_lossy())
+    }
+}
+
+/// One line without its newline, and where it stood.
+#[derive(Clone, Copy)]
+pub(crate) struct Line<'a> {
+    pub(crate) text: &'a [u8],
+    pub(crate) number: usize,
+}
+
+impl<'a> Line<'a> {
+    pub(crate) fn error(self, what: &'static str) -> ParseError {
+        ParseError::new(self.number, self.text, what)
+    }
+
+    /// The parts before and after the first `separator`.
+    pub(crate) fn split_at_byte(self, separator: u8) -> Option<(&'a [u8], &'a [u8])> {
+        let at = self.text.iter().position(|&b| b == separator)?;
+        let (key, rest) = self.text.split_at_checked(at)?;
+        Some((key, rest.get(1..)?))
+    }
+}
+
+/// The lines of a text that are not empty.
+pub(crate) fn lines(text: &[u8]) -> Lines<'_> {
+    Lines { rest: text, number: 0 }
+}
+
+pub(crate) struct Lines<'a> {
+    rest: &'a [u8],
+    number: usize,
+}
+
+impl<'a> Iterator for Lines<'a> {
+    type Item = Line<'a>;
+
+    fn next(&mut self) -> Option<Line<'a>> {
+        while !self.rest.is_empty() {
+            let end = memchr::memchr(b'\n', self.rest).unwrap_or(self.rest.len());
+            let (text, rest) = self.rest.split_at_checked(end)?;
+            self.rest = rest.get(1..).unwrap_or_default();
+            self.number += 1;
+            if !text.is_empty() {
+                return Some(Line { text, number: self.number });
+            }
+        }
+        None
+    }
+}
+
+/// The parts of a line between spaces and tabs.
+pub(crate) fn words(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    text.split(|&b| b == b' ' || b == b'\t').filter(|word| !word.is_empty())
+}
+
+/// A decimal number and nothing else.
+pub(crate) fn number(digits: &[u8]) -> Option<u64> {
+    if digits.is_empty() {
+        return None;
+    }
+    digits.iter().try_fold(0u64, |value, &byte| {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            return None;
+        }
+        value.checked_mul(10)?.checked_add(u64::from(digit))
+    })
+}
+
+/// A decimal number with an optional minus.
+pub(crate) fn signed(text: &[u8]) -> Option<i64> {
+    match text.strip_prefix(b"-") {
+        Some(digits) => 0i64.checked_sub_unsigned(number(digits)?),
+        None => i64::try_from(number(text)?).ok(),
+    }
+}
+
+/// `   123 kB` in bytes; a number without unit as it is.
+pub(crate) fn amount(text: &[u8]) -> Option<u64> {
+    let mut words = words(text);
+    let value = number(words.next()?)?;
+    match (words.next(), words.next()) {
+        (None, _) => Some(value),
+        (Some(b"kB"), None) => value.checked_mul(1024),
+        _ => None,
+    }
+}
+
+/// Reads a file of `key value` lines into the fields that `slot` names; keys it does not name are skipped unread, since
+/// every kernel has others. `separator` stands between key and value.
+pub(crate) fn fill<T: Default>(
+    text: &[u8],
+    separator: u8,
+    slot: impl for<'a> Fn(&'a mut T, &[u8]) -> Option<&'a mut Option<u64>>,
+) -> Result<T, ParseError> {
+    let mut facts = T::default();
+    for line in lines(text) {
+        let Some((key, value)) = line.split_at_byte(separator) else {
+            return Err(line.error("expected a key and a value"));
+        };
+        if let Some(slot) = slot(&mut facts, key) {
+            *slot = Some(amount(value).ok_or_else(|| line.error("expected a number"))?);
+        }
+    }
+    Ok(facts)
+}
+
+/// The only number of a file.
+pub(crate) fn sole<T>(text: &[u8], read: impl FnOnce(&[u8]) -> Option<T>) -> Result<T, ParseError> {
+    read(text.trim_ascii()).ok_or_else(|| ParseError::new(1, text, "expected one number"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn empty_lines_are_passed_over_and_counted() {
+        let list: Vec<_> = lines(b"a\n\nb\nc").map(|line| (line.number, line.text)).collect();
+        assert_eq!(list, [(1, &b"a"[..]), (3, b"b"), (4, b"c")]);
+        assert_eq!(lines(b"").count() + lines(b"\n\n").count(), 0);
+    }
+
+    #[test]
+    fn a_number_is_digits_only_and_never_overflows() {
+        assert_eq!(number(b"18446744073709551615"), Some(u64::MAX));
+        assert_eq!(number(b"18446744073709551616"), None);
+        for bad in [&b""[..], b"-1", b"+1", b" 1", b"1 ", b"1.5", b"0x1"] {
+            assert_eq!(number(bad), None, "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_signed_number_reaches_both_ends() {
+        assert_eq!(signed(b"-9223372036854775808"), Some(i64::MIN));
+        assert_eq!(signed(b"9223372036854775807"), Some(i64::MAX));
+        assert_eq!(signed(b"9223372036854775808"), None);
+        assert_eq!(signed(b"--1"), None);
+    }
+
+    #[test]
+    fn an_amount_in_kilobytes_is_bytes_and_an_unknown_unit_is_refused() {
+        assert_eq!(amount(b"   44 kB"), Some(45056));
+        assert_eq!(amount(b"\t7"), Some(7));
+        assert_eq!(amount(b"7 MB"), None);
+        assert_eq!(amount(b"18446744073709551615 kB"), None);
+    }
+
+    #[test]
+    fn a_name_is_kept_inline_and_cut_at_fifteen_bytes() {
+        assert_eq!(Comm::new(b"solReplayStage").to_string(), "solReplayStage");
+        assert_eq!(Comm::new(b"kworker/u8:2-events_unbound").as_bytes(), b"kworker/u8:2-ev");
+        assert_eq!(size_of::<Comm>(), 16);
+    }
+}

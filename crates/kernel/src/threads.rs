@@ -1,0 +1,283 @@
+//! All threads of one process, sample after sample.
+
+mod list;
+
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+
+use crate::file::{Owner, Records, read_whole};
+use crate::parse::{pid_schedstat, pid_stat, pid_status};
+use crate::process::open_folder;
+use crate::{Comm, HostRoot, ParseError, ReadError};
+
+/// How threads are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ThreadOptions {
+    /// How many descriptors may be kept open: two for each thread, three with switches. Threads beyond are opened, read
+    /// and closed at each sample, which takes more than twice as long. Must leave room below `RLIMIT_NOFILE`.
+    pub descriptors: usize,
+    /// Whether context switches are read too. They are in `status`, which costs more than all else together.
+    pub with_switches: bool,
+}
+
+/// One thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ThreadSample {
+    /// Its number.
+    pub tid: u32,
+    /// Its start, in clock ticks since the machine's start: tells it from an earlier thread with this number.
+    pub start_ticks: u64,
+    /// Its name.
+    pub comm: Comm,
+    /// Page faults that needed no disk.
+    pub minflt: u64,
+    /// Page faults that needed the disk.
+    pub majflt: u64,
+    /// CPU time in user mode, in clock ticks.
+    pub utime_ticks: u64,
+    /// CPU time in the kernel, in clock ticks.
+    pub stime_ticks: u64,
+    /// Time waited for block I/O, in clock ticks; 0 also where `kernel.task_delayacct` was off when it started.
+    pub delayacct_blkio_ticks: u64,
+    /// Time ready to run but waiting for a CPU. `None` in a kernel without `CONFIG_SCHED_INFO`.
+    pub run_queue_delay: Option<Duration>,
+    /// Context switches because it waited. `None` when not asked for.
+    pub voluntary_switches: Option<u64>,
+    /// Context switches because the scheduler wanted. `None` when not asked for.
+    pub involuntary_switches: Option<u64>,
+}
+
+/// The threads of one process.
+///
+/// The folder of threads is listed only when the number of threads has changed, or one of them has ended: as long as
+/// the kernel counts as many as were all found alive, they are the same ones.
+#[derive(Debug)]
+pub struct Threads {
+    folder: OwnedFd,
+    owner: Owner,
+    path: Arc<Path>,
+    options: ThreadOptions,
+    /// Descriptors of the budget not in use.
+    spare: usize,
+    known: Vec<Known>,
+    listed: Vec<u32>,
+    buffer: Vec<u8>,
+    samples: Vec<ThreadSample>,
+}
+
+/// A thread and what is held of it: all its files, or none where the budget did not reach.
+#[derive(Debug)]
+struct Known {
+    tid: u32,
+    held: Option<Held>,
+}
+
+#[derive(Debug)]
+struct Held {
+    stat: OwnedFd,
+    schedstat: Option<OwnedFd>,
+    status: Option<OwnedFd>,
+}
+
+/// Why a thread gave no sample.
+enum Failed {
+    /// It ended.
+    Ended,
+    Read(Errno),
+    Parse(&'static str, ParseError),
+}
+
+impl From<Errno> for Failed {
+    fn from(errno: Errno) -> Self {
+        match errno {
+            Errno::SRCH | Errno::NOENT => Self::Ended,
+            errno => Self::Read(errno),
+        }
+    }
+}
+
+impl Threads {
+    /// Opens the folder of threads; the threads themselves are opened by the first sample.
+    ///
+    /// # Errors
+    /// `Gone` when there is no such process.
+    pub fn open(root: &HostRoot, pid: u32, options: ThreadOptions) -> Result<Self, ReadError> {
+        let (process, path) = open_folder(root, pid)?;
+        let (owner, path) = (Owner::Process(Arc::clone(&process)), Arc::from(path.join("task")));
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let folder = rustix::fs::openat(&*process, "task", flags, Mode::empty())
+            .map_err(|errno| ReadError::from_errno(errno, &path, || owner.is_there()))?;
+        Ok(Self {
+            folder,
+            owner,
+            path,
+            options,
+            spare: options.descriptors,
+            known: Vec::new(),
+            listed: Vec::new(),
+            buffer: Vec::new(),
+            samples: Vec::new(),
+        })
+    }
+
+    /// Reads every thread that is alive now, by number. One that ends meanwhile is not in the result.
+    ///
+    /// # Errors
+    /// `Gone` after the process has ended; `Broken` when a thread's text is not what the kernel promises, `Forbidden`
+    /// when it may not be read, since both then hold for all threads.
+    pub fn sample(&mut self) -> Result<&[ThreadSample], ReadError> {
+        let listed = !self.still_the_same().map_err(|errno| self.error(errno))?;
+        if listed {
+            self.relist().map_err(|errno| self.error(errno))?;
+        }
+        let all_alive = self.read_known()?;
+        if !all_alive && !listed {
+            // The count was right, so others must have come in the place of those that ended.
+            self.relist().map_err(|errno| self.error(errno))?;
+            self.read_known()?;
+        }
+        Ok(&self.samples)
+    }
+
+    /// Takes a sample of each known thread and forgets those that have ended; whether there were none of these.
+    fn read_known(&mut self) -> Result<bool, ReadError> {
+        self.samples.clear();
+        let (before, each) = (self.known.len(), self.options.descriptors_each());
+        let mut failure = None;
+        let Self { folder, options, spare, known, buffer, samples, .. } = self;
+        known.retain_mut(|thread| {
+            if failure.is_some() {
+                return true;
+            }
+            match read_thread(folder, thread, options.with_switches, buffer) {
+                Ok(sample) => samples.push(sample),
+                Err(Failed::Ended) => {
+                    *spare += thread.held.take().map_or(0, |_| each);
+                    return false;
+                }
+                Err(failed) => failure = Some((thread.tid, failed)),
+            }
+            true
+        });
+        match failure {
+            None => Ok(self.known.len() == before),
+            Some((tid, Failed::Parse(name, error))) => Err(error.at(self.path.join(format!("{tid}/{name}")))),
+            Some((_, Failed::Read(errno))) => Err(self.error(errno)),
+            Some((_, Failed::Ended)) => Err(self.error(Errno::SRCH)),
+        }
+    }
+
+    /// Whether the kernel counts as many threads as are known. The link count of the folder is two more.
+    fn still_the_same(&self) -> Result<bool, Errno> {
+        let links = usize::try_from(rustix::fs::fstat(&self.folder)?.st_nlink).unwrap_or(usize::MAX);
+        Ok(!self.known.is_empty() && links.checked_sub(2) == Some(self.known.len()))
+    }
+
+    fn relist(&mut self) -> Result<(), Errno> {
+        list::numbers(&self.folder, &mut self.listed)?;
+        let each = self.options.descriptors_each();
+        let mut before = std::mem::take(&mut self.known).into_iter().peekable();
+        self.known.reserve(self.listed.len());
+        for &tid in &self.listed {
+            while let Some(ended) = before.next_if(|thread| thread.tid < tid) {
+                self.spare += ended.held.map_or(0, |_| each);
+            }
+            let known = before.next_if(|thread| thread.tid == tid);
+            let mut thread = known.unwrap_or(Known { tid, held: None });
+            if thread.held.is_none() && self.spare >= each {
+                // A thread that ended since is found out when it is read.
+                thread.held = Held::open(&self.folder, tid, self.options.with_switches).ok();
+                self.spare -= thread.held.as_ref().map_or(0, |_| each);
+            }
+            self.known.push(thread);
+        }
+        self.spare += before.filter(|thread| thread.held.is_some()).count() * each;
+        Ok(())
+    }
+
+    fn error(&self, errno: Errno) -> ReadError {
+        ReadError::from_errno(errno, &self.path, || self.owner.is_there())
+    }
+}
+
+impl ThreadOptions {
+    fn descriptors_each(self) -> usize {
+        if self.with_switches { 3 } else { 2 }
+    }
+}
+
+impl Held {
+    fn open(folder: &OwnedFd, tid: u32, with_switches: bool) -> Result<Self, Errno> {
+        let mut name = list::Name::new(tid);
+        let stat = name.open(folder, "stat")?;
+        let schedstat = match name.open(folder, "schedstat") {
+            Ok(fd) => Some(fd),
+            // A kernel without it; or the thread has ended, which reading its stat tells.
+            Err(Errno::NOENT) => None,
+            Err(errno) => return Err(errno),
+        };
+        let status = if with_switches { Some(name.open(folder, "status")?) } else { None };
+        Ok(Self { stat, schedstat, status })
+    }
+
+    fn read(&self, tid: u32, buffer: &mut Vec<u8>) -> Result<ThreadSample, Failed> {
+        read_whole(&self.stat, Records::One, buffer)?;
+        let stat = pid_stat::parse(buffer).map_err(|error| Failed::Parse("stat", error))?;
+        if stat.state == 'X' {
+            return Err(Failed::Ended);
+        }
+        let mut run_queue_delay = None;
+        if let Some(fd) = &self.schedstat {
+            read_whole(fd, Records::One, buffer)?;
+            let schedstat = pid_schedstat::parse(buffer).map_err(|error| Failed::Parse("schedstat", error))?;
+            run_queue_delay = Some(schedstat.run_queue_delay);
+        }
+        let mut status = pid_status::PidStatus::default();
+        if let Some(fd) = &self.status {
+            read_whole(fd, Records::One, buffer)?;
+            status = pid_status::parse(buffer).map_err(|error| Failed::Parse("status", error))?;
+        }
+        Ok(ThreadSample {
+            tid,
+            start_ticks: stat.start_ticks,
+            comm: stat.comm,
+            minflt: stat.minflt,
+            majflt: stat.majflt,
+            utime_ticks: stat.utime_ticks,
+            stime_ticks: stat.stime_ticks,
+            delayacct_blkio_ticks: stat.delayacct_blkio_ticks,
+            run_queue_delay,
+            voluntary_switches: status.voluntary_ctxt_switches,
+            involuntary_switches: status.nonvoluntary_ctxt_switches,
+        })
+    }
+}
+
+fn read_thread(
+    folder: &OwnedFd,
+    thread: &mut Known,
+    with_switches: bool,
+    buffer: &mut Vec<u8>,
+) -> Result<ThreadSample, Failed> {
+    let Some(held) = &thread.held else {
+        return Held::open(folder, thread.tid, with_switches)?.read(thread.tid, buffer);
+    };
+    match held.read(thread.tid, buffer) {
+        Err(Failed::Ended) => {
+            // Its number may already be another thread's.
+            let successor = Held::open(folder, thread.tid, with_switches)?;
+            let sample = successor.read(thread.tid, buffer)?;
+            thread.held = Some(successor);
+            Ok(sample)
+        }
+        result => result,
+    }
+}
+
+#[cfg(test)]
+mod tests;

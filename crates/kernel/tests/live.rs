@@ -1,0 +1,242 @@
+//! The running kernel: what it says of a process that the test controls.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail the test")]
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::process::{Child, Command};
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+
+use faultline_kernel::{
+    CgroupFiles, ErrorKind, HostConstants, HostFiles, HostRoot, Limit, ProcessFiles, ReadError, ThreadOptions, Threads,
+    locate,
+};
+
+const HELD: ThreadOptions = ThreadOptions { descriptors: 10_000, with_switches: false };
+
+#[expect(clippy::disallowed_methods, reason = "a process of the test's own to be read and killed")]
+fn sleeper() -> Child {
+    Command::new("sleep").arg("600").spawn().unwrap()
+}
+
+fn end(mut child: Child) {
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+/// Threads that wait until they are dropped.
+struct Waiting {
+    ends: Vec<(mpsc::Sender<()>, JoinHandle<()>)>,
+}
+
+impl Waiting {
+    fn new(count: usize) -> Self {
+        let mut waiting = Self { ends: Vec::new() };
+        waiting.add(count);
+        waiting
+    }
+
+    fn add(&mut self, count: usize) {
+        for _ in 0..count {
+            let (end, wait) = mpsc::channel::<()>();
+            let (started, has_started) = mpsc::channel();
+            let thread = std::thread::Builder::new().name("waiting) (x".into()).spawn(move || {
+                started.send(()).unwrap();
+                assert!(wait.recv().is_err());
+            });
+            has_started.recv().unwrap();
+            self.ends.push((end, thread.unwrap()));
+        }
+    }
+
+    /// Ends some and waits until the kernel has let go of them.
+    fn end(&mut self, count: usize) {
+        for (end, thread) in self.ends.drain(..count) {
+            drop(end);
+            thread.join().unwrap();
+        }
+    }
+}
+
+fn waiting_tids(threads: &mut Threads) -> BTreeSet<u32> {
+    let sample = threads.sample().unwrap();
+    sample.iter().filter(|thread| thread.comm.as_bytes() == b"waiting) (x").map(|thread| thread.tid).collect()
+}
+
+#[test]
+fn the_live_process_round_trips() {
+    let root = HostRoot::default();
+    let pid = std::process::id();
+    let mut files = ProcessFiles::open(&root, pid).unwrap();
+    let (mut buffer, pinned) = (Vec::new(), vec![1u8; 1 << 20]);
+    let first = files.sample(&mut buffer);
+    let stat = first.stat.unwrap();
+    assert_eq!((stat.pid, stat.start_ticks), (pid, files.id().start_ticks));
+    let status = first.status.unwrap();
+    assert!(status.rss_anon.unwrap() >= pinned.len() as u64);
+    let parts = [status.rss_anon, status.rss_file, status.rss_shmem].map(Option::unwrap);
+    assert_eq!(status.vm_rss.unwrap(), parts.iter().sum::<u64>());
+    assert!(first.max_fds.unwrap().soft.is_none_or(|soft| soft >= 10));
+    assert!(first.oom_score.unwrap() <= 2000);
+    assert!((-1000..=1000).contains(&first.oom_score_adj.unwrap()));
+    let second = files.sample(&mut buffer);
+    assert!(second.stat.unwrap().minflt >= stat.minflt);
+    assert!(second.io.unwrap().syscr > first.io.unwrap().syscr, "reading is itself counted");
+    assert!(files.cmdline().unwrap()[0].to_str().unwrap().contains("live"));
+    assert_eq!(files.exe().unwrap(), std::env::current_exe().unwrap());
+}
+
+#[test]
+fn the_live_host_answers_in_every_file() {
+    let root = HostRoot::default();
+    let host = HostFiles::new(&root).sample(&mut Vec::new());
+    let memory = host.meminfo.unwrap();
+    assert!(memory.total.unwrap() > memory.free.unwrap());
+    let vmstat = host.vmstat.unwrap();
+    assert!(vmstat.pgfault.unwrap() >= vmstat.pgmajfault.unwrap());
+    assert!(vmstat.oom_kill.is_some(), "the file is larger than what one read gives");
+    assert!(host.max_map_count.unwrap() > 0);
+    let constants = HostConstants::read(&root).unwrap();
+    assert!(constants.page_size >= 4096 && constants.clock_ticks_per_second > 0);
+    assert!(constants.kernel_release.contains('.'));
+    assert!(root.boot_time_seconds().unwrap() > 1_000_000_000);
+    assert!(root.pids().unwrap().contains(&std::process::id()));
+}
+
+#[test]
+fn open_descriptors_are_counted_without_listing() {
+    let child = sleeper();
+    let root = HostRoot::default();
+    let mut files = ProcessFiles::open(&root, child.id()).unwrap();
+    let listed = || std::fs::read_dir(format!("/proc/{}/fd", child.id())).unwrap().count() as u64;
+    // A program that is just being loaded opens and closes its libraries.
+    let agreed = (0..100_000).any(|_| match files.sample(&mut Vec::new()).open_fds {
+        Ok(counted) => counted == listed(),
+        Err(error) => error.kind() == ErrorKind::Absent,
+    });
+    end(child);
+    assert!(agreed, "only a kernel before 6.2 may not know");
+}
+
+#[test]
+fn a_killed_process_is_gone_in_every_file() {
+    let root = HostRoot::default();
+    let child = sleeper();
+    let pid = child.id();
+    let mut files = ProcessFiles::open(&root, pid).unwrap();
+    let mut threads = Threads::open(&root, pid, HELD).unwrap();
+    let mut buffer = Vec::new();
+    assert!(files.sample(&mut buffer).stat.is_ok());
+    assert_eq!(threads.sample().unwrap().len(), 1);
+    end(child);
+    let sample = files.sample(&mut buffer);
+    let gone = |error: Option<ReadError>| error.map(|error| error.kind()) == Some(ErrorKind::Gone);
+    assert!(gone(sample.stat.err()) && gone(sample.status.err()) && gone(sample.io.err()));
+    assert!(gone(sample.oom_score.err()) && gone(sample.oom_score_adj.err()));
+    assert!(gone(sample.open_fds.err()) && gone(sample.max_fds.err()));
+    assert!(gone(threads.sample().err()));
+    assert!(gone(files.cmdline().err()));
+    assert!(gone(ProcessFiles::open(&root, pid).err()));
+    assert!(gone(locate(&root, pid).err()));
+}
+
+#[test]
+fn threads_that_come_and_go_are_followed_with_and_without_held_descriptors() {
+    let root = HostRoot::default();
+    let mut waiting = Waiting::new(8);
+    for descriptors in [10_000, 5, 0] {
+        let options = ThreadOptions { descriptors, ..HELD };
+        let mut threads = Threads::open(&root, std::process::id(), options).unwrap();
+        let before = waiting_tids(&mut threads);
+        assert_eq!(before.len(), 8);
+        assert_eq!(waiting_tids(&mut threads), before);
+        waiting.end(3);
+        waiting.add(3);
+        let after = waiting_tids(&mut threads);
+        assert_eq!(after.len(), 8, "as many as before, but not the same ones");
+        assert!(after.difference(&before).count() <= 3 && before.intersection(&after).count() >= 5);
+        waiting.end(2);
+        assert_eq!(waiting_tids(&mut threads).len(), 6);
+        waiting.add(2);
+        assert_eq!(waiting_tids(&mut threads).len(), 8);
+    }
+}
+
+#[test]
+fn the_faults_of_living_threads_do_not_exceed_those_of_the_process() {
+    let root = HostRoot::default();
+    let mut threads = Threads::open(&root, std::process::id(), HELD).unwrap();
+    let sum: u64 = threads.sample().unwrap().iter().map(|thread| thread.minflt).sum();
+    let process = ProcessFiles::open(&root, std::process::id()).unwrap().sample(&mut Vec::new());
+    assert!(sum > 0 && sum <= process.stat.unwrap().minflt);
+}
+
+#[test]
+fn context_switches_are_read_on_request_only() {
+    let root = HostRoot::default();
+    for with_switches in [false, true] {
+        let options = ThreadOptions { with_switches, ..HELD };
+        let mut threads = Threads::open(&root, std::process::id(), options).unwrap();
+        for thread in threads.sample().unwrap() {
+            assert_eq!(thread.voluntary_switches.is_some(), with_switches);
+            assert_eq!(thread.involuntary_switches.is_some(), with_switches);
+        }
+    }
+}
+
+/// A v1 memory cgroup of the test's own, where the machine has that and the test may make one.
+struct V1Cgroup {
+    folder: PathBuf,
+}
+
+impl V1Cgroup {
+    fn new(name: &str) -> Option<Self> {
+        let folder = PathBuf::from(format!("/sys/fs/cgroup/memory/{name}-{}", std::process::id()));
+        std::fs::create_dir(&folder).ok()?;
+        let cgroup = Self { folder };
+        cgroup.folder.join("memory.limit_in_bytes").exists().then_some(cgroup)
+    }
+
+    fn write(&self, file: &str, text: &str) {
+        std::fs::write(self.folder.join(file), text).unwrap();
+    }
+}
+
+impl Drop for V1Cgroup {
+    fn drop(&mut self) {
+        drop(std::fs::remove_dir(&self.folder));
+    }
+}
+
+#[test]
+fn a_real_v1_cgroup_is_located_limited_removed_and_found_again() {
+    let Some(outer) = V1Cgroup::new("faultline-kernel-test") else {
+        eprintln!("skipped: no v1 memory cgroup can be made here");
+        return;
+    };
+    let inner = V1Cgroup { folder: outer.folder.join("inner") };
+    std::fs::create_dir(&inner.folder).unwrap();
+    outer.write("memory.limit_in_bytes", "64M");
+    let child = sleeper();
+    inner.write("cgroup.procs", &child.id().to_string());
+
+    let places = locate(&HostRoot::default(), child.id()).unwrap();
+    assert_eq!(*places.memory.as_ref().unwrap().folder, *inner.folder);
+    let (mut files, mut buffer) = (CgroupFiles::new(&places), Vec::new());
+    let sample = files.sample(&mut buffer);
+    assert_eq!(sample.memory_max, Ok(Limit::Max));
+    assert!(sample.memory_usage.is_ok() && sample.memory_peak.is_ok() && sample.memory_stat.is_ok());
+    assert_eq!(sample.memory_events.unwrap().oom_kill, Some(0));
+    let limit = files.effective_limit(&mut buffer).unwrap();
+    let limiting = limit.limiting.unwrap();
+    assert_eq!((limit.limit, limiting.levels_up), (Limit::Bytes(64 << 20), 1));
+    assert_eq!(*limiting.folder, *outer.folder);
+
+    end(child);
+    std::fs::remove_dir(&inner.folder).unwrap();
+    assert_eq!(files.sample(&mut buffer).memory_usage.unwrap_err().kind(), ErrorKind::Gone);
+    std::fs::create_dir(&inner.folder).unwrap();
+    assert_eq!(files.sample(&mut buffer).memory_usage, Ok(0), "the new cgroup is found under the same path");
+    assert_eq!(files.effective_limit(&mut buffer).unwrap().limit, Limit::Bytes(64 << 20));
+}

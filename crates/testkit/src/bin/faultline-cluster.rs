@@ -1,0 +1,136 @@
+//! Runs a real leader and a real follower by hand, to try the daemon on.
+#![expect(clippy::disallowed_methods, reason = "a tool for people: it reads the clock and chooses its exit code")]
+
+use std::io::Read;
+use std::process::ExitCode;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use faultline_testkit::Result;
+use faultline_testkit::cluster::{Cluster, ClusterOptions, FirstSnapshot};
+use faultline_testkit::load::Load;
+
+const USAGE: &str = "\
+usage: faultline-cluster [options]
+Starts a leader and a follower on loopback and a load on them; ends after --seconds or when stdin closes.
+  --metrics URL         the follower pushes its metrics there, e.g. http://127.0.0.1:9913
+  --leader-metrics URL  the leader too
+  --seconds N           run for N seconds after the start (default: until stdin closes)
+  --cache-entries N     capacity of the program caches (default: the validator's own)
+  --programs N          memo programs to call (default 640)
+  --rate N              transactions a second (default 300)
+  --no-load             no transactions
+  --download            the follower fetches its snapshot itself (starts about 40 s later)
+  --folder DIR          ledgers and logs there, kept (default: a temporary folder, removed)
+  --ports N             lowest port to use (default 18000)
+  --ignore-stdin        do not end when stdin closes (needs --seconds)";
+
+struct Arguments {
+    options: ClusterOptions,
+    seconds: Option<u64>,
+    rate: u32,
+    ignore_stdin: bool,
+}
+
+fn main() -> ExitCode {
+    let arguments = match parse(std::env::args().skip(1)) {
+        Ok(arguments) => arguments,
+        Err(problem) => {
+            eprintln!("{problem}\n{USAGE}");
+            return ExitCode::from(64);
+        }
+    };
+    match run(arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("faultline-cluster: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn parse(given: impl Iterator<Item = String>) -> std::result::Result<Arguments, String> {
+    let mut given = given.peekable();
+    let mut arguments = Arguments { options: ClusterOptions::default(), seconds: None, rate: 300, ignore_stdin: false };
+    let options = &mut arguments.options;
+    while let Some(name) = given.next() {
+        let mut value = || given.next().ok_or(format!("{name} needs a value"));
+        match name.as_str() {
+            "--metrics" => options.follower_metrics = Some(value()?),
+            "--leader-metrics" => options.leader_metrics = Some(value()?),
+            "--seconds" => arguments.seconds = Some(number(&name, &value()?)?),
+            "--cache-entries" => options.cache_entries = Some(number(&name, &value()?)?),
+            "--programs" => options.programs = number(&name, &value()?)?,
+            "--rate" => arguments.rate = number(&name, &value()?)?,
+            "--no-load" => arguments.rate = 0,
+            "--download" => options.first_snapshot = FirstSnapshot::Downloaded,
+            "--folder" => options.folder = Some(value()?.into()),
+            "--ports" => options.ports_base = number(&name, &value()?)?,
+            "--ignore-stdin" => arguments.ignore_stdin = true,
+            _ => return Err(format!("{name}: unknown")),
+        }
+    }
+    if arguments.ignore_stdin && arguments.seconds.is_none() {
+        return Err("--ignore-stdin needs --seconds".to_owned());
+    }
+    Ok(arguments)
+}
+
+fn number<N: std::str::FromStr>(name: &str, text: &str) -> std::result::Result<N, String> {
+    text.parse().map_err(|_| format!("{name} {text}: not a number it takes"))
+}
+
+fn run(arguments: Arguments) -> Result<()> {
+    let begun = Instant::now();
+    let programs = arguments.options.programs;
+    let mut cluster = Cluster::start(arguments.options)?;
+    println!("started after {:.1} s", begun.elapsed().as_secs_f64());
+    println!(
+        "leader    pid {} rpc {} ledger {}",
+        cluster.leader_pid(),
+        cluster.leader_rpc().address(),
+        show(cluster.leader_ledger())
+    );
+    let pid = cluster.follower_pid().unwrap_or_default();
+    println!("follower  pid {pid} rpc {} ledger {}", cluster.follower_rpc().address(), show(cluster.follower_ledger()));
+    println!("follower  log {}", show(cluster.follower_log()));
+    let load = match arguments.rate {
+        0 => None,
+        rate => Some(Load::start(cluster.leader_rpc().address(), rate, programs)?),
+    };
+    let end = arguments.seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
+    let stdin_closed = (!arguments.ignore_stdin).then(watch_stdin);
+    while end.is_none_or(|end| Instant::now() < end) && !wait(stdin_closed.as_ref(), Duration::from_secs(1)) {
+        cluster.check()?;
+    }
+    if let Some(load) = load {
+        let failed = load.failed();
+        println!("load      {} transactions accepted, {failed} refused", load.stop());
+    }
+    Ok(())
+}
+
+fn show(path: &std::path::Path) -> std::path::Display<'_> {
+    path.display()
+}
+
+/// Waits; true when stdin has closed meanwhile.
+fn wait(stdin_closed: Option<&Receiver<()>>, pause: Duration) -> bool {
+    match stdin_closed {
+        Some(closed) => closed.recv_timeout(pause) != Err(RecvTimeoutError::Timeout),
+        None => {
+            std::thread::sleep(pause);
+            false
+        }
+    }
+}
+
+fn watch_stdin() -> Receiver<()> {
+    let (closed, receiver) = channel();
+    std::thread::spawn(move || {
+        let mut byte = [0];
+        while std::io::stdin().read(&mut byte).is_ok_and(|read| read > 0) {}
+        drop(closed);
+    });
+    receiver
+}

@@ -1,0 +1,156 @@
+//! Where the real validator is on this machine, if it is.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+const VALIDATOR: &str = "agave-validator";
+const TEST_VALIDATOR: &str = "solana-test-validator";
+
+/// The programs a cluster is made of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Binaries {
+    /// `agave-validator`, the follower.
+    pub validator: PathBuf,
+    /// `solana-test-validator`, the leader.
+    pub test_validator: PathBuf,
+    /// The memo program to load; 4.x and newer refuse 1.0.0 and get 3.0.0.
+    pub memo_program: PathBuf,
+}
+
+/// What to print when a test is skipped because [`Binaries::find`] found nothing.
+pub const SKIP_MESSAGE: &str = "SKIPPED: no real validator here. Set FAULTLINE_AGAVE_BIN to a folder with agave-validator \
+     and solana-test-validator, and FAULTLINE_AGAVE_PROGRAMS to one with spl_memo-1.0.0.so";
+
+impl Binaries {
+    /// Looks in `FAULTLINE_AGAVE_BIN` (a folder, or `agave-validator` itself), then in the newest version's folder of
+    /// `../shared/agave` beside the workspace, then in `PATH`. The memo program is looked for in
+    /// `FAULTLINE_AGAVE_PROGRAMS`, in `programs` within or beside the folder of the validator, and in
+    /// `../shared/agave/programs`.
+    ///
+    /// `None` when one of the three files is in none of these places. A set variable that leads nowhere is not passed
+    /// over in favour of the next place.
+    pub fn find() -> Option<Self> {
+        let shared = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/agave");
+        Self::find_with(|name| std::env::var_os(name), &shared)
+    }
+
+    fn find_with(variable: impl Fn(&str) -> Option<OsString>, shared: &Path) -> Option<Self> {
+        let folder = match variable("FAULTLINE_AGAVE_BIN") {
+            Some(given) => folder_of(Path::new(&given)),
+            None => newest_version(shared).or_else(|| in_path(&variable("PATH")?))?,
+        };
+        let memo_folders = match variable("FAULTLINE_AGAVE_PROGRAMS") {
+            Some(given) => vec![PathBuf::from(given)],
+            None => vec![folder.join("programs"), folder.join("../programs"), shared.join("programs")],
+        };
+        let memo = if major_version(&folder).is_some_and(|major| major >= 4) {
+            "spl_memo-3.0.0.so"
+        } else {
+            "spl_memo-1.0.0.so"
+        };
+        Some(Self {
+            validator: existing(folder.join(VALIDATOR))?,
+            test_validator: existing(folder.join(TEST_VALIDATOR))?,
+            memo_program: memo_folders.into_iter().find_map(|folder| existing(folder.join(memo)))?,
+        })
+    }
+}
+
+/// The program of that name in `PATH`.
+pub fn in_search_path(name: &str) -> Option<PathBuf> {
+    std::env::split_paths(&std::env::var_os("PATH")?).find_map(|folder| existing(folder.join(name)))
+}
+
+fn in_path(path: &OsString) -> Option<PathBuf> {
+    std::env::split_paths(path).find(|folder| is_complete(folder))
+}
+
+fn folder_of(given: &Path) -> PathBuf {
+    match given.parent() {
+        Some(parent) if given.is_file() => parent.to_owned(),
+        _ => given.to_owned(),
+    }
+}
+
+fn is_complete(folder: &Path) -> bool {
+    folder.join(VALIDATOR).is_file() && folder.join(TEST_VALIDATOR).is_file()
+}
+
+fn newest_version(shared: &Path) -> Option<PathBuf> {
+    let folders = std::fs::read_dir(shared).ok()?.flatten().map(|entry| entry.path());
+    folders
+        .filter(|folder| is_complete(folder))
+        .filter_map(|folder| Some((version(&folder)?, folder)))
+        .max()
+        .map(|(_, folder)| folder)
+}
+
+/// `[2, 1, 14]` for a folder named `2.1.14`; `None` when a part is not a number.
+fn version(folder: &Path) -> Option<Vec<u32>> {
+    folder.file_name()?.to_str()?.split('.').map(|part| part.parse().ok()).collect()
+}
+
+fn major_version(folder: &Path) -> Option<u32> {
+    version(folder)?.first().copied()
+}
+
+fn existing(path: PathBuf) -> Option<PathBuf> {
+    path.is_file().then_some(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn touch(folder: &Path, files: &[&str]) {
+        std::fs::create_dir_all(folder).unwrap();
+        for file in files {
+            std::fs::write(folder.join(file), "").unwrap();
+        }
+    }
+
+    fn validators(folder: &Path) {
+        touch(folder, &[VALIDATOR, TEST_VALIDATOR]);
+    }
+
+    #[test]
+    fn the_newest_version_is_found_by_number_and_not_by_letter() {
+        let shared = tempfile::tempdir().unwrap();
+        for version in ["2.1.14", "2.1.9", "captures"] {
+            validators(&shared.path().join(version));
+        }
+        touch(&shared.path().join("programs"), &["spl_memo-1.0.0.so", "spl_memo-3.0.0.so"]);
+        let found = Binaries::find_with(|_| None, shared.path()).unwrap();
+        assert!(found.validator.ends_with("2.1.14/agave-validator"));
+        assert!(found.memo_program.ends_with("spl_memo-1.0.0.so"));
+        validators(&shared.path().join("10.0.0"));
+        let found = Binaries::find_with(|_| None, shared.path()).unwrap();
+        assert!(found.test_validator.ends_with("10.0.0/solana-test-validator"));
+        assert!(found.memo_program.ends_with("spl_memo-3.0.0.so"));
+    }
+
+    #[test]
+    fn a_variable_wins_also_when_it_leads_nowhere() {
+        let shared = tempfile::tempdir().unwrap();
+        validators(&shared.path().join("2.1.14"));
+        touch(&shared.path().join("programs"), &["spl_memo-1.0.0.so"]);
+        let own = tempfile::tempdir().unwrap();
+        validators(own.path());
+        let given = |path: PathBuf| move |name: &str| (name == "FAULTLINE_AGAVE_BIN").then(|| path.clone().into());
+        let found = Binaries::find_with(given(own.path().join(VALIDATOR)), shared.path()).unwrap();
+        assert_eq!(found.test_validator, own.path().join(TEST_VALIDATOR));
+        assert_eq!(Binaries::find_with(given(own.path().join("nowhere")), shared.path()), None);
+    }
+
+    #[test]
+    fn a_folder_in_the_search_path_is_the_last_resort() {
+        let nothing = tempfile::tempdir().unwrap();
+        let own = tempfile::tempdir().unwrap();
+        validators(own.path());
+        touch(&own.path().join("programs"), &["spl_memo-1.0.0.so"]);
+        let path = std::env::join_paths([nothing.path(), own.path()]).unwrap();
+        let found = Binaries::find_with(|name| (name == "PATH").then(|| path.clone()), nothing.path());
+        assert_eq!(found.unwrap().validator, own.path().join(VALIDATOR));
+        assert_eq!(Binaries::find_with(|_| None, nothing.path()), None);
+    }
+}

@@ -1,0 +1,279 @@
+//! A leader that votes and roots, and a follower that replays what the leader produces, both real, both on loopback.
+//!
+//! The leader warps to [`WARP_SLOT`] at its start, which leaves a snapshot at once instead of after 100 slots. The
+//! follower is handed this snapshot and the genesis as files, because the snapshot of a warp is not announced by
+//! gossip. [`FirstSnapshot::Downloaded`] takes the stock way.
+
+mod commands;
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::binaries::{Binaries, SKIP_MESSAGE};
+use crate::eventually::{Look, wait_for};
+use crate::ports::PortBlock;
+use crate::process::{Running, tail};
+use crate::rpc::Rpc;
+use crate::{Error, Result};
+use commands::Layout;
+pub use commands::metrics_config;
+
+/// The slot the leader starts at.
+pub const WARP_SLOT: u64 = 10;
+/// A follower counts as following when it is at most this many slots behind its leader ...
+const NEAR: u64 = 4;
+/// ... after so many slots of its own: a fresh follower is near its leader by age alone, then stands still for seconds
+/// until the first repair.
+const REPLAYED: u64 = 8;
+
+/// How a cluster is started.
+#[derive(Debug, Clone)]
+pub struct ClusterOptions {
+    /// Memo programs in the genesis, at [`crate::transaction::program_address`]`(0..programs)`.
+    pub programs: u32,
+    /// Capacity of both nodes' program caches; needs a validator that honours `AGAVE_PROGRAM_CACHE_ENTRIES`.
+    /// `None` leaves the version's own (512 in 2.1.14).
+    pub cache_entries: Option<u32>,
+    /// Where the follower pushes its metrics, `http://host:port`; `None`: nowhere.
+    pub follower_metrics: Option<String>,
+    /// Where the leader pushes its metrics; `None`: nowhere.
+    pub leader_metrics: Option<String>,
+    /// Further variables of the follower; they win over those above.
+    pub follower_environment: Vec<(String, String)>,
+    /// Further variables of the leader; they win over those above.
+    pub leader_environment: Vec<(String, String)>,
+    /// Further arguments of the follower.
+    pub follower_arguments: Vec<String>,
+    /// Where the follower's first snapshot comes from.
+    pub first_snapshot: FirstSnapshot,
+    /// Lowest port to use; the first free block of [`crate::ports::BLOCK`] ports from here on is taken.
+    pub ports_base: u16,
+    /// Folder for ledgers and logs, kept afterwards; `None`: a temporary one, kept only when a test panics.
+    pub folder: Option<PathBuf>,
+    /// Longest wait for each of: the leader's snapshot, the follower at the tip.
+    pub deadline: Duration,
+}
+
+impl Default for ClusterOptions {
+    fn default() -> Self {
+        Self {
+            programs: 640,
+            cache_entries: None,
+            follower_metrics: None,
+            leader_metrics: None,
+            follower_environment: Vec::new(),
+            leader_environment: Vec::new(),
+            follower_arguments: Vec::new(),
+            first_snapshot: FirstSnapshot::Handed,
+            ports_base: 18_000,
+            folder: None,
+            deadline: Duration::from_secs(180),
+        }
+    }
+}
+
+/// Where the follower's first snapshot comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FirstSnapshot {
+    /// Copied from the leader's folder: the follower follows within some 15 s.
+    Handed,
+    /// Found by gossip and fetched over HTTP like anywhere else, once the leader has made one at slot 100.
+    Downloaded,
+}
+
+/// Two validators. Both are killed when this is dropped.
+#[derive(Debug)]
+pub struct Cluster {
+    // The order of the fields is the order of the end: the follower first, the folder and the ports last.
+    follower: Option<Running>,
+    leader: Running,
+    options: ClusterOptions,
+    genesis_hash: String,
+    layout: Layout,
+    temporary: Option<tempfile::TempDir>,
+    _ports: PortBlock,
+}
+
+impl Cluster {
+    /// Starts both and waits until the follower is at the tip.
+    ///
+    /// # Errors
+    /// [`Error::Missing`] without binaries (see [`SKIP_MESSAGE`]); [`Error::Ended`] when a validator dies, with the end
+    /// of its output; [`Error::Late`] when one of the two waits exceeds [`ClusterOptions::deadline`].
+    pub fn start(options: ClusterOptions) -> Result<Self> {
+        let mut cluster = Self::start_leader(options)?;
+        cluster.start_follower()?;
+        cluster.wait_until_following()?;
+        Ok(cluster)
+    }
+
+    /// Starts the leader only and waits until it has a snapshot.
+    ///
+    /// # Errors
+    /// As [`Cluster::start`].
+    pub fn start_leader(options: ClusterOptions) -> Result<Self> {
+        let binaries = Binaries::find().ok_or_else(|| Error::Missing(SKIP_MESSAGE.to_owned()))?;
+        let ports = PortBlock::claim(options.ports_base)?;
+        let temporary = match &options.folder {
+            Some(_) => None,
+            None => Some(tempfile::tempdir().map_err(Error::file(&std::env::temp_dir()))?),
+        };
+        let folder = match (&options.folder, &temporary) {
+            (Some(given), _) => given.clone(),
+            (None, Some(temporary)) => temporary.path().to_owned(),
+            (None, None) => std::env::temp_dir(),
+        };
+        let layout = Layout::prepare(folder, binaries, &ports)?;
+        let leader = Running::start(&layout.leader_program(&options))?;
+        let genesis_hash = String::new();
+        let mut cluster = Self { follower: None, leader, options, genesis_hash, layout, temporary, _ports: ports };
+        cluster.wait_for_snapshot()?;
+        let hash = cluster.leader_rpc().call("getGenesisHash", json!([]))?;
+        hash.as_str().unwrap_or_default().clone_into(&mut cluster.genesis_hash);
+        Ok(cluster)
+    }
+
+    /// Starts the follower (again) and returns at once; see [`Cluster::wait_until_following`]. The first start brings
+    /// the snapshot along, later ones find the ledger that the last one left. A follower that still runs is killed.
+    ///
+    /// # Errors
+    /// [`Error::Start`], [`Error::File`].
+    pub fn start_follower(&mut self) -> Result<u32> {
+        self.kill_follower()?;
+        if self.options.first_snapshot == FirstSnapshot::Handed {
+            self.layout.hand_snapshot_over()?;
+        }
+        let follower = Running::start(&self.layout.follower_program(&self.options, &self.genesis_hash))?;
+        let pid = follower.pid();
+        self.follower = Some(follower);
+        Ok(pid)
+    }
+
+    /// Kills the follower (SIGKILL) and waits for its end. Fine when none runs.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn kill_follower(&mut self) -> Result<()> {
+        self.follower.take().map_or(Ok(()), |mut follower| follower.kill())
+    }
+
+    /// Waits until the follower has replayed 8 slots and is at most 4 behind the newest of the leader.
+    ///
+    /// # Errors
+    /// [`Error::Ended`], [`Error::Late`]; [`Error::Missing`] when no follower was started.
+    pub fn wait_until_following(&mut self) -> Result<()> {
+        let (leader, follower) = (self.leader_rpc(), self.follower_rpc());
+        let mut first = None;
+        wait_for(self.options.deadline, "the follower is at the leader's tip", || {
+            self.check()?;
+            let own = match follower.processed_slot() {
+                Ok(slot) => slot,
+                Err(error) => return Ok(Look::NotYet(error.to_string())),
+            };
+            let tip = leader.processed_slot()?;
+            let replayed = own.saturating_sub(*first.get_or_insert(own));
+            let follows = replayed >= REPLAYED && tip.saturating_sub(own) <= NEAR;
+            Ok(if follows { Look::Ready(()) } else { Look::NotYet(format!("follower at {own}, leader at {tip}")) })
+        })
+    }
+
+    /// Both validators still run.
+    ///
+    /// # Errors
+    /// [`Error::Ended`] for the one that does not; [`Error::Missing`] when there is no follower.
+    pub fn check(&mut self) -> Result<()> {
+        self.leader.check()?;
+        self.follower.as_mut().map_or_else(|| Err(Error::Missing("no follower runs".to_owned())), Running::check)
+    }
+
+    /// The leader's process id.
+    pub fn leader_pid(&self) -> u32 {
+        self.leader.pid()
+    }
+
+    /// The follower's process id; `None` while none runs.
+    pub fn follower_pid(&self) -> Option<u32> {
+        self.follower.as_ref().map(Running::pid)
+    }
+
+    /// The leader's JSON-RPC.
+    pub fn leader_rpc(&self) -> Rpc {
+        Rpc::new(loopback(self.layout.leader_rpc_port))
+    }
+
+    /// The follower's JSON-RPC; answers once the follower has loaded its ledger.
+    pub fn follower_rpc(&self) -> Rpc {
+        Rpc::new(loopback(self.layout.follower_rpc_port))
+    }
+
+    /// The leader's ledger folder; holds `admin.rpc`.
+    pub fn leader_ledger(&self) -> &Path {
+        &self.layout.leader_ledger
+    }
+
+    /// The follower's ledger folder; holds `admin.rpc`.
+    pub fn follower_ledger(&self) -> &Path {
+        &self.layout.follower_ledger
+    }
+
+    /// The follower's log, of all its starts.
+    pub fn follower_log(&self) -> &Path {
+        &self.layout.follower_log
+    }
+
+    /// The leader's log.
+    pub fn leader_log(&self) -> PathBuf {
+        self.layout.leader_ledger.join("validator.log")
+    }
+
+    /// The folder that holds ledgers and logs.
+    pub fn folder(&self) -> &Path {
+        &self.layout.folder
+    }
+
+    /// Programs in the genesis.
+    pub fn programs(&self) -> u32 {
+        self.options.programs
+    }
+
+    fn wait_for_snapshot(&mut self) -> Result<()> {
+        let rpc = self.leader_rpc();
+        let wanted = match self.options.first_snapshot {
+            FirstSnapshot::Handed => WARP_SLOT,
+            FirstSnapshot::Downloaded => 100,
+        };
+        let leader = &mut self.leader;
+        wait_for(self.options.deadline, "the leader has a snapshot", || {
+            leader.check()?;
+            Ok(match rpc.call("getHighestSnapshotSlot", json!([])) {
+                Ok(slots) if slots["full"].as_u64().is_some_and(|slot| slot >= wanted) => Look::Ready(()),
+                Ok(slots) => Look::NotYet(slots.to_string()),
+                Err(error) => Look::NotYet(error.to_string()),
+            })
+        })
+    }
+
+    fn print_tails(&self) {
+        for (name, path) in [("leader", self.leader_log()), ("follower", self.layout.follower_log.clone())] {
+            eprintln!("--- the end of the {name}'s log, {} ---\n{}", path.display(), tail(&path, 20));
+        }
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.print_tails();
+            if let Some(temporary) = self.temporary.take() {
+                eprintln!("kept: {}", temporary.keep().display());
+            }
+        }
+    }
+}
+
+fn loopback(port: u16) -> SocketAddr {
+    (Ipv4Addr::LOCALHOST, port).into()
+}

@@ -1,0 +1,191 @@
+//! What is on disk, and the two command lines.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::{ClusterOptions, FirstSnapshot, WARP_SLOT};
+use crate::binaries::Binaries;
+use crate::encoding::base58;
+use crate::ports::PortBlock;
+use crate::process::Program;
+use crate::transaction::{account_file_text, follower_identity, mint, payers, program_address};
+use crate::{Error, Result};
+
+const PAYER_LAMPORTS: u64 = 1_000_000_000_000;
+
+/// Paths and ports of one cluster.
+#[derive(Debug)]
+pub(super) struct Layout {
+    pub(super) folder: PathBuf,
+    pub(super) leader_ledger: PathBuf,
+    pub(super) follower_ledger: PathBuf,
+    pub(super) follower_log: PathBuf,
+    pub(super) leader_rpc_port: u16,
+    pub(super) follower_rpc_port: u16,
+    binaries: Binaries,
+    accounts: PathBuf,
+    identity: PathBuf,
+    leader_ports: NodePorts,
+    follower_ports: NodePorts,
+    faucet_port: u16,
+}
+
+#[derive(Debug)]
+struct NodePorts {
+    gossip: u16,
+    dynamic: (u16, u16),
+}
+
+impl Layout {
+    /// Makes the folder with everything that must exist before the leader starts; an older cluster's ledgers go.
+    pub(super) fn prepare(folder: PathBuf, binaries: Binaries, ports: &PortBlock) -> Result<Self> {
+        let layout = Self {
+            leader_ledger: folder.join("leader"),
+            follower_ledger: folder.join("follower"),
+            follower_log: folder.join("follower.log"),
+            leader_rpc_port: ports.port(10),
+            follower_rpc_port: ports.port(110),
+            accounts: folder.join("payers"),
+            identity: folder.join("follower-identity.json"),
+            leader_ports: NodePorts { gossip: ports.port(1), dynamic: (ports.port(20), ports.port(60)) },
+            follower_ports: NodePorts { gossip: ports.port(101), dynamic: (ports.port(120), ports.port(160)) },
+            faucet_port: ports.port(12),
+            binaries,
+            folder,
+        };
+        for stale in [&layout.leader_ledger, &layout.follower_ledger, &layout.accounts] {
+            match fs::remove_dir_all(stale) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(Error::file(stale)(error)),
+                _ => {}
+            }
+        }
+        fs::create_dir_all(&layout.accounts).map_err(Error::file(&layout.accounts))?;
+        write(&layout.identity, &follower_identity().to_file_text())?;
+        for payer in payers() {
+            let address = payer.address();
+            let file = layout.accounts.join(format!("{}.json", base58(&address)));
+            write(&file, &account_file_text(address, PAYER_LAMPORTS))?;
+        }
+        Ok(layout)
+    }
+
+    pub(super) fn leader_program(&self, options: &ClusterOptions) -> Program {
+        let mut arguments = vec!["--reset".to_owned(), "--quiet".to_owned()];
+        let mut set = |name: &str, value: String| arguments.extend([format!("--{name}"), value]);
+        set("ledger", text(&self.leader_ledger));
+        set("mint", base58(&mint().address()));
+        set("account-dir", text(&self.accounts));
+        set("rpc-port", self.leader_rpc_port.to_string());
+        set("faucet-port", self.faucet_port.to_string());
+        if options.first_snapshot == FirstSnapshot::Handed {
+            set("warp-slot", WARP_SLOT.to_string());
+        }
+        arguments.extend(self.leader_ports.arguments());
+        let memo = text(&self.binaries.memo_program);
+        for index in 0..options.programs {
+            arguments.extend(["--bpf-program".to_owned(), base58(&program_address(index)), memo.clone()]);
+        }
+        Program {
+            path: self.binaries.test_validator.clone(),
+            arguments,
+            environment: environment(options, options.leader_metrics.as_deref(), &options.leader_environment),
+            output: self.folder.join("leader.out"),
+        }
+    }
+
+    pub(super) fn follower_program(&self, options: &ClusterOptions, genesis_hash: &str) -> Program {
+        let switches = [
+            "--no-voting",
+            "--private-rpc",
+            "--full-rpc-api",
+            "--allow-private-addr",
+            "--no-port-check",
+            "--no-poh-speed-test",
+            "--no-os-network-limits-test",
+        ];
+        let mut arguments: Vec<String> = switches.map(str::to_owned).into();
+        if options.first_snapshot == FirstSnapshot::Handed {
+            arguments.extend(["--no-genesis-fetch".to_owned(), "--no-snapshot-fetch".to_owned()]);
+        }
+        let mut set = |name: &str, value: String| arguments.extend([format!("--{name}"), value]);
+        set("identity", text(&self.identity));
+        set("ledger", text(&self.follower_ledger));
+        set("entrypoint", format!("127.0.0.1:{}", self.leader_ports.gossip));
+        set("rpc-port", self.follower_rpc_port.to_string());
+        set("expected-genesis-hash", genesis_hash.to_owned());
+        set("limit-ledger-size", "50000000".to_owned());
+        set("max-genesis-archive-unpacked-size", "200000000".to_owned());
+        set("log", text(&self.follower_log));
+        arguments.extend(self.follower_ports.arguments());
+        arguments.extend(options.follower_arguments.iter().cloned());
+        Program {
+            path: self.binaries.validator.clone(),
+            arguments,
+            environment: environment(options, options.follower_metrics.as_deref(), &options.follower_environment),
+            output: self.folder.join("follower.out"),
+        }
+    }
+
+    /// Gives the follower genesis and snapshot unless it has a ledger already.
+    pub(super) fn hand_snapshot_over(&self) -> Result<()> {
+        if self.follower_ledger.exists() {
+            return Ok(());
+        }
+        fs::create_dir_all(&self.follower_ledger).map_err(Error::file(&self.follower_ledger))?;
+        let snapshot_start = format!("snapshot-{WARP_SLOT}-");
+        for entry in fs::read_dir(&self.leader_ledger).map_err(Error::file(&self.leader_ledger))? {
+            let name = entry.map_err(Error::file(&self.leader_ledger))?.file_name();
+            if name.to_string_lossy().starts_with(&snapshot_start) || name == "genesis.bin" {
+                let from = self.leader_ledger.join(&name);
+                fs::copy(&from, self.follower_ledger.join(&name)).map_err(Error::file(&from))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl NodePorts {
+    fn arguments(&self) -> Vec<String> {
+        let loopback = "127.0.0.1".to_owned();
+        let mut arguments = Vec::new();
+        let mut set = |name: &str, value: String| arguments.extend([format!("--{name}"), value]);
+        set("bind-address", loopback.clone());
+        set("gossip-host", loopback);
+        set("gossip-port", self.gossip.to_string());
+        set("dynamic-port-range", format!("{}-{}", self.dynamic.0, self.dynamic.1));
+        arguments
+    }
+}
+
+/// The value of `SOLANA_METRICS_CONFIG` with which a validator pushes to that URL.
+pub fn metrics_config(url: &str) -> String {
+    format!("host={url},db=prof,u=a,p=b")
+}
+
+fn environment(
+    options: &ClusterOptions,
+    metrics: Option<&str>,
+    further: &[(String, String)],
+) -> Vec<(String, Option<String>)> {
+    let set = |name: &str, value: &str| (name.to_owned(), Some(value.to_owned()));
+    let mut environment = vec![
+        ("RUST_LOG".to_owned(), None),
+        ("SOLANA_METRICS_CONFIG".to_owned(), metrics.map(metrics_config)),
+        set("AGAVE_NO_ENFORCE_NOFILE", "1"),
+        // The metrics client honours proxies; the daemon is on loopback.
+        set("NO_PROXY", "127.0.0.1,localhost"),
+    ];
+    if let Some(entries) = options.cache_entries {
+        environment.push(set("AGAVE_PROGRAM_CACHE_ENTRIES", &entries.to_string()));
+    }
+    environment.extend(further.iter().map(|(name, value)| set(name, value)));
+    environment
+}
+
+fn write(path: &Path, content: &str) -> Result<()> {
+    fs::write(path, content).map_err(Error::file(path))
+}
+
+fn text(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}

@@ -1,0 +1,81 @@
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Why a witness could not do its work.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A file or folder could not be read, written or made.
+    #[error("{path}: {source}")]
+    File {
+        /// Where.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// A connection could not be made, or broke.
+    #[error("{address}: {source}")]
+    Connection {
+        /// The other side, `host:port`.
+        address: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The other side sent something that is not what its protocol allows.
+    #[error("{what}: {text:?}")]
+    Malformed {
+        /// Which rule was broken.
+        what: &'static str,
+        /// The offending text, shortened to 200 characters.
+        text: String,
+    },
+    /// A JSON-RPC server answered with an error object.
+    #[error("{method}: {message}")]
+    Rpc {
+        /// The method called.
+        method: String,
+        /// The server's error object as text.
+        message: String,
+    },
+    /// A program could not be started.
+    #[error("cannot start {program}: {source}")]
+    Start {
+        /// The program.
+        program: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// A program ended although it was needed.
+    #[error("{program} ended with {status}; the end of its output:\n{tail}")]
+    Ended {
+        /// The program.
+        program: String,
+        /// Its exit status in words.
+        status: String,
+        /// The last lines of its output.
+        tail: String,
+    },
+    /// A condition did not come true in time.
+    #[error("{what}: not within {deadline:?}; last seen: {last_seen}")]
+    Late {
+        /// The condition in words.
+        what: String,
+        /// How long it was waited for.
+        deadline: Duration,
+        /// The state at the last look.
+        last_seen: String,
+    },
+    /// Something that tests need is not on this machine.
+    #[error("{0}")]
+    Missing(String),
+}
+
+impl Error {
+    pub(crate) fn file(path: &Path) -> impl FnOnce(std::io::Error) -> Self {
+        move |source| Self::File { path: path.to_owned(), source }
+    }
+
+    pub(crate) fn malformed(what: &'static str, text: &str) -> Self {
+        Self::Malformed { what, text: text.chars().take(200).collect() }
+    }
+}

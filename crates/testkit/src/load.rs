@@ -1,0 +1,227 @@
+//! A steady stream of transactions over many programs: the more programs, the more the program cache must evict.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::encoding::base64;
+use crate::rpc::Rpc;
+use crate::transaction::{Keypair, memo_transaction, payers, program_address};
+use crate::{Error, Result};
+
+/// Transactions in one JSON-RPC request.
+const BATCH: u32 = 20;
+/// How popular programs are: the call rate of the k-th program is proportional to `k^-0.6`.
+const ZIPF_EXPONENT: f64 = 0.6;
+/// A blockhash is valid for 150 slots, about a minute.
+const BLOCKHASH_AGE: Duration = Duration::from_secs(5);
+/// Makes each transaction of this process unique, also between two loads on one cluster.
+static COUNTER: AtomicU64 = AtomicU64::new(0);
+
+/// A running load. Ends when dropped.
+#[derive(Debug)]
+pub struct Load {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    stop: AtomicBool,
+    sent: AtomicU64,
+    failed: AtomicU64,
+}
+
+impl Load {
+    /// Starts sending `rate` transactions a second to the RPC service of a leader that has `programs` memo programs.
+    ///
+    /// Batches are due on an absolute schedule; when the leader is slower than that, the lost time is not caught up.
+    ///
+    /// # Errors
+    /// [`Error::Missing`] when `rate` or `programs` is zero; otherwise when the leader gives no blockhash.
+    pub fn start(rpc: SocketAddr, rate: u32, programs: u32) -> Result<Self> {
+        if rate == 0 || programs == 0 {
+            return Err(Error::Missing("a load needs a rate and programs above zero".to_owned()));
+        }
+        let shared = Arc::new(Shared::default());
+        let sender = Sender::new(Rpc::new(rpc), programs)?;
+        let interval = Duration::from_secs(1) * BATCH / rate;
+        let of_thread = Arc::clone(&shared);
+        let thread = std::thread::spawn(move || sender.run(&of_thread, interval));
+        Ok(Self { shared, thread: Some(thread) })
+    }
+
+    /// Transactions the leader has accepted so far (given a signature for). Accepted is not landed.
+    pub fn sent(&self) -> u64 {
+        self.shared.sent.load(Ordering::Relaxed)
+    }
+
+    /// Transactions the leader refused or that could not be delivered.
+    pub fn failed(&self) -> u64 {
+        self.shared.failed.load(Ordering::Relaxed)
+    }
+
+    /// Stops after the batch under way; gives [`Load::sent`].
+    pub fn stop(mut self) -> u64 {
+        self.end();
+        self.sent()
+    }
+
+    fn end(&mut self) {
+        self.shared.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            eprintln!("the load's thread panicked");
+        }
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+struct Sender {
+    rpc: Rpc,
+    payers: Vec<Keypair>,
+    popularity: Popularity,
+    blockhash: [u8; 32],
+    blockhash_at: Instant,
+}
+
+impl Sender {
+    fn new(rpc: Rpc, programs: u32) -> Result<Self> {
+        let blockhash = rpc.latest_blockhash()?;
+        let popularity = Popularity::new(programs);
+        Ok(Self { rpc, payers: payers(), popularity, blockhash, blockhash_at: Instant::now() })
+    }
+
+    fn run(mut self, shared: &Shared, interval: Duration) {
+        let mut due = Instant::now();
+        while !shared.stop.load(Ordering::Relaxed) {
+            let accepted = self.send_batch().unwrap_or(0) as u64;
+            shared.sent.fetch_add(accepted, Ordering::Relaxed);
+            shared.failed.fetch_add(u64::from(BATCH).saturating_sub(accepted), Ordering::Relaxed);
+            due = (due + interval).max(Instant::now().checked_sub(interval).unwrap_or(due));
+            std::thread::sleep(due.saturating_duration_since(Instant::now()));
+        }
+    }
+
+    fn send_batch(&mut self) -> Result<usize> {
+        if self.blockhash_at.elapsed() > BLOCKHASH_AGE {
+            self.blockhash = self.rpc.latest_blockhash()?;
+            self.blockhash_at = Instant::now();
+        }
+        let params: Vec<Value> = (0..BATCH).map(|_| self.next_params()).collect();
+        self.rpc.batch("sendTransaction", params)
+    }
+
+    fn next_params(&mut self) -> Value {
+        let number = COUNTER.fetch_add(1, Ordering::Relaxed);
+        let payer = &self.payers[(number % self.payers.len() as u64) as usize];
+        let program = program_address(self.popularity.next_index());
+        let bytes = memo_transaction(payer, program, &format!("faultline {number}"), self.blockhash);
+        json!([base64(&bytes), { "encoding": "base64", "skipPreflight": true }])
+    }
+}
+
+/// Program numbers by Zipf's law, the same sequence every time.
+#[derive(Debug, Clone)]
+pub struct Popularity {
+    /// Sum of the weights up to and including each program.
+    cumulative: Vec<f64>,
+    state: u64,
+}
+
+impl Popularity {
+    /// Over programs `0..programs`, the first the most popular.
+    pub fn new(programs: u32) -> Self {
+        let weights = (1..=programs).map(|rank| f64::from(rank).powf(-ZIPF_EXPONENT));
+        let cumulative = weights
+            .scan(0.0, |sum, weight| {
+                *sum += weight;
+                Some(*sum)
+            })
+            .collect();
+        Self { cumulative, state: 1 }
+    }
+
+    /// The next program to call.
+    pub fn next_index(&mut self) -> u32 {
+        let total = self.cumulative.last().copied().unwrap_or(0.0);
+        let at = self.next_fraction() * total;
+        let index = self.cumulative.partition_point(|&sum| sum <= at);
+        index.min(self.cumulative.len().saturating_sub(1)) as u32
+    }
+
+    /// A number in `0.0..1.0` by SplitMix64.
+    fn next_fraction(&mut self) -> f64 {
+        self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.state;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^= mixed >> 31;
+        (mixed >> 11) as f64 / (1_u64 << 53) as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::eventually::eventually;
+    use crate::sink::Sink;
+
+    #[test]
+    fn the_first_program_is_called_most_and_none_is_left_out() {
+        let mut popularity = Popularity::new(640);
+        let mut calls = vec![0_u32; 640];
+        for _ in 0..200_000 {
+            calls[popularity.next_index() as usize] += 1;
+        }
+        assert!(calls.iter().all(|&calls| calls > 0));
+        // With exponent 0.6 rank 1 is called 16 ^ 0.6 = 5.3 times as often as rank 16.
+        let ratio = f64::from(calls[0]) / f64::from(calls[15]);
+        assert!((4.5..6.2).contains(&ratio), "{ratio}");
+    }
+
+    #[test]
+    fn a_load_without_a_leader_says_so_at_its_start() {
+        let nobody = {
+            let sink = Sink::start().unwrap();
+            sink.address()
+        };
+        assert!(matches!(Load::start(nobody, 300, 10), Err(Error::Connection { .. })));
+        assert!(matches!(Load::start(nobody, 0, 10), Err(Error::Missing(_))));
+    }
+
+    #[test]
+    fn transactions_that_nobody_accepts_count_as_failed() {
+        // The sink answers 204 without a body, which is no JSON-RPC answer.
+        let sink = Sink::start().unwrap();
+        let rpc = Rpc::new(sink.address());
+        let sender = Sender {
+            rpc,
+            payers: payers(),
+            popularity: Popularity::new(3),
+            blockhash: [1; 32],
+            blockhash_at: Instant::now(),
+        };
+        let shared = Arc::new(Shared::default());
+        let of_thread = Arc::clone(&shared);
+        let thread = std::thread::spawn(move || sender.run(&of_thread, Duration::from_millis(10)));
+        let load = Load { shared, thread: Some(thread) };
+        eventually(Duration::from_secs(30), "two batches have failed", || (load.failed() >= 40).then_some(()));
+        assert_eq!(load.stop(), 0);
+        let request: Value = serde_json::from_slice(&sink.bodies()[0]).unwrap();
+        assert_eq!(request.as_array().map(Vec::len), Some(20));
+        assert_eq!(request[0]["method"], "sendTransaction");
+        assert_eq!(request[0]["params"][1]["skipPreflight"], true);
+        assert_ne!(request[0]["params"][0], request[1]["params"][0], "each transaction is unique");
+    }
+}

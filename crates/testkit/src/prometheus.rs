@@ -1,0 +1,187 @@
+//! A real Prometheus that scrapes what a test serves.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::eventually::{Look, wait_for};
+use crate::process::{Program, Running};
+use crate::{Error, Result, binaries, http};
+
+/// What to print when a test is skipped because there is no Prometheus.
+pub const SKIP_MESSAGE: &str = "SKIPPED: no prometheus or no promtool in PATH (Debian package: prometheus)";
+
+const STARTS_WITHIN: Duration = Duration::from_secs(60);
+
+/// What to scrape, each second.
+#[derive(Debug, Clone, Default)]
+pub struct PrometheusOptions {
+    /// Scraped at `/metrics` under the job `faultline`.
+    pub targets: Vec<SocketAddr>,
+    /// Asks for protobuf and keeps native histograms (Prometheus 2.40 and newer).
+    pub native_histograms: bool,
+    /// Recording and alert rules, evaluated each second.
+    pub rule_files: Vec<PathBuf>,
+}
+
+/// One series of an answer: labels (the name as `__name__`) and value.
+pub type Series = (BTreeMap<String, String>, f64);
+
+/// A running Prometheus; killed when dropped.
+#[derive(Debug)]
+pub struct Prometheus {
+    running: Running,
+    address: String,
+    _folder: tempfile::TempDir,
+}
+
+impl Prometheus {
+    /// Whether `prometheus` and `promtool` are in `PATH`.
+    pub fn is_installed() -> bool {
+        binaries::in_search_path("prometheus").is_some() && binaries::in_search_path("promtool").is_some()
+    }
+
+    /// Starts it and waits until it is ready. See [`Prometheus::wait_until_up`] for the first scrape.
+    ///
+    /// # Errors
+    /// [`Error::Missing`] with [`SKIP_MESSAGE`]; [`Error::Ended`] when it refuses its configuration; [`Error::Late`].
+    pub fn start(options: &PrometheusOptions) -> Result<Self> {
+        let path = binaries::in_search_path("prometheus").ok_or_else(|| Error::Missing(SKIP_MESSAGE.to_owned()))?;
+        let folder = tempfile::tempdir().map_err(Error::file(&std::env::temp_dir()))?;
+        let config = folder.path().join("prometheus.yml");
+        std::fs::write(&config, config_text(options)).map_err(Error::file(&config))?;
+        let address = format!("127.0.0.1:{}", free_port()?);
+        let mut arguments = vec![
+            format!("--config.file={}", config.display()),
+            format!("--storage.tsdb.path={}", folder.path().join("data").display()),
+            format!("--web.listen-address={address}"),
+            "--log.level=warn".to_owned(),
+        ];
+        if options.native_histograms {
+            arguments.push("--enable-feature=native-histograms".to_owned());
+        }
+        let output = folder.path().join("prometheus.out");
+        let mut running = Running::start(&Program { path, arguments, environment: Vec::new(), output })?;
+        wait_for(STARTS_WITHIN, "prometheus is ready", || {
+            running.check()?;
+            Ok(match http::get(&address, "/-/ready") {
+                Ok(response) if response.status == 200 => Look::Ready(()),
+                Ok(response) => Look::NotYet(response.text()),
+                Err(error) => Look::NotYet(error.to_string()),
+            })
+        })?;
+        Ok(Self { running, address, _folder: folder })
+    }
+
+    /// Waits until a scrape of every target has succeeded.
+    ///
+    /// # Errors
+    /// [`Error::Late`] with the targets' last scrape errors.
+    pub fn wait_until_up(&mut self, deadline: Duration) -> Result<()> {
+        wait_for(deadline, "prometheus has scraped every target", || {
+            self.running.check()?;
+            let answer = self.get("/api/v1/targets?state=active")?;
+            let targets = answer["activeTargets"].as_array().cloned().unwrap_or_default();
+            let up = !targets.is_empty() && targets.iter().all(|target| target["health"] == "up");
+            let errors = targets.iter().map(|target| format!("{} {}", target["health"], target["lastError"]));
+            Ok(if up { Look::Ready(()) } else { Look::NotYet(errors.collect::<Vec<_>>().join("; ")) })
+        })
+    }
+
+    /// The answer to an instant query; a scalar is one series without labels. Series whose value is a native histogram
+    /// are refused: ask for `histogram_count(...)` and the like.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`] when Prometheus refuses the expression, with its words; otherwise as [`http::get`].
+    pub fn query(&self, expression: &str) -> Result<Vec<Series>> {
+        let data = self.get(&format!("/api/v1/query?query={}", percent_encoded(expression)))?;
+        let refuse = || Error::malformed("not a vector or scalar of numbers", &data.to_string());
+        if data["resultType"] == "scalar" {
+            return Ok(vec![(BTreeMap::new(), number(&data["result"]).ok_or_else(refuse)?)]);
+        }
+        let series = data["result"].as_array().ok_or_else(refuse)?;
+        series
+            .iter()
+            .map(|one| {
+                let labels = one["metric"].as_object().ok_or_else(refuse)?;
+                let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+                let labels = labels.iter().map(|(name, value)| (name.clone(), text(value))).collect();
+                Ok((labels, number(&one["value"]).ok_or_else(refuse)?))
+            })
+            .collect()
+    }
+
+    /// Where it listens, `127.0.0.1:port`.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    fn get(&self, path: &str) -> Result<Value> {
+        let response = http::get(&self.address, path)?;
+        let mut answer: Value =
+            serde_json::from_slice(&response.body).map_err(|_| Error::malformed("not JSON", &response.text()))?;
+        if answer["status"] == "success" {
+            Ok(answer["data"].take())
+        } else {
+            Err(Error::malformed("prometheus refuses", answer["error"].as_str().unwrap_or_default()))
+        }
+    }
+}
+
+/// What `promtool check metrics` says about a classic text page: nothing, or its complaints (linter included).
+///
+/// # Errors
+/// The complaints, or [`SKIP_MESSAGE`] without `promtool`.
+pub fn promtool_check_metrics(page: &str) -> std::result::Result<(), String> {
+    let promtool = binaries::in_search_path("promtool").ok_or(SKIP_MESSAGE)?;
+    let say = |error: std::io::Error| error.to_string();
+    let mut command = Command::new(promtool);
+    command.args(["check", "metrics"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().map_err(say)?;
+    if let Some(mut stdin) = child.stdin.take() {
+        stdin.write_all(page.as_bytes()).map_err(say)?;
+    }
+    let output = child.wait_with_output().map_err(say)?;
+    let said = [output.stdout, output.stderr].concat();
+    if output.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&said).into_owned()) }
+}
+
+fn config_text(options: &PrometheusOptions) -> String {
+    let mut text = "global:\n  scrape_interval: 1s\n  scrape_timeout: 1s\n  evaluation_interval: 1s\n".to_owned();
+    let quoted = |text: &str| format!("'{}'", text.replace('\'', "''"));
+    let rules: Vec<String> = options.rule_files.iter().map(|file| quoted(&file.to_string_lossy())).collect();
+    let targets: Vec<String> = options.targets.iter().map(|target| quoted(&target.to_string())).collect();
+    text += &format!("rule_files: [{}]\n", rules.join(", "));
+    text += "scrape_configs:\n  - job_name: faultline\n    static_configs:\n";
+    text += &format!("      - targets: [{}]\n", targets.join(", "));
+    text
+}
+
+/// `[time, "number"]`.
+fn number(pair: &Value) -> Option<f64> {
+    pair.get(1)?.as_str()?.parse().ok()
+}
+
+fn percent_encoded(text: &str) -> String {
+    let mut encoded = String::new();
+    for byte in text.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' => encoded.push(char::from(byte)),
+            // Writing to a String cannot fail.
+            _ => write!(encoded, "%{byte:02X}").unwrap_or_default(),
+        }
+    }
+    encoded
+}
+
+fn free_port() -> Result<u16> {
+    let broken = |source| Error::Connection { address: "127.0.0.1:0".to_owned(), source };
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(broken)?;
+    Ok(listener.local_addr().map_err(broken)?.port())
+}

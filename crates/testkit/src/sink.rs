@@ -1,0 +1,244 @@
+//! A metrics server that remembers: what a validator, or the daemon's forwarder, pushes to.
+
+use std::io::{BufReader, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use crate::http::{UnknownLength, read_body, read_headers, read_line};
+use crate::{Error, Result};
+
+/// One request as it came.
+#[derive(Debug, Clone)]
+pub struct Arrival {
+    /// When its last byte was read.
+    pub at: Instant,
+    /// The method.
+    pub method: String,
+    /// Path and query.
+    pub target: String,
+    /// Header names in lower case with their values.
+    pub headers: Vec<(String, String)>,
+    /// The body, undone of its transfer coding.
+    pub body: Vec<u8>,
+}
+
+/// How the sink treats requests from now on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Behaviour {
+    /// Answers at once with that status; 204 unless changed.
+    Answer(u16),
+    /// Answers with that status after a while, as an overloaded server does.
+    AnswerAfter(Duration, u16),
+    /// Reads the request, then closes the connection without an answer.
+    HangUp,
+}
+
+/// A listening sink; ends when dropped.
+#[derive(Debug)]
+pub struct Sink {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+    acceptor: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    arrivals: Mutex<Vec<Arrival>>,
+    behaviour: Mutex<Behaviour>,
+    stop: AtomicBool,
+}
+
+impl Sink {
+    /// Listens on a free loopback port and answers 204.
+    ///
+    /// # Errors
+    /// [`Error::Connection`] when no port can be had.
+    pub fn start() -> Result<Self> {
+        let broken = |source| Error::Connection { address: "127.0.0.1:0".to_owned(), source };
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(broken)?;
+        let address = listener.local_addr().map_err(broken)?;
+        let shared = Arc::new(Shared {
+            arrivals: Mutex::new(Vec::new()),
+            behaviour: Mutex::new(Behaviour::Answer(204)),
+            stop: AtomicBool::new(false),
+        });
+        let of_thread = Arc::clone(&shared);
+        let acceptor = std::thread::spawn(move || accept(&listener, &of_thread));
+        Ok(Self { address, shared, acceptor: Some(acceptor) })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// `http://127.0.0.1:port`, without a path.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Changes how requests are treated whose last byte has not arrived yet.
+    pub fn behave(&self, behaviour: Behaviour) {
+        *lock(&self.shared.behaviour) = behaviour;
+    }
+
+    /// Every request so far, in order of arrival; also those that were then answered with an error or not at all.
+    pub fn arrivals(&self) -> Vec<Arrival> {
+        lock(&self.shared.arrivals).clone()
+    }
+
+    /// The bodies of [`Sink::arrivals`].
+    pub fn bodies(&self) -> Vec<Vec<u8>> {
+        lock(&self.shared.arrivals).iter().map(|arrival| arrival.body.clone()).collect()
+    }
+
+    /// What `look` gives for the first request it gives something for; copies nothing, so that waiting for a push among
+    /// megabytes stays cheap. Requests under way wait until it returns.
+    pub fn find_map<T>(&self, look: impl FnMut(&Arrival) -> Option<T>) -> Option<T> {
+        lock(&self.shared.arrivals).iter().find_map(look)
+    }
+
+    /// How many requests have arrived.
+    pub fn count(&self) -> usize {
+        lock(&self.shared.arrivals).len()
+    }
+}
+
+impl Drop for Sink {
+    fn drop(&mut self) {
+        self.shared.stop.store(true, Ordering::Relaxed);
+        // The acceptor sleeps in accept(): one more connection wakes it.
+        let woken = TcpStream::connect(self.address).is_ok();
+        if let Some(acceptor) = self.acceptor.take()
+            && woken
+            && acceptor.join().is_err()
+        {
+            eprintln!("the sink's thread panicked");
+        }
+    }
+}
+
+fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
+    for connection in listener.incoming().flatten() {
+        if shared.stop.load(Ordering::Relaxed) {
+            return;
+        }
+        let shared = Arc::clone(shared);
+        std::thread::spawn(move || {
+            // A client that breaks off has sent nothing that counts.
+            serve(connection, &shared).unwrap_or_default();
+        });
+    }
+}
+
+/// Requests of one connection until it closes. `None` at its end or at the first thing that is not HTTP.
+fn serve(connection: TcpStream, shared: &Shared) -> Option<()> {
+    let mut answers = connection.try_clone().ok()?;
+    let mut from = BufReader::new(connection);
+    loop {
+        let arrival = read_request(&mut from, &mut answers)?;
+        let last = arrival.headers.iter().any(|(name, value)| name == "connection" && value == "close");
+        lock(&shared.arrivals).push(arrival);
+        let behaviour = *lock(&shared.behaviour);
+        let status = match behaviour {
+            Behaviour::Answer(status) => status,
+            Behaviour::AnswerAfter(delay, status) => {
+                std::thread::sleep(delay);
+                status
+            }
+            Behaviour::HangUp => return None,
+        };
+        let length = if status == 204 { "" } else { "Content-Length: 0\r\n" };
+        answers.write_all(format!("HTTP/1.1 {status} x\r\n{length}\r\n").as_bytes()).ok()?;
+        if last || shared.stop.load(Ordering::Relaxed) {
+            return None;
+        }
+    }
+}
+
+fn read_request(from: &mut BufReader<TcpStream>, answers: &mut TcpStream) -> Option<Arrival> {
+    let line = read_line(from).ok()?;
+    let mut words = line.split(' ');
+    let (method, target) = (words.next()?.to_owned(), words.next()?.to_owned());
+    let headers = read_headers(from).ok()?;
+    if headers.iter().any(|(name, value)| name == "expect" && value.eq_ignore_ascii_case("100-continue")) {
+        answers.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").ok()?;
+    }
+    let body = read_body(from, &headers, UnknownLength::Empty).ok()?;
+    Some(Arrival { at: Instant::now(), method, target, headers, body })
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http;
+
+    #[test]
+    fn a_push_is_kept_byte_for_byte_and_answered_with_204() -> Result<()> {
+        let sink = Sink::start()?;
+        let body = b"name,host_id=x f=1i 1\n\xff\0";
+        let answer = http::post(&sink.address().to_string(), "/write?db=prof&u=a&p=b&precision=n", body)?;
+        assert_eq!((answer.status, answer.body.len()), (204, 0));
+        let arrival = sink.arrivals().remove(0);
+        assert_eq!((arrival.method.as_str(), arrival.target.as_str()), ("POST", "/write?db=prof&u=a&p=b&precision=n"));
+        assert_eq!(arrival.body, body);
+        assert_eq!(sink.url(), format!("http://{}", sink.address()));
+        Ok(())
+    }
+
+    #[test]
+    fn pushes_over_one_connection_are_kept_in_order() {
+        let sink = Sink::start().unwrap();
+        let mut stream = TcpStream::connect(sink.address()).unwrap();
+        let mut from = BufReader::new(stream.try_clone().unwrap());
+        for body in ["one", "two!"] {
+            let request = format!("POST /write HTTP/1.1\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+            stream.write_all(request.as_bytes()).unwrap();
+            assert_eq!(read_line(&mut from).ok().as_deref(), Some("HTTP/1.1 204 x"));
+            assert_eq!(read_line(&mut from).ok().as_deref(), Some(""));
+        }
+        assert_eq!(sink.bodies(), [b"one".to_vec(), b"two!".to_vec()]);
+    }
+
+    #[test]
+    fn a_failing_sink_still_remembers() {
+        let sink = Sink::start().unwrap();
+        let address = sink.address().to_string();
+        sink.behave(Behaviour::Answer(503));
+        assert_eq!(http::post(&address, "/write", b"a").unwrap().status, 503);
+        sink.behave(Behaviour::HangUp);
+        assert!(matches!(http::post(&address, "/write", b"b"), Err(Error::Connection { .. })));
+        assert_eq!(sink.count(), 2);
+    }
+
+    #[test]
+    fn a_slow_sink_answers_late_and_others_do_not_wait_for_it() {
+        let sink = Sink::start().unwrap();
+        let address = sink.address().to_string();
+        sink.behave(Behaviour::AnswerAfter(Duration::from_secs(3600), 204));
+        let impatient = http::Request::new("POST", "/write").body(b"a").timeout(Duration::from_millis(50));
+        assert!(matches!(impatient.send(&address), Err(Error::Connection { .. })));
+        sink.behave(Behaviour::Answer(204));
+        assert_eq!(http::post(&address, "/write", b"b").unwrap().status, 204);
+    }
+
+    #[test]
+    fn a_push_in_chunks_is_put_together() {
+        let sink = Sink::start().unwrap();
+        let mut stream = TcpStream::connect(sink.address()).unwrap();
+        let request =
+            "POST /write HTTP/1.1\r\nTransfer-Encoding: chunked\r\nExpect: 100-continue\r\nConnection: close\r\n\r\n";
+        stream.write_all(format!("{request}3\r\nabc\r\n2;x=y\r\nde\r\n0\r\n\r\n").as_bytes()).unwrap();
+        let mut answer = String::new();
+        std::io::Read::read_to_string(&mut stream, &mut answer).unwrap();
+        assert_eq!(answer, "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 204 x\r\n\r\n");
+        assert_eq!(sink.bodies(), [b"abcde"]);
+    }
+}

@@ -1,0 +1,240 @@
+//! Builds everything first (sockets bound, files opened), then starts it, and ends it in the order of the data.
+
+mod live;
+mod signals;
+
+pub use live::Live;
+
+use crate::budget::Budget;
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::hub::{Hub, Latest, Sink};
+use crate::ingest::{IngestParts, Listener};
+use crate::sinks::history::History;
+use crate::sources::admin::{Asked, WhomToAsk};
+use crate::sources::conclusions::{Conclusions, Told};
+use crate::sources::{Poll, admin, cgroup, host, listening, process, rpc, selfwatch, threads};
+use crate::supervisor::Stage;
+use crate::tail::{self, LogTail};
+use crate::target::{Finder, Following};
+use crate::tick::{self, Ticker};
+use crate::validator::intake::Intake;
+use crate::{forward, web};
+use anyhow::Context;
+use faultline_catalog::Tick;
+use faultline_kernel::{HostConstants, HostRoot};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long each stage may take to end.
+const GRACE: Duration = Duration::from_secs(7);
+
+/// What `run` and `demo` need to know besides the configuration.
+#[derive(Debug, Default)]
+pub struct Options {
+    /// Where the configuration came from, to be read again on SIGHUP.
+    pub file: Option<PathBuf>,
+    /// The target is the built-in stand-in.
+    pub demo: bool,
+}
+
+/// Everything, built and not started.
+pub struct App {
+    live: Live,
+    clock: Clock,
+    finder: Finder,
+    ticker: Ticker,
+    ticks: Latest<Tick>,
+    ingest: Option<Listener<Intake>>,
+    forwarder: Option<forward::Forwarder>,
+    log: Option<LogTail>,
+    rpc: Option<rpc::Poller>,
+    admin: Option<admin::Poller>,
+    web: web::Server,
+}
+
+impl App {
+    /// Binds every socket and opens every file.
+    ///
+    /// # Errors
+    /// The first thing that cannot work, in words for the operator.
+    pub fn build(config: Config, options: Options) -> anyhow::Result<App> {
+        let clock = Clock::start();
+        let root = root(&config);
+        let host = HostConstants::read(&root).context("the kernel's own folder cannot be read; see paths.procfs")?;
+        let finder = Finder::build(&config.target, root.clone(), clock);
+        let following = finder.following();
+        let intake = Intake::new(&config.datapoints);
+        let (forward, forwarder) = forwarding(&config, clock)?;
+        let ingest = listener(&config, &intake, clock, forward.as_ref())?;
+        let log = config.log.as_ref().map(|log| LogTail::build(log, tail::Parts { intake: intake.clone(), clock }));
+        let admin = config.admin.enabled.then(|| admin::Poller::new(&config.admin, clock, whom(&following)));
+        let admin_facts = admin.as_ref().map(admin::Poller::facts).unwrap_or_default();
+        let rpc = config.rpc.enabled.then(|| rpc::Poller::new(&config.rpc, clock, whom(&following), admin_facts.clone()));
+        let live = Live::new(config.clone(), options.file, intake.clone());
+        let told = Told {
+            intake: intake.clone(),
+            rpc: rpc.as_ref().map(rpc::Poller::handle).unwrap_or_default(),
+            admin: admin_facts,
+            log: log.as_ref().map(LogTail::view),
+        };
+        let meter = ingest.as_ref().map(Listener::meter);
+        let listening = listening::Datapoints { intake, meter, forward };
+        let sources = sources(&config, &root, &following, listening, told, &live, options.demo);
+        let (ticks, history) = (Latest::default(), History::default());
+        let sinks: Vec<Box<dyn Sink>> = vec![Box::new(history.clone()), Box::new(ticks.clone())];
+        let parts = tick::Parts { clock, interval: config.sampling.interval, following, root, host, sources };
+        let state = web::WebState {
+            clock,
+            interval: config.sampling.interval,
+            ticks: ticks.clone(),
+            history,
+            constant: live::constant_labels(&config),
+            page: Arc::new(web::PageInfo::new(env!("CARGO_PKG_VERSION"), &config.target.find, None)),
+        };
+        let web = web::Server::build(&config.metrics, state)?;
+        let ticker = Ticker::new(parts, Hub::new(sinks));
+        Ok(App { live, clock, finder, ticker, ticks, ingest, forwarder, log, rpc, admin, web })
+    }
+
+    /// Where /metrics is served.
+    pub fn metrics_addr(&self) -> SocketAddr {
+        self.web.local_addr()
+    }
+
+    /// Where pushes are taken.
+    pub fn ingest_addr(&self) -> Option<SocketAddr> {
+        self.ingest.as_ref().map(Listener::local_addr)
+    }
+
+    /// Starts everything, watches until a signal asks to stop, and ends it. True if everything ended in time.
+    ///
+    /// # Errors
+    /// A thread cannot be started, or signals cannot be heard.
+    pub fn run(self) -> anyhow::Result<bool> {
+        let runtime = runtime()?;
+        let outcome = runtime.block_on(self.live());
+        runtime.shutdown_timeout(Duration::from_secs(1));
+        outcome
+    }
+
+    async fn live(self) -> anyhow::Result<bool> {
+        let handle = tokio::runtime::Handle::current();
+        let mut stages = ["sources", "hub", "sinks", "admin"].map(|name| Stage::new(name, &handle));
+        let [sources, hub, sinks, face] = &mut stages;
+        let addresses = (self.web.local_addr(), self.ingest.as_ref().map(Listener::local_addr));
+        let (finder, ticker, web) = (self.finder, self.ticker, self.web);
+        sources.thread("target", move |stop| finder.run(stop)).context("a thread cannot be started")?;
+        if let Some(ingest) = self.ingest {
+            sources.task("ingest", |stop| ingest.run(stop));
+        }
+        match self.log {
+            Some(LogTail::File(file)) => sources.thread("log", move |stop| file.run(stop))?,
+            Some(LogTail::Journal(journal)) => sources.task("journal", |stop| journal.run(stop)),
+            None => {}
+        }
+        if let Some(rpc) = self.rpc {
+            sources.task("rpc", |stop| rpc.run(stop));
+        }
+        if let Some(admin) = self.admin {
+            sources.task("admin_rpc", |stop| admin.run(stop));
+        }
+        hub.thread("tick", move |stop| ticker.run(stop))?;
+        if let Some(forwarder) = self.forwarder {
+            sinks.task("forward", |stop| forwarder.run(stop));
+        }
+        face.task("web", |stop| web.run(stop));
+        tracing::info!(metrics = %addresses.0, ingest = addresses.1.map(tracing::field::display), "listening");
+        let watched = signals::watch(&self.live, &self.ticks, self.clock, &stages).await;
+        let mut graceful = watched?;
+        signals::stopping();
+        for stage in stages {
+            graceful &= tokio::select! {
+                busy = stage.end(GRACE) => busy.is_empty(),
+                () = signals::forced() => return Ok(false),
+            };
+        }
+        tracing::info!(graceful, "stopped");
+        Ok(graceful)
+    }
+}
+
+/// Two workers: one may parse a large push while the other answers scrapes.
+fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .max_blocking_threads(4)
+        .thread_name("faultlined-io")
+        .enable_all()
+        .build()
+        .context("the runtime cannot be started")
+}
+
+fn root(config: &Config) -> HostRoot {
+    let paths = config.paths.clone();
+    HostRoot { procfs: paths.procfs, sysfs: paths.sysfs, cgroup: paths.cgroup }
+}
+
+/// Says whom the pollers ask: only a validator can be.
+fn whom(following: &Following) -> WhomToAsk {
+    let following = following.clone();
+    Box::new(move || {
+        let target = following.current()?;
+        let validator = target.validator.as_ref()?;
+        Some(Asked { process: target.process, rpc_port: validator.rpc_port, ledger: target.ledger.clone() })
+    })
+}
+
+type Forwarding = (Option<forward::Handle>, Option<forward::Forwarder>);
+
+fn forwarding(config: &Config, clock: Clock) -> anyhow::Result<Forwarding> {
+    let Some(forward) = &config.forward else { return Ok((None, None)) };
+    let (handle, forwarder) = forward::build(forward, clock, &Budget::default())?;
+    Ok((Some(handle), Some(forwarder)))
+}
+
+fn listener(
+    config: &Config,
+    intake: &Intake,
+    clock: Clock,
+    forward: Option<&forward::Handle>,
+) -> anyhow::Result<Option<Listener<Intake>>> {
+    if !config.ingest.enabled {
+        return Ok(None);
+    }
+    let parts = IngestParts { intake: intake.clone(), clock, budget: Budget::default(), forward: forward.cloned() };
+    Ok(Some(Listener::build(&config.ingest, parts)?))
+}
+
+/// The sources in the order in which a tick asks them. What concludes from others comes last but the daemon itself.
+fn sources(
+    config: &Config,
+    root: &HostRoot,
+    following: &Following,
+    datapoints: listening::Datapoints,
+    told: Told,
+    live: &Live,
+    demo: bool,
+) -> Vec<Box<dyn Poll>> {
+    let mut sources: Vec<Box<dyn Poll>> = vec![Box::new(listening::Target(following.clone())), Box::new(process::Process::new())];
+    if config.threads.enabled {
+        sources.push(Box::new(threads::Threads::new(config.threads.clone(), crate::limits::raise_open_files())));
+    }
+    sources.push(Box::new(cgroup::Cgroup::new()));
+    sources.push(Box::new(host::Host::new(root)));
+    if config.ingest.enabled || config.log.is_some() {
+        sources.push(Box::new(datapoints));
+    }
+    sources.extend(told.log.clone().map(|view| Box::new(listening::Log(view)) as Box<dyn Poll>));
+    if config.rpc.enabled {
+        sources.push(Box::new(listening::Rpc(told.rpc.clone())));
+    }
+    if config.admin.enabled {
+        sources.push(Box::new(listening::Admin(told.admin.clone())));
+    }
+    sources.push(Box::new(Conclusions::new(live.config(), told)));
+    sources.push(Box::new(selfwatch::Selfwatch::new(root, demo)));
+    sources
+}

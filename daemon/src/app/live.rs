@@ -1,0 +1,122 @@
+//! The configuration while the daemon runs: SIGHUP reads it again. What can change without losing a count or a
+//! connection changes at once; the rest is named and waits for a restart.
+
+use crate::config::{Config, Mistake};
+use crate::hub::Latest;
+use crate::sinks::prometheus::ConstantLabels;
+use crate::validator::intake::Intake;
+use faultline_catalog::Text;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// The configuration in force.
+#[derive(Debug, Clone)]
+pub struct Live {
+    config: Latest<Config>,
+    file: Option<PathBuf>,
+    intake: Intake,
+}
+
+impl Live {
+    /// `config` as loaded from `file` and the command line.
+    pub fn new(config: Config, file: Option<PathBuf>, intake: Intake) -> Self {
+        let live = Latest::default();
+        live.set(Some(Arc::new(config)));
+        Live { config: live, file, intake }
+    }
+
+    /// Where the configuration in force is to be found.
+    pub fn config(&self) -> Latest<Config> {
+        self.config.clone()
+    }
+
+    /// Reads the file again. A file with mistakes changes nothing.
+    pub fn reload(&self) {
+        let Some(file) = &self.file else {
+            tracing::info!("nothing to reload: the daemon was started without --config");
+            return;
+        };
+        match crate::config::load(file) {
+            Ok(loaded) => self.replace(loaded),
+            Err(mistakes) => {
+                for Mistake { line, what } in &mistakes {
+                    tracing::error!(line, what, "the configuration has a mistake; nothing was changed");
+                }
+            }
+        }
+    }
+
+    fn replace(&self, loaded: Config) {
+        let current = self.config.get().unwrap_or_default();
+        let (next, waiting) = merge(&current, loaded);
+        self.intake.reconfigure(&next.datapoints);
+        self.config.set(Some(Arc::new(next)));
+        if waiting.is_empty() {
+            tracing::info!("the configuration was reloaded");
+        } else {
+            tracing::warn!(sections = waiting.join(", "), "the configuration was reloaded; these sections wait for a restart");
+        }
+    }
+}
+
+/// The current configuration with those parts of the loaded one that can change at once, and the sections that cannot.
+/// What the command line had said over the file stays.
+fn merge(current: &Config, loaded: Config) -> (Config, Vec<&'static str>) {
+    let mut next = current.clone();
+    next.labels = loaded.labels;
+    next.phase = loaded.phase;
+    next.datapoints = loaded.datapoints;
+    next.target.identity = loaded.target.identity;
+    next.target.program_cache_entries = loaded.target.program_cache_entries;
+    let waits = [
+        ("sampling", current.sampling != loaded.sampling),
+        ("threads", current.threads != loaded.threads),
+        ("metrics", current.metrics != loaded.metrics),
+        ("ingest", current.ingest != loaded.ingest),
+        ("log", current.log != loaded.log),
+        ("forward", current.forward != loaded.forward),
+        ("rpc", current.rpc != loaded.rpc),
+        ("admin", current.admin != loaded.admin),
+        ("paths", current.paths != loaded.paths),
+        ("target", current.target.find != loaded.target.find),
+    ];
+    (next, waits.into_iter().filter(|(_, changed)| *changed).map(|(name, _)| name).collect())
+}
+
+/// The labels for every `agave_` series, if they are asked for everywhere.
+pub(super) fn constant_labels(config: &Config) -> ConstantLabels {
+    if !config.metrics.constant_labels_everywhere {
+        return Vec::new();
+    }
+    let labels = config.labels.clone();
+    [("cluster", labels.cluster), ("experiment", labels.experiment), ("arm", labels.arm), ("run", labels.run)]
+        .into_iter()
+        .filter_map(|(name, value)| Some((name, Text::from(value?))))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::parse;
+
+    #[test]
+    fn what_can_change_changes_and_the_rest_is_named() {
+        let current = parse("[labels]\narm = \"A\"\n").unwrap();
+        let loaded = parse("[labels]\narm = \"B\"\n[phase]\nat_tip_slots = 8\n[metrics]\nlisten = \"127.0.0.1:1\"\n").unwrap();
+        let (next, waiting) = merge(&current, loaded);
+        assert_eq!((next.labels.arm.as_deref(), next.phase.at_tip_slots), (Some("B"), 8));
+        assert_eq!(next.metrics, current.metrics);
+        assert_eq!(waiting, ["metrics"]);
+    }
+
+    #[test]
+    fn a_file_with_mistakes_changes_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("c.toml");
+        std::fs::write(&file, "[labels]\narm = 3\n").unwrap();
+        let live = Live::new(Config::default(), Some(file), Intake::new(&Config::default().datapoints));
+        live.reload();
+        assert_eq!(live.config().get().as_deref(), Some(&Config::default()));
+    }
+}

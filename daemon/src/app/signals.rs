@@ -1,0 +1,80 @@
+//! Signals, readiness and the watchdog: how the daemon and its supervisor talk.
+
+use super::Live;
+use crate::clock::Clock;
+use crate::hub::Latest;
+use crate::supervisor::Stage;
+use crate::web;
+use anyhow::Context;
+use faultline_catalog::Tick;
+use sd_notify::NotifyState;
+use std::time::Duration;
+use tokio::signal::unix::{SignalKind, signal};
+
+/// How often the daemon looks after itself.
+const BEAT: Duration = Duration::from_millis(250);
+
+/// Says that it is ready once the first tick is there, feeds the watchdog as long as ticks flow, reloads on SIGHUP, and
+/// returns when asked to stop; false if a part of the daemon has ended on its own.
+///
+/// # Errors
+/// Signals cannot be heard.
+pub(super) async fn watch(live: &Live, ticks: &Latest<Tick>, clock: Clock, stages: &[Stage]) -> anyhow::Result<bool> {
+    let hear = |kind| signal(kind).context("signals cannot be heard");
+    let (mut terminate, mut interrupt) = (hear(SignalKind::terminate())?, hear(SignalKind::interrupt())?);
+    let mut hangup = hear(SignalKind::hangup())?;
+    let mut beat = tokio::time::interval(BEAT);
+    let mut ready = false;
+    loop {
+        tokio::select! {
+            _ = terminate.recv() => return Ok(true),
+            _ = interrupt.recv() => return Ok(true),
+            _ = hangup.recv() => {
+                notify(&[NotifyState::Reloading, monotonic()]);
+                live.reload();
+                notify(&[NotifyState::Ready]);
+            }
+            _ = beat.tick() => {
+                if let Some(name) = stages.iter().find_map(Stage::broken) {
+                    tracing::error!(part = name, "a part of the daemon has ended on its own");
+                    return Ok(false);
+                }
+                let newest = ticks.get().map(|tick| tick.at);
+                if newest.is_some() && !std::mem::replace(&mut ready, newest.is_some()) {
+                    notify(&[NotifyState::Ready]);
+                }
+                let interval = live.config().get().map_or(BEAT, |config| config.sampling.interval);
+                if web::health(newest, clock.now(), interval).is_ok() {
+                    notify(&[NotifyState::Watchdog]);
+                }
+            }
+        }
+    }
+}
+
+/// Tells the supervisor that the end has begun.
+pub(super) fn stopping() {
+    notify(&[NotifyState::Stopping]);
+}
+
+/// Resolves at a second signal: whoever waits for the end wants it now.
+pub(super) async fn forced() {
+    let (Ok(mut terminate), Ok(mut interrupt)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt())) else {
+        return std::future::pending().await;
+    };
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+}
+
+fn monotonic() -> NotifyState<'static> {
+    NotifyState::monotonic_usec_now().unwrap_or(NotifyState::Status("reloading"))
+}
+
+/// Without a supervisor there is nobody to tell, which is no fault.
+fn notify(states: &[NotifyState<'_>]) {
+    if let Err(error) = sd_notify::notify(states) {
+        tracing::debug!(%error, "the supervisor cannot be told");
+    }
+}

@@ -1,0 +1,149 @@
+//! How many bytes pushes may occupy in the daemon, however many arrive and however long the upstream is down.
+//!
+//! Two shares that never lend to each other, 32 MiB together:
+//!
+//! * **pushes** (8 MiB): what it takes to parse a body from the stream. A push takes its share once, before the first
+//!   byte of its body is read, and gives it back with its answer. When there is none it waits, and so does the sender,
+//!   whose bytes stay in the socket.
+//! * **copies** (24 MiB): bodies kept for the upstream Influx server. Taking from it never waits: a copy that finds no
+//!   room drops older ones, and if that is not enough it is given up and counted as lost.
+//!
+//! Why this cannot deadlock: whoever waits holds nothing, because a push waits only at its beginning and copies do not
+//! wait at all; and whoever holds parsing memory gives it back in bounded time, because a body has a deadline and its
+//! answer waits for no sink.
+//!
+//! Not charged: the connections' read buffers (2 MiB for all, see `ingest`), and what the allocator rounds up.
+
+use std::sync::Arc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// Bytes for parsing.
+pub const PUSHES: u32 = 8 * 1024 * 1024;
+/// Bytes for copies. The configuration allows a queue of 24,000,000 bytes, which fits.
+pub const COPIES: u32 = 24 * 1024 * 1024;
+
+/// The shares. Clones share them.
+#[derive(Debug, Clone)]
+pub struct Budget {
+    pushes: Share,
+    copies: Share,
+}
+
+/// Bytes taken from a share; given back when dropped.
+#[derive(Debug)]
+#[must_use = "the bytes are given back when this is dropped"]
+pub struct Permit(Option<OwnedSemaphorePermit>);
+
+#[derive(Debug, Clone)]
+struct Share {
+    bytes: u32,
+    free: Arc<Semaphore>,
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        Self::new(PUSHES, COPIES)
+    }
+}
+
+impl Budget {
+    /// A budget with shares of these sizes.
+    pub fn new(pushes: u32, copies: u32) -> Self {
+        Budget { pushes: Share::new(pushes), copies: Share::new(copies) }
+    }
+
+    /// Bytes for parsing a push; waits until they are free. Asking for more than the whole share gets the whole share.
+    pub async fn push(&self, bytes: u32) -> Permit {
+        let wanted = bytes.min(self.pushes.bytes);
+        // Fails only for a closed semaphore, and nobody closes this one.
+        Permit(Arc::clone(&self.pushes.free).acquire_many_owned(wanted).await.ok())
+    }
+
+    /// Bytes for a copy; `None` if they are not free now.
+    pub fn copy(&self, bytes: u32) -> Option<Permit> {
+        Arc::clone(&self.copies.free).try_acquire_many_owned(bytes).ok().map(|permit| Permit(Some(permit)))
+    }
+
+    /// Bytes taken from both shares.
+    pub fn in_use(&self) -> u64 {
+        self.pushes.taken() + self.copies.taken()
+    }
+}
+
+impl Permit {
+    /// How many bytes it stands for.
+    pub fn bytes(&self) -> u64 {
+        self.0.as_ref().map_or(0, |permit| permit.num_permits() as u64)
+    }
+
+    /// Adds another permit of the same share to this one.
+    pub(crate) fn add(&mut self, other: Permit) {
+        match (&mut self.0, other.0) {
+            (Some(mine), Some(other)) => mine.merge(other),
+            (mine @ None, other) => *mine = other,
+            (Some(_), None) => {}
+        }
+    }
+
+    /// Gives back what is above `bytes`.
+    pub(crate) fn shrink_to(&mut self, bytes: u64) {
+        let surplus = usize::try_from(self.bytes().saturating_sub(bytes)).unwrap_or(0);
+        drop(self.0.as_mut().and_then(|permit| permit.split(surplus)));
+    }
+}
+
+impl Share {
+    fn new(bytes: u32) -> Self {
+        Share { bytes, free: Arc::new(Semaphore::new(bytes as usize)) }
+    }
+
+    fn taken(&self) -> u64 {
+        u64::from(self.bytes).saturating_sub(self.free.available_permits() as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures_util::FutureExt;
+
+    #[test]
+    fn a_push_waits_for_another_push_but_not_for_copies() {
+        let budget = Budget::new(100, 50);
+        let copy = budget.copy(50);
+        let first = budget.push(80).now_or_never();
+        assert!(first.is_some());
+        assert!(budget.push(80).now_or_never().is_none());
+        drop(first);
+        assert!(budget.push(80).now_or_never().is_some());
+        drop(copy);
+        assert_eq!(budget.in_use(), 0);
+    }
+
+    #[test]
+    fn a_copy_is_refused_at_once_when_its_share_is_taken() {
+        let budget = Budget::new(100, 50);
+        let held = budget.copy(40);
+        assert!(budget.copy(11).is_none());
+        drop(held);
+        assert!(budget.copy(11).is_some());
+    }
+
+    #[test]
+    fn a_request_for_more_than_there_is_gets_everything_instead_of_waiting_forever() {
+        let budget = Budget::new(100, 50);
+        assert_eq!(budget.push(101).now_or_never().unwrap().bytes(), 100);
+    }
+
+    #[test]
+    fn permits_of_one_share_add_up_and_shrink() {
+        let budget = Budget::new(100, 50);
+        let mut permit = budget.copy(20).unwrap();
+        permit.add(budget.copy(20).unwrap());
+        assert_eq!((permit.bytes(), budget.in_use()), (40, 40));
+        permit.shrink_to(7);
+        assert_eq!((permit.bytes(), budget.in_use()), (7, 7));
+        permit.shrink_to(9);
+        assert_eq!(permit.bytes(), 7);
+    }
+}

@@ -1,0 +1,226 @@
+//! The command line. What it says goes over the configuration file.
+
+use crate::config::table::{Mistake, parse_address, parse_duration};
+use crate::config::{self, Config, Find};
+use clap::{Args, Parser, Subcommand};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Profiles a Solana validator beside it: memory, page faults, throughput and program cache, for Prometheus.
+#[derive(Debug, Parser)]
+#[command(name = "faultlined", version, max_term_width = 110)]
+#[command(after_help = "Exit codes: 0 fine, 1 failed, 2 stopped by force, 64 wrong usage or configuration.")]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What the daemon can be told to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Watch the validator and export to Prometheus until stopped.
+    Run(RunArgs),
+    /// Take one sample and print it.
+    Once(OnceArgs),
+    /// Read the configuration, report every mistake, and end.
+    CheckConfig(ConfigArgs),
+    /// Print every configuration key with its default.
+    PrintConfig,
+}
+
+/// The configuration file.
+#[derive(Debug, Default, Args)]
+pub struct ConfigArgs {
+    /// Configuration file; every key has a default, see print-config.
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+}
+
+/// Whom to follow and where the kernel's folders are.
+#[derive(Debug, Default, Args)]
+pub struct TargetArgs {
+    /// Follow this process.
+    #[arg(long, value_name = "N", group = "target")]
+    pub pid: Option<u32>,
+    /// Follow the validator of this ledger, by its admin.rpc socket or its lock.
+    #[arg(long, value_name = "DIR", group = "target")]
+    pub ledger: Option<PathBuf>,
+    /// Follow the validator of this systemd unit.
+    #[arg(long, value_name = "NAME", group = "target")]
+    pub unit: Option<String>,
+    /// Follow any other process by its name; the validator's own sources are then off.
+    #[arg(long, value_name = "NAME", group = "target")]
+    pub process_name: Option<String>,
+    /// JSON-RPC of the validator [default: 127.0.0.1 and its --rpc-port].
+    #[arg(long, value_name = "URL")]
+    pub rpc: Option<String>,
+    /// Where procfs is mounted.
+    #[arg(long = "path.procfs", value_name = "DIR")]
+    pub procfs: Option<PathBuf>,
+    /// Where sysfs is mounted.
+    #[arg(long = "path.sysfs", value_name = "DIR")]
+    pub sysfs: Option<PathBuf>,
+    /// Where the cgroup file system is mounted.
+    #[arg(long = "path.cgroup", value_name = "DIR")]
+    pub cgroup: Option<PathBuf>,
+}
+
+/// `run`.
+#[derive(Debug, Default, Args)]
+pub struct RunArgs {
+    /// The file.
+    #[command(flatten)]
+    pub file: ConfigArgs,
+    /// Whom to follow.
+    #[command(flatten)]
+    pub target: TargetArgs,
+    /// Follow a built-in stand-in for a validator: for machines where none runs.
+    #[arg(long, group = "target")]
+    pub demo: bool,
+    /// Where /metrics and the landing page are served [default: 127.0.0.1:9912].
+    #[arg(long, value_name = "ADDR", value_parser = parse_address)]
+    pub listen: Option<SocketAddr>,
+    /// Where the validator's pushes are taken [default: 127.0.0.1:9913].
+    #[arg(long, value_name = "ADDR", value_parser = parse_address)]
+    pub ingest: Option<SocketAddr>,
+    /// From tick to tick, 100ms at least [default: 1s].
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub interval: Option<Duration>,
+}
+
+/// `once`.
+#[derive(Debug, Default, Args)]
+pub struct OnceArgs {
+    /// The file.
+    #[command(flatten)]
+    pub file: ConfigArgs,
+    /// Whom to look at.
+    #[command(flatten)]
+    pub target: TargetArgs,
+    /// Print JSON instead of a table.
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl ConfigArgs {
+    /// The file's configuration; the defaults without a file.
+    ///
+    /// # Errors
+    /// Every mistake in the file.
+    pub fn load(&self) -> Result<Config, Vec<Mistake>> {
+        self.config.as_deref().map_or_else(|| Ok(Config::default()), config::load)
+    }
+}
+
+impl TargetArgs {
+    fn apply(&self, config: &mut Config) {
+        let find = self
+            .pid
+            .map(Find::Pid)
+            .or_else(|| self.ledger.clone().map(Find::Ledger))
+            .or_else(|| self.unit.clone().map(Find::Unit))
+            .or_else(|| self.process_name.clone().map(Find::ProcessName));
+        let set = |place: &mut PathBuf, path: &Option<PathBuf>| {
+            if let Some(path) = path {
+                place.clone_from(path);
+            }
+        };
+        if let Some(find) = find {
+            config.target.find = find;
+        }
+        if let Some(url) = &self.rpc {
+            config.rpc.url = Some(url.trim_end_matches('/').to_owned());
+        }
+        set(&mut config.paths.procfs, &self.procfs);
+        set(&mut config.paths.sysfs, &self.sysfs);
+        set(&mut config.paths.cgroup, &self.cgroup);
+    }
+
+    fn mistakes(&self) -> Vec<Mistake> {
+        let bad = self.rpc.as_ref().filter(|url| !url.starts_with("http://") && !url.starts_with("https://"));
+        let what = |url: &String| format!("--rpc: {url:?} does not begin with http:// or https://");
+        bad.map(|url| Mistake { line: None, what: what(url) }).into_iter().collect()
+    }
+}
+
+impl RunArgs {
+    /// The file's configuration with the command line over it.
+    ///
+    /// # Errors
+    /// Every mistake in both.
+    pub fn load(&self) -> Result<Config, Vec<Mistake>> {
+        let mut mistakes = self.target.mistakes();
+        let mut config = self.file.load().unwrap_or_else(|found| {
+            mistakes.extend(found);
+            Config::default()
+        });
+        self.target.apply(&mut config);
+        if let Some(listen) = self.listen {
+            config.metrics.listen = listen;
+        }
+        if let Some(interval) = self.interval {
+            config.sampling.interval = interval;
+        }
+        if config.sampling.interval < config::MIN_INTERVAL {
+            let what = format!("--interval: {:?} is shorter than {:?}", config.sampling.interval, config::MIN_INTERVAL);
+            mistakes.push(Mistake { line: None, what });
+        }
+        if let Some(ingest) = self.ingest {
+            (config.ingest.enabled, config.ingest.listen) = (true, ingest);
+            if config.log.is_some() {
+                let what = "--ingest: the configuration has [log]; datapoints would be counted twice".to_owned();
+                mistakes.push(Mistake { line: None, what });
+            }
+        }
+        if mistakes.is_empty() { Ok(config) } else { Err(mistakes) }
+    }
+}
+
+impl OnceArgs {
+    /// The file's configuration with the command line over it.
+    ///
+    /// # Errors
+    /// Every mistake in both.
+    pub fn load(&self) -> Result<Config, Vec<Mistake>> {
+        let mistakes = self.target.mistakes();
+        let mut config = self.file.load()?;
+        self.target.apply(&mut config);
+        if mistakes.is_empty() { Ok(config) } else { Err(mistakes) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn only_one_way_to_a_target_is_taken() {
+        assert!(Cli::try_parse_from(["faultlined", "run", "--pid", "1", "--demo"]).is_err());
+        assert!(Cli::try_parse_from(["faultlined", "run", "--unit", "a", "--ledger", "b"]).is_err());
+    }
+
+    #[test]
+    fn the_command_line_goes_over_the_file_and_all_mistakes_are_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("faultlined.toml");
+        std::fs::write(&file, "[metrics]\nlisten = \"127.0.0.1:1\"\n[log]\nfile = \"/v.log\"\n").unwrap();
+        let parse = |more: &[&str]| {
+            let file = file.display().to_string();
+            let Command::Run(args) = Cli::try_parse_from(["faultlined", "run", "--config", &file].iter().chain(more)).unwrap().command else {
+                panic!("run")
+            };
+            args.load()
+        };
+        assert_eq!(parse(&["--listen", "127.0.0.1:2"]).unwrap().metrics.listen.port(), 2);
+        let mistakes = parse(&["--interval", "10ms", "--ingest", "127.0.0.1:3", "--rpc", "localhost"]).unwrap_err();
+        assert_eq!(mistakes.len(), 3, "{mistakes:?}");
+    }
+}

@@ -1,0 +1,242 @@
+//! The stand-in's process: its threads, and what each of them does.
+
+use super::memory::{self, ColdFile, Heap};
+use super::recording::Recording;
+use super::replay::Replay;
+use super::{MARK, METRICS_CONFIG, NAME, READY, answers, story};
+use crate::clock::Clock;
+use crate::supervisor::{Stage, Stop};
+use anyhow::Context;
+use axum::Router;
+use axum::body::Bytes;
+use axum::http::header::CONTENT_TYPE;
+use faultline_agave::config::MetricsConfig;
+use faultline_agave::identify::{Process, identify};
+use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
+use serde_json::Value;
+use std::fs::{File, Permissions};
+use std::io::{self, BufRead, BufReader, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsFd;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+/// Threads of a validator that have nothing to do here.
+const IDLE: [&str; 16] = [
+    "solPohTickProd",
+    "solGossip",
+    "solGossipListen",
+    "solRcvrShred",
+    "solShredVerifr",
+    "solRetransmittr",
+    "solWinInsert",
+    "solRepairSvc",
+    "solVoteService",
+    "solIdxFlusher00",
+    "solIdxFlusher01",
+    "solAccounts00",
+    "solSystemMonitr",
+    "solJsonRpcSvc",
+    "rocksdb:low",
+    "rocksdb:high",
+];
+/// Threads that execute transactions: they allocate and free.
+const HANDLERS: [&str; 4] = ["solScHandler00", "solScHandler01", "solScHandler02", "solScHandler03"];
+/// What each of them allocates at every beat: 64 pages, so that all make about 2,500 minor faults a second.
+const HANDLED: usize = 256 << 10;
+/// From one bit of work to the next.
+const BEAT: Duration = Duration::from_millis(100);
+/// How long the other side of a connection may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Everything that the threads share.
+#[derive(Debug)]
+struct Scene {
+    clock: Clock,
+    /// Unix time of the start.
+    started: Duration,
+    recording: Arc<Recording>,
+    ledger: PathBuf,
+    rpc_address: SocketAddr,
+}
+
+impl Scene {
+    fn uptime(&self) -> Duration {
+        self.clock.now().uptime
+    }
+}
+
+/// Is the stand-in until it is killed.
+pub(super) fn run() -> anyhow::Result<()> {
+    die_with_parent()?;
+    std::fs::write("/proc/self/comm", NAME).context("/proc/self/comm")?;
+    let args: Vec<String> = std::env::args().collect();
+    let Process::Validator(validator) = identify(NAME, &args) else { anyhow::bail!("{MARK} is set by hand") };
+    let ledger = PathBuf::from(validator.ledger.context("no --ledger")?);
+    let config = std::env::var(METRICS_CONFIG).ok().context("no SOLANA_METRICS_CONFIG")?;
+    let config = MetricsConfig::parse(&config)?;
+    let clock = Clock::start();
+    let scene = Arc::new(Scene {
+        clock,
+        started: clock.now().unix,
+        recording: Arc::new(Recording::embedded()?),
+        rpc_address: SocketAddr::from(([127, 0, 0, 1], validator.rpc_port.context("no --rpc-port")?)),
+        ledger,
+    });
+    // Held to the end of the process.
+    let lock = lock(&scene.ledger.join("ledger.lock"))?;
+    let admin = admin_socket(&scene.ledger.join("admin.rpc"))?;
+    let runtime = rpc_runtime()?;
+    let stage = cast(&scene, admin, config, runtime.handle())?;
+    eprintln!("faultline demo: a stand-in for a validator, ledger {}; its numbers are made up", scene.ledger.display());
+    writeln!(io::stdout(), "{READY}").context("the daemon does not listen")?;
+    runtime.block_on(serve(Arc::clone(&scene), stage.stop()))?;
+    drop(lock);
+    Ok(())
+}
+
+/// Has the kernel end this process with the thread that started it.
+fn die_with_parent() -> anyhow::Result<()> {
+    set_parent_process_death_signal(Some(Signal::KILL)).context("cannot be tied to the daemon")?;
+    let daemon = std::env::var(MARK).ok().and_then(|pid| pid.parse().ok()).and_then(Pid::from_raw);
+    anyhow::ensure!(daemon.is_some() && getppid() == daemon, "{MARK} does not name the daemon that started this");
+    Ok(())
+}
+
+fn lock(path: &Path) -> anyhow::Result<File> {
+    let file = File::create(path).with_context(|| path.display().to_string())?;
+    file.try_lock().with_context(|| path.display().to_string())?;
+    Ok(file)
+}
+
+fn admin_socket(path: &Path) -> anyhow::Result<UnixListener> {
+    let socket = UnixListener::bind(path).with_context(|| path.display().to_string())?;
+    std::fs::set_permissions(path, Permissions::from_mode(0o600))?;
+    Ok(socket)
+}
+
+/// A runtime whose threads are called as those that answer a validator's JSON-RPC.
+fn rpc_runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+    let count = AtomicUsize::new(0);
+    let name = move || format!("solRpcEl{:02}", count.fetch_add(1, Ordering::Relaxed));
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    builder.worker_threads(2).thread_name_fn(name).enable_all().build().context("no runtime")
+}
+
+/// Starts the threads.
+fn cast(
+    scene: &Arc<Scene>,
+    admin: UnixListener,
+    config: MetricsConfig,
+    runtime: &tokio::runtime::Handle,
+) -> anyhow::Result<Stage> {
+    let mut stage = Stage::new("demo", runtime);
+    for name in IDLE {
+        stage.thread(name, idle)?;
+    }
+    for name in HANDLERS {
+        stage.thread(name, |stop| beat(&stop, || memory::touched(HANDLED).map(drop)))?;
+    }
+    let here = Arc::clone(scene);
+    let mut heap = Heap::default();
+    stage.thread("solBgAccounts", move |stop| beat(&stop, || heap.resize(memory::wanted(here.uptime()))))?;
+    let here = Arc::clone(scene);
+    stage.thread("solReplayStage", move |stop| read_cold_file(&here, stop))?;
+    let here = Arc::clone(scene);
+    stage.thread("solMetricsAgent", move |stop| push(&here, &config, &stop))?;
+    let here = Arc::clone(scene);
+    stage.thread("solAdminRpc", move |_| answer_admin(&here, &admin))?;
+    Ok(stage)
+}
+
+fn idle(stop: Stop) {
+    while !stop.sleep(Duration::from_secs(3600)) {}
+}
+
+/// Works at every beat until told to stop, or until it cannot.
+fn beat(stop: &Stop, mut work: impl FnMut() -> io::Result<()>) {
+    while !stop.sleep(BEAT) {
+        if let Err(error) = work() {
+            eprintln!("faultline demo: {error}");
+            return;
+        }
+    }
+}
+
+fn read_cold_file(scene: &Scene, stop: Stop) {
+    match ColdFile::make(&scene.ledger.join("demo-accounts")) {
+        Ok(mut file) => beat(&stop, || file.read(memory::reads(scene.uptime()))),
+        Err(error) => eprintln!("faultline demo: no file to read, hence no major faults: {error}"),
+    }
+    // A validator without this thread is none.
+    idle(stop);
+}
+
+fn push(scene: &Scene, config: &MetricsConfig, stop: &Stop) {
+    let mut replay = Replay::new(Arc::clone(&scene.recording));
+    let mut due = Duration::from_secs(1);
+    let mut failed = false;
+    while !stop.sleep(due.saturating_sub(scene.uptime())) {
+        let body = replay.push(scene.clock.now());
+        let sent = post(config, &body);
+        if let (Err(error), false) = (&sent, failed) {
+            eprintln!("faultline demo: pushes are lost: {error:#}");
+        }
+        failed = sent.is_err();
+        due = story::next_push(due);
+    }
+}
+
+/// One push, over a connection of its own as validators before 4.x make it.
+fn post(config: &MetricsConfig, body: &str) -> anyhow::Result<()> {
+    let url = config.write_url();
+    let (host, path) = url.strip_prefix("http://").and_then(|url| url.split_once('/')).context("not a http:// URL")?;
+    let mut stream = TcpStream::connect_timeout(&host.parse()?, PATIENCE)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let length = body.len();
+    write!(stream, "POST /{path} HTTP/1.1\r\nhost: {host}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}")?;
+    let mut status = String::new();
+    BufReader::new(stream).read_line(&mut status)?;
+    let code = status.split(' ').nth(1).unwrap_or_default();
+    anyhow::ensure!(code.starts_with('2'), "{:?}", status.trim_end());
+    Ok(())
+}
+
+/// One connection after the other: who asks a validator's admin socket asks shortly.
+fn answer_admin(scene: &Scene, socket: &UnixListener) {
+    for stream in socket.incoming() {
+        // A peer that goes away, or is silent for too long, has lost its answer only.
+        drop(stream.and_then(|stream| answer_requests(scene, &stream)));
+    }
+}
+
+fn answer_requests(scene: &Scene, mut stream: &UnixStream) -> io::Result<()> {
+    stream.set_read_timeout(Some(PATIENCE))?;
+    for request in serde_json::Deserializer::from_reader(stream).into_iter::<Value>() {
+        let answer = answers::admin(&request?, scene.rpc_address, scene.started, scene.uptime());
+        stream.write_all(answer.as_bytes())?;
+    }
+    Ok(())
+}
+
+/// Opens JSON-RPC once services run, and answers from then on. The port is that of the socket handed over as standard
+/// input.
+async fn serve(scene: Arc<Scene>, stop: Stop) -> anyhow::Result<()> {
+    tokio::time::sleep(story::RUNNING.saturating_sub(scene.uptime())).await;
+    let socket = io::stdin().as_fd().try_clone_to_owned()?;
+    rustix::net::listen(&socket, 64).context("standard input is not the port of the JSON-RPC")?;
+    let listener = TcpListener::from(socket);
+    listener.set_nonblocking(true)?;
+    let answer = move |body: Bytes| {
+        let answer = answers::http(&body, &scene.recording, scene.uptime());
+        std::future::ready(([(CONTENT_TYPE, "application/json")], answer))
+    };
+    let listener = tokio::net::TcpListener::from_std(listener)?;
+    axum::serve(listener, Router::new().fallback(answer)).with_graceful_shutdown(async move { stop.wait().await }).await?;
+    Ok(())
+}

@@ -1,0 +1,208 @@
+//! A minute of a real validator's datapoints, to be repeated without end.
+
+use super::IDENTITY;
+use anyhow::Context;
+use faultline_agave::line::{Point, Value};
+use faultline_agave::points::Kind;
+use flate2::read::GzDecoder;
+use std::io::Read;
+use std::time::Duration;
+
+/// The recording; see `assets/README.md`.
+static TEXT: &[u8] = include_bytes!("../../assets/demo.lp.gz");
+/// How long it is.
+pub(super) const LENGTH: Duration = Duration::from_secs(60);
+/// The slot that its first slot becomes.
+pub(super) const FIRST_SLOT: u64 = 1_000_000;
+
+/// Fields that name a slot. Those that count slots are left alone.
+const SLOT_FIELDS: [&str; 15] = [
+    "slot",
+    "parent_slot",
+    "bank_slot",
+    "computed_slot",
+    "overall_best_slot",
+    "latest",
+    "root",
+    "highest-super-majority-root",
+    "highest-confirmed-slot",
+    "max_clean_root",
+    "oldest_dirty_slot",
+    "oldest_root",
+    "repair-highest-slot",
+    "highest-shred-slot-max",
+    "highest-shred-slot-min",
+];
+
+/// The recording, ready to be played. Positions in it count on over its repetitions.
+#[derive(Debug)]
+pub(super) struct Recording {
+    /// What the validator tells of itself.
+    own: Vec<Line>,
+    /// What it tells of the cluster, which is ahead of it while it catches up.
+    cluster: Vec<Line>,
+    /// When each block was replayed, and the transactions up to it.
+    blocks: Vec<(Duration, u64)>,
+}
+
+/// Which lines.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Track {
+    /// [`Recording::own`].
+    Own,
+    /// [`Recording::cluster`].
+    Cluster,
+}
+
+/// A line to be written at a position.
+#[derive(Debug)]
+struct Line {
+    at: Duration,
+    pieces: Vec<Piece>,
+}
+
+#[derive(Debug)]
+enum Piece {
+    Text(String),
+    /// A slot of the first repetition.
+    Slot(u64),
+}
+
+impl Recording {
+    /// Unpacks the recording.
+    ///
+    /// # Errors
+    /// The file in the program is broken.
+    pub(super) fn embedded() -> anyhow::Result<Self> {
+        let mut text = String::new();
+        GzDecoder::new(TEXT).read_to_string(&mut text).context("demo.lp.gz")?;
+        Self::read(&text)
+    }
+
+    fn read(text: &str) -> anyhow::Result<Self> {
+        let points = text.lines().map(|line| Point::parse(line.as_bytes())).collect::<Result<Vec<_>, _>>()?;
+        let begin = points.iter().filter_map(Point::timestamp).min().context("no times")?;
+        let frozen = || points.iter().filter(|point| kind(point) == Some(Kind::BankFrozen));
+        let first = frozen().filter_map(|point| whole(point, "slot")).min().context("no slots")?;
+        let mut this = Recording { own: Vec::new(), cluster: Vec::new(), blocks: Vec::new() };
+        let mut transactions = Vec::new();
+        for point in &points {
+            let nanos = point.timestamp().and_then(|time| u64::try_from(time - begin).ok());
+            let at = Duration::from_nanos(nanos.context("a line without time")?);
+            let line = Line { at, pieces: pieces(point, first)? };
+            match kind(point) {
+                Some(Kind::OptimisticSlot | Kind::ShredInsertIsFull) => this.cluster.push(line),
+                _ => this.own.push(line),
+            }
+            match kind(point) {
+                Some(Kind::BankFrozen) => this.blocks.push((at, 0)),
+                Some(Kind::CostTracker) => transactions.push((at, whole(point, "transaction_count").unwrap_or(0))),
+                _ => {}
+            }
+        }
+        this.own.sort_by_key(|line| line.at);
+        this.cluster.sort_by_key(|line| line.at);
+        this.blocks.sort_unstable();
+        for (at, sum) in &mut this.blocks {
+            *sum = transactions.iter().filter(|(time, _)| time <= at).map(|(_, count)| count).sum();
+        }
+        Ok(this)
+    }
+
+    /// The newest slot replayed at a position, and all transactions up to it.
+    pub(super) fn newest(&self, position: Duration) -> (u64, u64) {
+        let (round, within) = round(position);
+        let replayed = self.blocks.partition_point(|(at, _)| *at <= within);
+        let sum = |blocks: usize| blocks.checked_sub(1).and_then(|last| self.blocks.get(last)).map_or(0, |(_, sum)| *sum);
+        let slot = FIRST_SLOT + u64::from(round) * self.slots() + replayed as u64;
+        (slot - 1, u64::from(round) * sum(self.blocks.len()) + sum(replayed))
+    }
+
+    /// Slots per repetition.
+    fn slots(&self) -> u64 {
+        self.blocks.len() as u64
+    }
+
+    /// The lines of `track` after the first position, up to and with the second, in order; each without its time, with
+    /// its position.
+    pub(super) fn between(&self, track: Track, after: Duration, until: Duration) -> Vec<(Duration, String)> {
+        let lines = match track {
+            Track::Own => &self.own,
+            Track::Cluster => &self.cluster,
+        };
+        let mut found = Vec::new();
+        for round in round(after).0..=round(until).0 {
+            for line in lines {
+                let position = LENGTH * round + line.at;
+                if position > after && position <= until {
+                    found.push((position, line.render(u64::from(round) * self.slots())));
+                }
+            }
+        }
+        found
+    }
+}
+
+/// Which repetition a position is in, from 0, and where in it.
+fn round(position: Duration) -> (u32, Duration) {
+    let round = u32::try_from(position.as_secs() / LENGTH.as_secs()).unwrap_or(u32::MAX);
+    (round, position.saturating_sub(LENGTH * round))
+}
+
+impl Line {
+    fn render(&self, shift: u64) -> String {
+        let mut text = String::new();
+        for piece in &self.pieces {
+            match piece {
+                Piece::Text(piece) => text.push_str(piece),
+                Piece::Slot(slot) => text.push_str(&(slot + shift).to_string()),
+            }
+        }
+        text
+    }
+}
+
+fn kind(point: &Point<'_>) -> Option<Kind> {
+    Kind::of_name(point.name().as_bytes())
+}
+
+fn whole(point: &Point<'_>, key: &str) -> Option<u64> {
+    match point.field(key)?.value().ok()? {
+        Value::Int(value) => u64::try_from(value).ok(),
+        _ => None,
+    }
+}
+
+/// The point's text with the stand-in's identity, without its time, cut at its slots. `first` is the recording's first
+/// slot.
+fn pieces(point: &Point<'_>, first: u64) -> anyhow::Result<Vec<Piece>> {
+    let mut pieces = Vec::new();
+    let mut text = format!("{},host_id={IDENTITY}", point.name());
+    for tag in point.tags() {
+        let tag = tag.map_err(|reason| point.bad(reason))?;
+        if tag.key != "host_id" {
+            text.push_str(&format!(",{}={}", tag.key, tag.value));
+        }
+    }
+    let mut separator = ' ';
+    for field in point.fields() {
+        let field = field.map_err(|reason| point.bad(reason))?;
+        text.push_str(&format!("{separator}{}=", field.key));
+        separator = ',';
+        // Smaller numbers under the same name are counts, or 0 for none.
+        let slot = SLOT_FIELDS.contains(&field.key).then(|| whole(point, field.key)).flatten();
+        match slot.filter(|slot| *slot >= first / 2) {
+            Some(slot) => {
+                pieces.push(Piece::Text(std::mem::take(&mut text)));
+                pieces.push(Piece::Slot(FIRST_SLOT + slot - first));
+                text.push('i');
+            }
+            None => text.push_str(field.raw()),
+        }
+    }
+    pieces.push(Piece::Text(text));
+    Ok(pieces)
+}
+
+#[cfg(test)]
+mod tests;

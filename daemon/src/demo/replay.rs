@@ -1,0 +1,62 @@
+//! The bodies of the stand-in's pushes.
+
+use super::recording::{Recording, Track};
+use super::{IDENTITY, VERSION, story};
+use faultline_catalog::Stamp;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Plays the recording, push by push.
+#[derive(Debug)]
+pub(super) struct Replay {
+    recording: Arc<Recording>,
+    /// When the last push was cut, since the start.
+    pushed: Duration,
+}
+
+impl Replay {
+    pub(super) fn new(recording: Arc<Recording>) -> Self {
+        Replay { recording, pushed: Duration::ZERO }
+    }
+
+    /// What has happened since the last push, in the order of time; the agent's own point ends it.
+    pub(super) fn push(&mut self, now: Stamp) -> String {
+        let before = std::mem::replace(&mut self.pushed, now.uptime);
+        let mut lines = Vec::new();
+        if before < story::RUNNING && now.uptime >= story::RUNNING {
+            lines.push((story::RUNNING, started()));
+        }
+        let own = (Track::Own, story::replayed as fn(Duration) -> Duration, story::when_replayed as fn(_) -> _);
+        for (track, position, when) in [own, (Track::Cluster, story::tip, story::when_tip)] {
+            let played = self.recording.between(track, position(before), position(now.uptime));
+            lines.extend(played.into_iter().map(|(position, line)| (when(position), line)));
+        }
+        lines.sort_by_key(|(uptime, _)| *uptime);
+        let count = lines.len() + 1;
+        let since = (now.uptime - before).as_secs();
+        lines.push((
+            now.uptime,
+            format!(
+                "metrics,host_id={IDENTITY} points_written={count}i,num_points={count}i,points_lost=0i,\
+                 points_buffered=0i,secs_since_last_write={since}i"
+            ),
+        ));
+        let mut body = String::new();
+        for (uptime, line) in lines {
+            let time = now.unix.saturating_sub(now.uptime.saturating_sub(uptime)).as_nanos();
+            body.push_str(&format!("{line} {time}\n"));
+        }
+        body
+    }
+}
+
+fn started() -> String {
+    let elapsed = story::RUNNING.as_millis();
+    format!(
+        "validator-new,host_id={IDENTITY} id=\"{IDENTITY}\",version=\"{VERSION} (faultline demo)\",cluster_type=3i,\
+         elapsed_ms={elapsed}i,waited_for_supermajority=false,shred_version=1i"
+    )
+}
+
+#[cfg(test)]
+mod tests;

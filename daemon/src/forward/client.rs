@@ -1,0 +1,280 @@
+//! One request to the upstream.
+
+use super::queue::Parcel;
+use crate::config;
+use http_body_util::BodyExt;
+use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
+use hyper::header::{CONTENT_ENCODING, RETRY_AFTER};
+use hyper::{Request, Response, StatusCode, Uri};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+const CONNECT: Duration = Duration::from_secs(5);
+/// A connection idles for at most three of Agave's pushes.
+const IDLE: Duration = Duration::from_secs(30);
+/// About how much of an answer is read; Influx explains itself in less.
+const ANSWER_BYTES: usize = 4096;
+const EXCERPT_CHARS: usize = 200;
+/// The longest `Retry-After` believed.
+const LONGEST_WAIT: Duration = Duration::from_secs(600);
+
+const QUERY: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// Why forwarding cannot be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// No URL that a request can be sent to. The text is not shown: it may hold a password.
+    #[error("[forward] url: an address like http://influx.example.org:8086 is wanted")]
+    Url,
+    /// User and password in the URL.
+    #[error("[forward] url: user and password do not belong in the url; give user and password_file")]
+    UserInfo,
+    /// An https upstream, and nothing to check its certificate with.
+    #[error(
+        "[forward] url is https, but this system has no root certificates ({0}); install ca-certificates or set SSL_CERT_FILE"
+    )]
+    Roots(String),
+}
+
+/// What one attempt gave.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Attempt {
+    Sent,
+    Refused { code: u16, excerpt: String },
+    Failed { reason: String, retry_after: Option<Duration> },
+}
+
+/// The upstream and a connection that is kept.
+pub(super) struct Upstream {
+    client: Client<HttpsConnector<HttpConnector>, Sending>,
+    /// Everything but the precision.
+    target: String,
+    name: String,
+    password: String,
+}
+
+impl Upstream {
+    pub(super) fn new(config: &config::Forward) -> Result<Self, Error> {
+        let base: Uri = config.url.parse().map_err(|_| Error::Url)?;
+        let (scheme, authority) = (base.scheme_str().ok_or(Error::Url)?, base.authority().ok_or(Error::Url)?);
+        if authority.as_str().contains('@') {
+            return Err(Error::UserInfo);
+        }
+        if !matches!(scheme, "http" | "https") || base.query().is_some() {
+            return Err(Error::Url);
+        }
+        let escaped = |text| utf8_percent_encode(text, QUERY);
+        let c = &config.credentials;
+        let name = format!("{scheme}://{authority}");
+        let target = format!(
+            "{name}{}/write?db={}&u={}&p={}&precision=",
+            base.path().trim_end_matches('/'),
+            escaped(&c.db),
+            escaped(&c.user),
+            escaped(&c.password)
+        );
+        target.parse::<Uri>().map_err(|_| Error::Url)?;
+        let client = Client::builder(TokioExecutor::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(IDLE)
+            .pool_max_idle_per_host(1)
+            .build(connector(scheme == "https")?);
+        Ok(Upstream { client, target, name, password: c.password.clone() })
+    }
+
+    /// Scheme, host and port.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Sends the parcel once; everything together may take `timeout`.
+    pub(super) async fn send(&self, parcel: &Arc<Parcel>, timeout: Duration) -> Attempt {
+        match tokio::time::timeout(timeout, self.attempt(parcel)).await {
+            Ok(attempt) => attempt,
+            Err(_) => failed(format!("no answer within {} s", timeout.as_secs_f64())),
+        }
+    }
+
+    async fn attempt(&self, parcel: &Arc<Parcel>) -> Attempt {
+        let request = match self.request(parcel) {
+            Ok(request) => request,
+            Err(error) => return failed(error.to_string()),
+        };
+        match self.client.request(request).await {
+            Ok(response) => self.judge(response).await,
+            Err(error) => failed(with_causes(&error)),
+        }
+    }
+
+    fn request(&self, parcel: &Arc<Parcel>) -> Result<Request<Sending>, hyper::http::Error> {
+        let mut request = Request::post(format!("{}{}", self.target, parcel.precision.word()));
+        if parcel.gzip {
+            request = request.header(CONTENT_ENCODING, "gzip");
+        }
+        request.body(Sending { parcel: Arc::clone(parcel), next: 0, left: parcel.bytes })
+    }
+
+    async fn judge(&self, response: Response<Incoming>) -> Attempt {
+        let status = response.status();
+        let retry_after =
+            response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.trim().parse().ok());
+        let retry_after = retry_after.map(|seconds| Duration::from_secs(seconds).min(LONGEST_WAIT));
+        // Read also when it is of no interest: only then the connection can be used again.
+        let body = beginning(response.into_body()).await;
+        if status.is_success() {
+            return Attempt::Sent;
+        }
+        let excerpt = self.excerpt(&body);
+        let later = [StatusCode::REQUEST_TIMEOUT, StatusCode::TOO_MANY_REQUESTS];
+        if status.is_server_error() || later.contains(&status) {
+            return Attempt::Failed {
+                reason: format!("it answers {status} {excerpt}").trim_end().to_owned(),
+                retry_after,
+            };
+        }
+        Attempt::Refused { code: status.as_u16(), excerpt }
+    }
+
+    /// The beginning of an answer, fit for a log: one line, without the password should the upstream repeat it.
+    fn excerpt(&self, body: &[u8]) -> String {
+        let text = String::from_utf8_lossy(body);
+        let text = if self.password.is_empty() { text.into_owned() } else { text.replace(&self.password, "(hidden)") };
+        text.trim().chars().map(|c| if c.is_control() { ' ' } else { c }).take(EXCERPT_CHARS).collect()
+    }
+}
+
+fn connector(tls: bool) -> Result<HttpsConnector<HttpConnector>, Error> {
+    let mut roots = rustls::RootCertStore::empty();
+    if tls {
+        let found = rustls_native_certs::load_native_certs();
+        roots.add_parsable_certificates(found.certs);
+        if roots.is_empty() {
+            let why = found.errors.first().map_or_else(|| "none were found".to_owned(), ToString::to_string);
+            return Err(Error::Roots(why));
+        }
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let tls = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| Error::Roots(error.to_string()))?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let mut http = HttpConnector::new();
+    http.set_connect_timeout(Some(CONNECT));
+    http.set_nodelay(true);
+    http.enforce_http(false);
+    Ok(HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http().enable_http1().wrap_connector(http))
+}
+
+/// What came of an answer's body until it was enough or broke off.
+async fn beginning(mut body: Incoming) -> Vec<u8> {
+    let mut read = Vec::new();
+    while read.len() < ANSWER_BYTES
+        && let Some(Ok(frame)) = body.frame().await
+    {
+        read.extend_from_slice(frame.data_ref().map_or(&[], |data| data));
+    }
+    read
+}
+
+fn failed(reason: String) -> Attempt {
+    Attempt::Failed { reason, retry_after: None }
+}
+
+/// An error and what caused it: the outermost text alone says "client error".
+fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    text
+}
+
+/// A parcel on its way out, piece by piece and with a known length.
+struct Sending {
+    parcel: Arc<Parcel>,
+    next: usize,
+    left: u64,
+}
+
+impl Body for Sending {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let piece = self.parcel.pieces.get(self.next).cloned();
+        self.next += 1;
+        self.left -= piece.as_ref().map_or(0, |piece| piece.len() as u64).min(self.left);
+        Poll::Ready(piece.map(|piece| Ok(Frame::data(piece))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.left == 0
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.left)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Credentials;
+    use crate::forward::Precision;
+
+    fn config(url: &str) -> config::Forward {
+        config::Forward {
+            url: url.to_owned(),
+            credentials: Credentials { db: "d b".into(), user: "u&u".into(), password: "p=+%é".into() },
+            queue_bytes: 1000,
+            give_up_after: Duration::from_secs(1),
+        }
+    }
+
+    #[test]
+    fn what_the_credentials_contain_is_escaped_and_the_urls_path_is_kept() {
+        let upstream = Upstream::new(&config("http://influx:8086/prefix/")).ok().unwrap();
+        assert_eq!(upstream.target, "http://influx:8086/prefix/write?db=d%20b&u=u%26u&p=p%3D%2B%25%C3%A9&precision=");
+        assert_eq!(upstream.name(), "http://influx:8086");
+    }
+
+    #[test]
+    fn an_unusable_address_is_refused_without_repeating_it() {
+        assert!(matches!(Upstream::new(&config("influx")).err(), Some(Error::Url)));
+        assert!(matches!(Upstream::new(&config("ftp://influx")).err(), Some(Error::Url)));
+        assert!(matches!(Upstream::new(&config("http://influx/?db=x")).err(), Some(Error::Url)));
+        let error = Upstream::new(&config("http://me:secret@influx")).err().unwrap();
+        assert!(matches!(error, Error::UserInfo));
+        assert!(!format!("{error:?} {error}").contains("secret"));
+    }
+
+    #[test]
+    fn an_excerpt_is_one_short_line_without_the_password() {
+        let mut c = config("http://influx");
+        c.credentials.password = "hunter2".into();
+        let upstream = Upstream::new(&c).ok().unwrap();
+        assert_eq!(upstream.excerpt(b"no\nhunter2 for \x1b[1myou\n"), "no (hidden) for  [1myou");
+        assert_eq!(upstream.excerpt("ü".repeat(1000).as_bytes()).chars().count(), EXCERPT_CHARS);
+    }
+
+    #[test]
+    fn every_precision_is_read_back_from_its_word() {
+        use Precision::{Hours, Microseconds, Milliseconds, Minutes, Nanoseconds, Seconds};
+        for precision in [Nanoseconds, Microseconds, Milliseconds, Seconds, Minutes, Hours] {
+            assert_eq!(Precision::parse(precision.word()), Some(precision));
+        }
+        assert_eq!(Precision::parse("fortnight"), None);
+    }
+}

@@ -1,0 +1,274 @@
+//! Pushes that wait for the upstream, oldest first, within a bound.
+
+use super::{Handle, Precision};
+use crate::budget::{Budget, Permit};
+use crate::clock::Clock;
+use hyper::body::Bytes;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::Notify;
+
+/// A copy grows by pieces of this size, so that no reallocation moves megabytes and what it costs is what it is charged.
+const PIECE: u32 = 64 * 1024;
+
+/// What became of a push.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Outcome {
+    Sent,
+    Lost,
+    Refused,
+}
+
+/// Every outcome.
+pub(super) const RESULTS: [Outcome; 3] = [Outcome::Sent, Outcome::Lost, Outcome::Refused];
+
+impl Outcome {
+    /// The label value.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Outcome::Sent => "sent",
+            Outcome::Lost => "lost",
+            Outcome::Refused => "refused",
+        }
+    }
+}
+
+/// A complete body. Its bytes are charged as long as anybody holds it, a request in progress included.
+#[derive(Debug)]
+pub(super) struct Parcel {
+    pub(super) pieces: Vec<Bytes>,
+    pub(super) bytes: u64,
+    pub(super) precision: Precision,
+    pub(super) gzip: bool,
+    /// Uptime at which its last byte came.
+    pub(super) arrived: Duration,
+    _permit: Option<Permit>,
+}
+
+#[derive(Debug)]
+pub(super) struct Queue {
+    limit: u64,
+    clock: Clock,
+    budget: Budget,
+    waiting: Mutex<Waiting>,
+    arrived: Notify,
+    tally: [Count; RESULTS.len()],
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    parcels: VecDeque<Arc<Parcel>>,
+    bytes: u64,
+    /// The first parcel is being sent now: it may arrive, so it cannot be dropped and called lost.
+    sending: bool,
+}
+
+#[derive(Debug, Default)]
+struct Count {
+    requests: AtomicU64,
+    bytes: AtomicU64,
+}
+
+impl Queue {
+    pub(super) fn new(limit: u64, clock: Clock, budget: Budget) -> Self {
+        let waiting = Mutex::new(Waiting::default());
+        Queue { limit, clock, budget, waiting, arrived: Notify::new(), tally: Default::default() }
+    }
+
+    /// How many wait, and their bytes; one that is being sent still waits.
+    pub(super) fn waiting(&self) -> (u64, u64) {
+        let waiting = self.lock();
+        (waiting.parcels.len() as u64, waiting.bytes)
+    }
+
+    /// Requests and bytes with this outcome since the start.
+    pub(super) fn counted(&self, outcome: Outcome) -> (u64, u64) {
+        let count = &self.tally[outcome as usize];
+        (count.requests.load(Ordering::Relaxed), count.bytes.load(Ordering::Relaxed))
+    }
+
+    /// The oldest parcel, which from now on is being sent; waits until there is one.
+    pub(super) async fn first(&self) -> Arc<Parcel> {
+        loop {
+            if let Some(parcel) = self.try_first() {
+                return parcel;
+            }
+            self.arrived.notified().await;
+        }
+    }
+
+    /// The oldest parcel, which from now on is being sent; `None` if none waits.
+    pub(super) fn try_first(&self) -> Option<Arc<Parcel>> {
+        let mut waiting = self.lock();
+        let parcel = waiting.parcels.front().cloned();
+        waiting.sending = parcel.is_some();
+        parcel
+    }
+
+    /// The parcel that was being sent has an outcome.
+    pub(super) fn done(&self, outcome: Outcome) {
+        let mut waiting = self.lock();
+        waiting.sending = false;
+        let parcel = waiting.drop_oldest();
+        drop(waiting);
+        self.count(outcome, parcel.map_or(0, |parcel| parcel.bytes));
+    }
+
+    /// The parcel that was being sent did not arrive and waits again. Parcels older than `give_up_after` are lost.
+    pub(super) fn failed(&self, give_up_after: Duration) {
+        let now = self.clock.now().uptime;
+        let mut waiting = self.lock();
+        waiting.sending = false;
+        while waiting.parcels.front().is_some_and(|parcel| now.saturating_sub(parcel.arrived) >= give_up_after) {
+            self.lose(&mut waiting);
+        }
+    }
+
+    /// Gives up everything; how many pushes and bytes that were.
+    pub(super) fn clear(&self) -> (u64, u64) {
+        let mut waiting = self.lock();
+        waiting.sending = false;
+        let left = (waiting.parcels.len() as u64, waiting.bytes);
+        while self.lose(&mut waiting) {}
+        left
+    }
+
+    fn add(&self, parcel: Parcel) {
+        let mut waiting = self.lock();
+        while waiting.bytes.saturating_add(parcel.bytes) > self.limit {
+            if !self.lose(&mut waiting) {
+                drop(waiting);
+                return self.count(Outcome::Lost, parcel.bytes);
+            }
+        }
+        waiting.bytes += parcel.bytes;
+        waiting.parcels.push_back(Arc::new(parcel));
+        drop(waiting);
+        self.arrived.notify_one();
+    }
+
+    /// Bytes for a copy that grows; older parcels give way.
+    fn room(&self, bytes: u32) -> Option<Permit> {
+        loop {
+            if let Some(permit) = self.budget.copy(bytes) {
+                return Some(permit);
+            }
+            if !self.lose(&mut self.lock()) {
+                return None;
+            }
+        }
+    }
+
+    /// Drops the oldest parcel that is not being sent and counts it; false if there is none.
+    fn lose(&self, waiting: &mut Waiting) -> bool {
+        let lost = waiting.drop_oldest();
+        if let Some(parcel) = &lost {
+            self.count(Outcome::Lost, parcel.bytes);
+        }
+        lost.is_some()
+    }
+
+    fn count(&self, outcome: Outcome, bytes: u64) {
+        let count = &self.tally[outcome as usize];
+        count.requests.fetch_add(1, Ordering::Relaxed);
+        count.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Waiting {
+    fn drop_oldest(&mut self) -> Option<Arc<Parcel>> {
+        let parcel = self.parcels.remove(usize::from(self.sending))?;
+        self.bytes = self.bytes.saturating_sub(parcel.bytes);
+        Some(parcel)
+    }
+}
+
+/// The copy of a body that is still arriving.
+#[derive(Debug)]
+pub struct Copy {
+    handle: Handle,
+    precision: Precision,
+    gzip: bool,
+    pieces: Vec<Bytes>,
+    /// The piece being filled.
+    last: Vec<u8>,
+    bytes: u64,
+    permit: Option<Permit>,
+    given_up: bool,
+}
+
+impl Copy {
+    pub(super) fn new(handle: Handle, precision: Precision, gzip: bool) -> Self {
+        let (pieces, last) = (Vec::new(), Vec::new());
+        Copy { handle, precision, gzip, pieces, last, bytes: 0, permit: None, given_up: false }
+    }
+
+    /// Takes the next bytes as they came. Never waits: without room the copy is given up.
+    pub fn add(&mut self, mut chunk: &[u8]) {
+        self.bytes = self.bytes.saturating_add(chunk.len() as u64);
+        if self.bytes > self.handle.0.queue.limit {
+            self.give_up();
+        }
+        while !self.given_up && !chunk.is_empty() {
+            let free = self.last.capacity() - self.last.len();
+            if free == 0 {
+                self.next_piece();
+                continue;
+            }
+            let (now, later) = chunk.split_at(free.min(chunk.len()));
+            self.last.extend_from_slice(now);
+            chunk = later;
+        }
+    }
+
+    /// The body is complete: it joins the queue, or counts as lost if it was given up. An empty one is forgotten.
+    pub fn complete(mut self) {
+        let queue = &self.handle.0.queue;
+        if self.given_up {
+            return queue.count(Outcome::Lost, self.bytes);
+        }
+        if self.bytes == 0 {
+            return;
+        }
+        self.last.shrink_to_fit();
+        self.pieces.push(Bytes::from(std::mem::take(&mut self.last)));
+        if let Some(permit) = &mut self.permit {
+            permit.shrink_to(self.bytes);
+        }
+        queue.add(Parcel {
+            pieces: std::mem::take(&mut self.pieces),
+            bytes: self.bytes,
+            precision: self.precision,
+            gzip: self.gzip,
+            arrived: queue.clock.now().uptime,
+            _permit: self.permit.take(),
+        });
+    }
+
+    fn next_piece(&mut self) {
+        let Some(permit) = self.handle.0.queue.room(PIECE) else {
+            return self.give_up();
+        };
+        match &mut self.permit {
+            Some(mine) => mine.add(permit),
+            None => self.permit = Some(permit),
+        }
+        let full = std::mem::replace(&mut self.last, Vec::with_capacity(PIECE as usize));
+        if !full.is_empty() {
+            self.pieces.push(Bytes::from(full));
+        }
+    }
+
+    fn give_up(&mut self) {
+        self.given_up = true;
+        self.pieces = Vec::new();
+        self.last = Vec::new();
+        self.permit = None;
+    }
+}

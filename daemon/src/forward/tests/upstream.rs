@@ -1,0 +1,123 @@
+//! An Influx server that remembers what came and answers as told.
+
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Body, Bytes, Incoming};
+use hyper::header::{CONTENT_ENCODING, RETRY_AFTER};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Request, Response};
+use hyper_util::rt::TokioIo;
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use tokio::net::{TcpListener, TcpSocket};
+use tokio::task::JoinSet;
+
+#[derive(Debug, Clone)]
+pub(crate) struct Arrival {
+    pub(crate) target: String,
+    pub(crate) coding: Option<String>,
+    pub(crate) length: Option<u64>,
+    pub(crate) body: Vec<u8>,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) enum Reply {
+    /// This status, `Retry-After` and body.
+    Answer(u16, Option<&'static str>, String),
+    /// No answer at all.
+    Hang,
+}
+
+#[derive(Default)]
+struct State {
+    arrivals: Mutex<Vec<Arrival>>,
+    replies: Mutex<VecDeque<Reply>>,
+}
+
+/// Answers 204 unless told otherwise. Ends when dropped.
+pub(crate) struct Server {
+    address: SocketAddr,
+    state: Arc<State>,
+    _task: JoinSet<()>,
+}
+
+/// An address that is taken and at which nobody listens: connections are refused.
+pub(crate) struct Down(TcpSocket);
+
+impl Server {
+    pub(crate) fn start() -> Self {
+        Self::down().up()
+    }
+
+    pub(crate) fn down() -> Down {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        Down(socket)
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    pub(crate) fn arrivals(&self) -> Vec<Arrival> {
+        self.state.arrivals.lock().unwrap().clone()
+    }
+
+    /// Tells how to treat the next request nobody has told about yet.
+    pub(crate) fn reply(&self, reply: Reply) {
+        self.state.replies.lock().unwrap().push_back(reply);
+    }
+}
+
+impl Down {
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.0.local_addr().unwrap())
+    }
+
+    pub(crate) fn up(self) -> Server {
+        let address = self.0.local_addr().unwrap();
+        let listener = self.0.listen(64).unwrap();
+        let state = Arc::new(State::default());
+        let mut task = JoinSet::new();
+        task.spawn(serve(listener, Arc::clone(&state)));
+        Server { address, state, _task: task }
+    }
+}
+
+async fn serve(listener: TcpListener, state: Arc<State>) {
+    let mut connections = JoinSet::new();
+    while let Ok((stream, _)) = listener.accept().await {
+        let state = Arc::clone(&state);
+        connections.spawn(async move {
+            let service = service_fn(move |request| answer(Arc::clone(&state), request));
+            // A client that goes away is none of the server's business.
+            http1::Builder::new().serve_connection(TokioIo::new(stream), service).await.unwrap_or_default();
+        });
+    }
+}
+
+async fn answer(state: Arc<State>, request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
+    let (head, body) = request.into_parts();
+    let length = body.size_hint().exact();
+    let Ok(body) = body.collect().await else { return Ok(Response::default()) };
+    state.arrivals.lock().unwrap().push(Arrival {
+        target: head.uri.to_string(),
+        coding: head.headers.get(CONTENT_ENCODING).map(|value| value.to_str().unwrap().to_owned()),
+        length,
+        body: body.to_bytes().into(),
+    });
+    let reply = state.replies.lock().unwrap().pop_front();
+    Ok(match reply {
+        None => Response::builder().status(204).body(Full::default()).unwrap(),
+        Some(Reply::Hang) => std::future::pending().await,
+        Some(Reply::Answer(status, retry_after, body)) => {
+            let mut response = Response::builder().status(status);
+            if let Some(seconds) = retry_after {
+                response = response.header(RETRY_AFTER, seconds);
+            }
+            response.body(Full::from(body)).unwrap()
+        }
+    })
+}

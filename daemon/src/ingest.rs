@@ -1,0 +1,249 @@
+//! The validator's metrics sink: an HTTP listener that takes what an Agave validator pushes to `SOLANA_METRICS_CONFIG`.
+//!
+//! * A push is `POST <anything>/write?db=&u=&p=&precision=n`. Its body is split into lines while it arrives and is never
+//!   held whole; plain or gzip. The answer, 204, follows the last byte and waits for nobody.
+//! * A bad line costs itself. A well-formed push is refused for two reasons only: 401 (other credentials than the
+//!   configured ones) and 413 (more than [`MAX_BODY`] bytes). What cannot be read at all is 400 (broken gzip, unknown
+//!   precision), 415 (another coding) or 408 (not complete within [`BODY_TIME`]); a body that breaks off is counted as
+//!   `cut`. Lines that arrived before any of these count.
+//! * Timestamps are nanoseconds, which is what Agave sends and Influx assumes. The lines of a push in another precision
+//!   are not Agave's: each counts as bad, the push is answered 204 and passed on with its precision.
+//! * Bodies answered with 204 are passed on if forwarding is configured, see [`crate::forward`].
+//! * Agave 4 keeps its connection and pushes every 10 s, Agave 2 and 3 open one per push. An idle connection is kept for
+//!   [`IDLE_TIME`]; of [`MAX_CONNECTIONS`] the one that idles longest makes room for a new one. If none idles, new ones
+//!   wait in the kernel until one ends, which they all do: a head may take [`HEAD_TIME`], a body [`BODY_TIME`].
+//!
+//! Memory: a connection has a read buffer of at most 16 KiB, a push in progress what [`crate::budget`] allows.
+
+mod connection;
+mod decode;
+mod lines;
+mod meter;
+mod reception;
+mod request;
+
+pub use lines::{Intake, Push};
+pub use meter::Meter;
+
+use crate::budget::Budget;
+use crate::clock::Clock;
+use crate::config::{self, Credentials};
+use crate::forward;
+use crate::supervisor::Stop;
+use connection::Connection;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::TcpStream;
+use tokio::task::{JoinError, JoinSet};
+
+/// The longest body, decoded. Agave's own limit of 40,000 points per push makes 20 MiB.
+pub const MAX_BODY: u64 = 64 * 1024 * 1024;
+/// How many connections are served at once.
+pub const MAX_CONNECTIONS: usize = 128;
+/// How long a connection may wait for its next request: well above Agave's 10 s, because a connection closed in the
+/// moment of a push loses that push.
+pub const IDLE_TIME: Duration = Duration::from_secs(75);
+/// How long the head of a request may take from its first byte.
+pub const HEAD_TIME: Duration = Duration::from_secs(10);
+/// How long a body may take. Agave itself gives up after 5 s.
+pub const BODY_TIME: Duration = Duration::from_secs(60);
+/// How long pushes in progress may go on after the signal to stop: the validator does not repeat them.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// Why the listener cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The address is not a loopback address.
+    #[error(
+        "[ingest] listen: {0} is not a loopback address; pushes carry their password in the clear, so listen on 127.0.0.1 or [::1]"
+    )]
+    NotLoopback(SocketAddr),
+    /// Somebody else listens there.
+    #[error(
+        "[ingest] listen: {0} is in use; another faultlined or Influx server? `ss -ltnp` tells. Choose another port here and in SOLANA_METRICS_CONFIG"
+    )]
+    InUse(SocketAddr),
+    /// Another reason.
+    #[error("[ingest] listen: cannot listen on {address}: {source}")]
+    Listen {
+        /// Where.
+        address: SocketAddr,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A listener that was handed over cannot be used.
+    #[error("the listener that was handed over cannot be used: {0}")]
+    Inherited(#[source] io::Error),
+}
+
+/// What a listener works with.
+pub struct IngestParts<I> {
+    /// Takes the lines.
+    pub intake: I,
+    /// Tells the time of a push.
+    pub clock: Clock,
+    /// Memory for parsing.
+    pub budget: Budget,
+    /// Where bodies are passed on to, if they are.
+    pub forward: Option<forward::Handle>,
+}
+
+/// A bound listener.
+pub struct Listener<I> {
+    listener: std::net::TcpListener,
+    address: SocketAddr,
+    shared: Arc<Shared<I>>,
+}
+
+/// What all connections have in common.
+struct Shared<I> {
+    parts: IngestParts<I>,
+    credentials: Option<Credentials>,
+    meter: Meter,
+    limits: Limits,
+}
+
+/// Times and sizes; others in tests.
+#[derive(Debug, Clone, Copy)]
+struct Limits {
+    body: u64,
+    connections: usize,
+    idle: Duration,
+    head: Duration,
+    body_time: Duration,
+}
+
+const LIMITS: Limits =
+    Limits { body: MAX_BODY, connections: MAX_CONNECTIONS, idle: IDLE_TIME, head: HEAD_TIME, body_time: BODY_TIME };
+
+impl<I: Intake> Listener<I> {
+    /// Binds the configured address.
+    ///
+    /// # Errors
+    /// Not a loopback address, or the system does not give it.
+    pub fn build(config: &config::Ingest, parts: IngestParts<I>) -> Result<Self, Error> {
+        let address = config.listen;
+        if !address.ip().is_loopback() {
+            return Err(Error::NotLoopback(address));
+        }
+        let listener = std::net::TcpListener::bind(address).map_err(|source| match source.kind() {
+            io::ErrorKind::AddrInUse => Error::InUse(address),
+            _ => Error::Listen { address, source },
+        })?;
+        Self::from_listener(listener, config, parts)
+    }
+
+    /// Takes a socket that somebody else has bound, such as systemd.
+    ///
+    /// # Errors
+    /// It is not on a loopback address, or cannot be used without blocking.
+    pub fn from_listener(
+        listener: std::net::TcpListener,
+        config: &config::Ingest,
+        parts: IngestParts<I>,
+    ) -> Result<Self, Error> {
+        let address = listener.local_addr().map_err(Error::Inherited)?;
+        if !address.ip().is_loopback() {
+            return Err(Error::NotLoopback(address));
+        }
+        listener.set_nonblocking(true).map_err(Error::Inherited)?;
+        let credentials = config.credentials.clone();
+        let shared = Arc::new(Shared { parts, credentials, meter: Meter::default(), limits: LIMITS });
+        Ok(Listener { listener, address, shared })
+    }
+
+    /// Where it listens; the port is known also if 0 was configured.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// What it counts, for as long as the daemon lives.
+    pub fn meter(&self) -> Meter {
+        self.shared.meter.clone()
+    }
+
+    /// Serves until `stop`, then lets pushes in progress go on for at most 2 s. Connections are tasks that end with
+    /// this one.
+    pub async fn run(self, stop: Stop) {
+        let listener = match tokio::net::TcpListener::from_std(self.listener) {
+            Ok(listener) => listener,
+            Err(error) => return tracing::error!(%error, "the ingest listener cannot be used"),
+        };
+        let mut open = Open { tasks: JoinSet::new(), connections: Vec::new() };
+        loop {
+            tokio::select! {
+                () = stop.wait() => break,
+                Some(ended) = open.tasks.join_next(), if !open.tasks.is_empty() => open.ended(ended),
+                accepted = listener.accept() => match accepted {
+                    Ok((stream, _)) => {
+                        open.make_room(&self.shared, &stop).await;
+                        open.serve(stream, &self.shared, &stop);
+                    }
+                    Err(error) => {
+                        // Out of file descriptors, mostly: trying again at once would only burn the processor.
+                        tracing::debug!(%error, "a connection could not be accepted");
+                        tokio::time::sleep(Duration::from_millis(100)).await;
+                    }
+                },
+            }
+        }
+        let all_ended = async { while open.tasks.join_next().await.is_some() {} };
+        if tokio::time::timeout(GRACE, all_ended).await.is_err() {
+            tracing::warn!("stopped in the middle of a push");
+        }
+    }
+}
+
+#[cfg(test)]
+impl<I: Intake> Listener<I> {
+    /// The same with other limits.
+    fn with_limits(mut self, limits: Limits) -> Self {
+        if let Some(shared) = Arc::get_mut(&mut self.shared) {
+            shared.limits = limits;
+        }
+        self
+    }
+}
+
+/// The open connections.
+struct Open {
+    tasks: JoinSet<()>,
+    connections: Vec<Arc<Connection>>,
+}
+
+impl Open {
+    fn serve<I: Intake>(&mut self, stream: TcpStream, shared: &Arc<Shared<I>>, stop: &Stop) {
+        let connection = Arc::new(Connection::new(shared.parts.clock));
+        self.connections.retain(|connection| !connection.is_over());
+        self.connections.push(Arc::clone(&connection));
+        self.tasks.spawn(connection::serve(stream, connection, Arc::clone(shared), stop.clone()));
+    }
+
+    /// Waits until there is room for one more connection.
+    async fn make_room<I: Intake>(&mut self, shared: &Shared<I>, stop: &Stop) {
+        while self.tasks.len() >= shared.limits.connections && !stop.is_set() {
+            let idle = self.connections.iter().filter_map(|c| c.idle_since().map(|since| (since, c)));
+            if let Some((_, connection)) = idle.min_by_key(|(since, _)| *since) {
+                connection.close();
+            }
+            tokio::select! {
+                Some(ended) = self.tasks.join_next() => self.ended(ended),
+                // Meanwhile another connection may have become idle.
+                () = tokio::time::sleep(Duration::from_millis(50)) => {}
+                () = stop.wait() => {}
+            }
+        }
+    }
+
+    fn ended(&mut self, ended: Result<(), JoinError>) {
+        if let Err(error) = ended {
+            tracing::error!(%error, "a connection's task failed");
+        }
+        self.connections.retain(|connection| !connection.is_over());
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,104 @@
+//! gzip, undone a piece at a time.
+
+use flate2::write::MultiGzDecoder;
+use std::io::{self, Write};
+
+/// A gzip stream of one or more members. One step gives at most 32 KiB, whatever the stream claims to expand to, and
+/// holds about 110 KiB.
+pub(super) struct Gunzip(MultiGzDecoder<Vec<u8>>);
+
+impl Gunzip {
+    pub(super) fn new() -> Self {
+        Gunzip(MultiGzDecoder::new(Vec::new()))
+    }
+
+    /// Decodes some of `input` and returns the rest; what came out is in [`Gunzip::output`].
+    pub(super) fn step<'i>(&mut self, input: &'i [u8]) -> io::Result<&'i [u8]> {
+        match self.0.write(input)? {
+            0 if !input.is_empty() => Err(io::Error::from(io::ErrorKind::InvalidData)),
+            used => Ok(input.get(used..).unwrap_or_default()),
+        }
+    }
+
+    /// The stream has ended: checks its length and checksum.
+    pub(super) fn finish(&mut self) -> io::Result<()> {
+        self.0.try_finish()
+    }
+
+    /// Takes what was decoded since the last call; give the emptied buffer back with [`Gunzip::reuse`].
+    pub(super) fn output(&mut self) -> Vec<u8> {
+        std::mem::take(self.0.get_mut())
+    }
+
+    /// Takes a buffer for further output.
+    pub(super) fn reuse(&mut self, mut buffer: Vec<u8>) {
+        buffer.clear();
+        *self.0.get_mut() = buffer;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
+
+    fn gzip(bytes: &[u8]) -> Vec<u8> {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+        encoder.write_all(bytes).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    /// Everything decoded, and the largest step.
+    fn gunzip(bytes: &[u8], chunk: usize) -> io::Result<(Vec<u8>, usize)> {
+        let mut decoder = Gunzip::new();
+        let (mut all, mut largest) = (Vec::new(), 0);
+        for mut rest in bytes.chunks(chunk) {
+            while !rest.is_empty() {
+                rest = decoder.step(rest)?;
+                let out = decoder.output();
+                largest = largest.max(out.len());
+                all.extend_from_slice(&out);
+                decoder.reuse(out);
+            }
+        }
+        decoder.finish()?;
+        all.extend_from_slice(&decoder.output());
+        Ok((all, largest))
+    }
+
+    #[test]
+    fn any_chunking_gives_the_same_bytes() {
+        let text: Vec<u8> = (0..200_000_u32).flat_map(|n| n.to_string().into_bytes()).collect();
+        let packed = gzip(&text);
+        for chunk in [1, 7, 1000, usize::MAX] {
+            assert!(gunzip(&packed, chunk).unwrap().0 == text, "chunks of {chunk}");
+        }
+    }
+
+    #[test]
+    fn members_one_after_another_are_one_stream() {
+        let packed = [gzip(b"one\n"), gzip(b""), gzip(b"two\n")].concat();
+        assert_eq!(gunzip(&packed, 5).unwrap().0, b"one\ntwo\n");
+    }
+
+    #[test]
+    fn a_bomb_comes_out_in_small_steps() {
+        let (all, largest) = gunzip(&gzip(&vec![0; 20_000_000]), usize::MAX).unwrap();
+        assert_eq!(all.len(), 20_000_000);
+        assert!(largest <= 64 * 1024, "{largest}");
+    }
+
+    #[test]
+    fn a_stream_that_is_cut_damaged_or_no_gzip_is_an_error() {
+        let packed = gzip(b"some text that is long enough");
+        let mut damaged = packed.clone();
+        let last = damaged.len() - 8;
+        damaged[last] ^= 1;
+        for bad in
+            [&packed[..packed.len() - 1], &packed[..12], &damaged, b"plain text", b"", &[&packed[..], b"tail"].concat()]
+        {
+            assert!(gunzip(bad, 9).is_err());
+        }
+    }
+}

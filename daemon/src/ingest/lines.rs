@@ -1,0 +1,47 @@
+//! Who takes the lines of pushes.
+
+use crate::validator::intake;
+use faultline_catalog::Stamp;
+
+/// Takes pushes: the validator's intake, or a list in a test.
+pub trait Intake: Clone + Send + Sync + 'static {
+    /// One body being parsed.
+    type Push: Push;
+
+    /// A new body begins.
+    fn begin(&self, now: Stamp) -> Self::Push;
+
+    /// A body has ended, complete or not; called exactly once for every [`Intake::begin`].
+    fn commit(&self, push: Self::Push, at: Stamp);
+}
+
+/// Takes the lines of one body.
+pub trait Push: Send + 'static {
+    /// A complete line, without its newline.
+    fn line(&mut self, line: &[u8]);
+
+    /// A line that was never complete or cannot be meant for us.
+    fn bad_line(&mut self);
+}
+
+impl Intake for intake::Intake {
+    type Push = intake::Push;
+
+    fn begin(&self, now: Stamp) -> intake::Push {
+        self.begin(now)
+    }
+
+    fn commit(&self, push: intake::Push, at: Stamp) {
+        self.commit(push, at);
+    }
+}
+
+impl Push for intake::Push {
+    fn line(&mut self, line: &[u8]) {
+        self.line(line);
+    }
+
+    fn bad_line(&mut self) {
+        self.bad_line();
+    }
+}

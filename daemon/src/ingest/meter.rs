@@ -1,0 +1,132 @@
+//! What the listener counts.
+
+use faultline_catalog::Reading;
+use faultline_catalog::metrics::daemon::{INGEST_BYTES, INGEST_CONNECTIONS, INGEST_REQUESTS};
+use hyper::StatusCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// How a request ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Code {
+    Taken,
+    Bad,
+    Unauthorized,
+    UnknownPath,
+    NotPost,
+    Late,
+    TooLarge,
+    UnknownCoding,
+    /// The body broke off: nobody is there to be answered.
+    Cut,
+}
+
+impl Code {
+    const ALL: [Code; 9] = [
+        Code::Taken,
+        Code::Bad,
+        Code::Unauthorized,
+        Code::UnknownPath,
+        Code::NotPost,
+        Code::Late,
+        Code::TooLarge,
+        Code::UnknownCoding,
+        Code::Cut,
+    ];
+
+    /// The label value.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Code::Taken => "204",
+            Code::Bad => "400",
+            Code::Unauthorized => "401",
+            Code::UnknownPath => "404",
+            Code::NotPost => "405",
+            Code::Late => "408",
+            Code::TooLarge => "413",
+            Code::UnknownCoding => "415",
+            Code::Cut => "cut",
+        }
+    }
+
+    /// The status of the answer.
+    pub(super) const fn status(self) -> StatusCode {
+        match self {
+            Code::Taken => StatusCode::NO_CONTENT,
+            Code::Bad | Code::Cut => StatusCode::BAD_REQUEST,
+            Code::Unauthorized => StatusCode::UNAUTHORIZED,
+            Code::UnknownPath => StatusCode::NOT_FOUND,
+            Code::NotPost => StatusCode::METHOD_NOT_ALLOWED,
+            Code::Late => StatusCode::REQUEST_TIMEOUT,
+            Code::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            Code::UnknownCoding => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+        }
+    }
+
+    /// What is said with it. Agave prints it into its log: short, and for the operator.
+    pub(super) const fn text(self) -> &'static str {
+        match self {
+            Code::Taken | Code::Cut => "",
+            Code::Bad => "neither plain nor gzip line protocol in a known precision\n",
+            Code::Unauthorized => {
+                "faultlined expects another db, u or p: compare SOLANA_METRICS_CONFIG with [ingest]\n"
+            }
+            Code::UnknownPath => "faultlined takes POST /write\n",
+            Code::NotPost => "faultlined takes POST here\n",
+            Code::Late => "the body took too long\n",
+            Code::TooLarge => "the body is too large\n",
+            Code::UnknownCoding => "Content-Encoding: gzip or none\n",
+        }
+    }
+}
+
+/// The listener's counters. Clones share them.
+#[derive(Debug, Clone, Default)]
+pub struct Meter(Arc<Counts>);
+
+#[derive(Debug, Default)]
+struct Counts {
+    requests: [AtomicU64; Code::ALL.len()],
+    bytes: AtomicU64,
+    connections: AtomicU64,
+}
+
+impl Meter {
+    /// `faultline_ingest_requests_total`, `faultline_ingest_bytes_total` and `faultline_ingest_connections`. Probes
+    /// (`/ping`, `/health`) are no requests in this sense.
+    pub fn readings(&self, out: &mut Vec<Reading>) {
+        for code in Code::ALL {
+            out.push(Reading::counter(&INGEST_REQUESTS, [code.name().into()], self.requests(code)));
+        }
+        out.push(Reading::counter(&INGEST_BYTES, [], self.0.bytes.load(Ordering::Relaxed)));
+        out.push(Reading::whole(&INGEST_CONNECTIONS, [], self.0.connections.load(Ordering::Relaxed)));
+    }
+
+    pub(super) fn requests(&self, code: Code) -> u64 {
+        self.0.requests[code as usize].load(Ordering::Relaxed)
+    }
+
+    pub(super) fn request(&self, code: Code) {
+        self.0.requests[code as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn bytes(&self, bytes: usize) {
+        self.0.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// Counts a connection as open until the guard is dropped.
+    pub(super) fn connection(&self) -> OpenConnection {
+        self.0.connections.fetch_add(1, Ordering::Relaxed);
+        OpenConnection(Arc::clone(&self.0))
+    }
+}
+
+/// A connection that counts as open.
+#[derive(Debug)]
+pub(super) struct OpenConnection(Arc<Counts>);
+
+impl Drop for OpenConnection {
+    fn drop(&mut self) {
+        self.0.connections.fetch_sub(1, Ordering::Relaxed);
+    }
+}

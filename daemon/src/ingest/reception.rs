@@ -1,0 +1,234 @@
+//! Taking a push in: from the stream to lines, and at the same time into the copy for the upstream.
+
+use super::decode::Gunzip;
+use super::meter::Code;
+use super::request::{Coding, Query, Route, coding, route};
+use super::{Intake, Push, Shared};
+use crate::forward::{Copy, Precision};
+use faultline_agave::line::LineSplitter;
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Body, Bytes, Incoming};
+use hyper::header::EXPECT;
+use hyper::{Request, Response, StatusCode};
+use std::time::Duration;
+
+/// How much of a refused body is discarded, so that its sender, still writing, gets to see the answer ...
+const DISCARD_BYTES: usize = 32 * 1024 * 1024;
+/// ... and for how long. Then the connection is closed.
+const DISCARD_TIME: Duration = Duration::from_secs(5);
+/// Parsed at a stretch before other tasks get their turn: about 100 microseconds.
+const STRETCH: usize = 64 * 1024;
+/// Charged for a plain push: an incomplete line of the longest kind. As many as there can be connections fit into the
+/// budget, so that plain pushes do not wait for each other, however slowly they are written.
+const PLAIN_MEMORY: u32 = 64 * 1024;
+/// Charged for a packed push: the decoder as well.
+const GZIP_MEMORY: u32 = 192 * 1024;
+
+type Answer = Response<Full<Bytes>>;
+
+/// The answer to any request, given when its body has been dealt with.
+pub(super) async fn answer<I: Intake>(shared: &Shared<I>, request: Request<Incoming>) -> Answer {
+    let refused = match route(request.method(), request.uri().path()) {
+        Route::Ping => return response(StatusCode::NO_CONTENT, ""),
+        Route::Health => return response(StatusCode::OK, "{\"status\":\"pass\"}\n"),
+        Route::Unknown => Code::UnknownPath,
+        Route::WrongMethod => Code::NotPost,
+        Route::Push => match admit(shared, &request) {
+            Err(code) => code,
+            Ok((coding, precision)) => {
+                let code = push(shared, request.into_body(), coding, precision).await;
+                return response(code.status(), code.text());
+            }
+        },
+    };
+    shared.meter.request(refused);
+    discard(request).await;
+    response(refused.status(), refused.text())
+}
+
+/// Whether the head of a push allows it to be read.
+fn admit<I>(shared: &Shared<I>, request: &Request<Incoming>) -> Result<(Coding, Precision), Code> {
+    let query = Query::parse(request.uri().query().unwrap_or_default());
+    if shared.credentials.as_ref().is_some_and(|wanted| !query.names(wanted)) {
+        return Err(Code::Unauthorized);
+    }
+    let precision = query.precision().ok_or(Code::Bad)?;
+    let coding = coding(request.headers()).ok_or(Code::UnknownCoding)?;
+    // Packed, it only gets larger.
+    if request.body().size_hint().lower() > shared.limits.body {
+        return Err(Code::TooLarge);
+    }
+    Ok((coding, precision))
+}
+
+async fn push<I: Intake>(shared: &Shared<I>, mut body: Incoming, coding: Coding, precision: Precision) -> Code {
+    let memory = if coding == Coding::Gzip { GZIP_MEMORY } else { PLAIN_MEMORY };
+    let mut reception = Reception::new(shared, coding, precision);
+    let read = async {
+        let permit = shared.parts.budget.push(memory).await;
+        let code = reception.read(&mut body).await;
+        drop(permit);
+        code
+    };
+    let code = tokio::time::timeout(shared.limits.body_time, read).await.unwrap_or(Code::Late);
+    reception.end(code);
+    if code == Code::TooLarge {
+        discard_body(body).await;
+    }
+    code
+}
+
+/// A body being read. However it ends, the lines that came are committed once and the request is counted once.
+struct Reception<'s, I: Intake> {
+    shared: &'s Shared<I>,
+    splitter: LineSplitter,
+    gunzip: Option<Gunzip>,
+    copy: Option<Copy>,
+    push: Option<I::Push>,
+    ours: bool,
+    decoded: u64,
+    since_yield: usize,
+    code: Code,
+}
+
+impl<'s, I: Intake> Reception<'s, I> {
+    fn new(shared: &'s Shared<I>, coding: Coding, precision: Precision) -> Self {
+        let gzip = coding == Coding::Gzip;
+        Reception {
+            shared,
+            splitter: LineSplitter::new(),
+            gunzip: gzip.then(Gunzip::new),
+            copy: shared.parts.forward.as_ref().map(|forward| forward.copy(precision, gzip)),
+            push: Some(shared.parts.intake.begin(shared.parts.clock.now())),
+            ours: precision == Precision::Nanoseconds,
+            decoded: 0,
+            since_yield: 0,
+            code: Code::Cut,
+        }
+    }
+
+    async fn read(&mut self, body: &mut Incoming) -> Code {
+        while let Some(frame) = body.frame().await {
+            let Ok(frame) = frame else { return Code::Cut };
+            let Some(data) = frame.data_ref() else { continue };
+            if let Some(copy) = &mut self.copy {
+                copy.add(data);
+            }
+            let taken = match self.gunzip.take() {
+                None => self.plain(data).await,
+                Some(gunzip) => self.packed(data, gunzip).await,
+            };
+            if let Err(code) = taken {
+                return code;
+            }
+        }
+        self.finish().err().unwrap_or(Code::Taken)
+    }
+
+    async fn plain(&mut self, data: &[u8]) -> Result<(), Code> {
+        for piece in data.chunks(STRETCH) {
+            self.parse(piece)?;
+            self.rest_if_due().await;
+        }
+        Ok(())
+    }
+
+    async fn packed(&mut self, mut data: &[u8], mut gunzip: Gunzip) -> Result<(), Code> {
+        while !data.is_empty() {
+            data = gunzip.step(data).map_err(|_| Code::Bad)?;
+            let out = gunzip.output();
+            self.parse(&out)?;
+            gunzip.reuse(out);
+            self.rest_if_due().await;
+        }
+        self.gunzip = Some(gunzip);
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<(), Code> {
+        if let Some(mut gunzip) = self.gunzip.take() {
+            let checked = gunzip.finish();
+            self.parse(&gunzip.output())?;
+            checked.map_err(|_| Code::Bad)?;
+        }
+        let (push, ours) = (&mut self.push, self.ours);
+        self.splitter.finish(|line| hand_over(push.as_mut(), ours, line.ok()));
+        Ok(())
+    }
+
+    fn parse(&mut self, decoded: &[u8]) -> Result<(), Code> {
+        self.decoded += decoded.len() as u64;
+        if self.decoded > self.shared.limits.body {
+            return Err(Code::TooLarge);
+        }
+        self.shared.meter.bytes(decoded.len());
+        self.since_yield += decoded.len();
+        let (push, ours) = (&mut self.push, self.ours);
+        self.splitter.feed(decoded, |line| hand_over(push.as_mut(), ours, line.ok()));
+        Ok(())
+    }
+
+    async fn rest_if_due(&mut self) {
+        if self.since_yield >= STRETCH {
+            self.since_yield = 0;
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// The body has ended this way; only one that was taken is passed on.
+    fn end(mut self, code: Code) {
+        self.code = code;
+        if let Some(copy) = self.copy.take()
+            && code == Code::Taken
+        {
+            copy.complete();
+        }
+    }
+}
+
+impl<I: Intake> Drop for Reception<'_, I> {
+    /// Also the way out of a body whose connection vanished: then nobody polls the reading any more.
+    fn drop(&mut self) {
+        let Some(mut push) = self.push.take() else { return };
+        if self.splitter.reset() > 0 {
+            push.bad_line();
+        }
+        self.shared.parts.intake.commit(push, self.shared.parts.clock.now());
+        self.shared.meter.request(self.code);
+    }
+}
+
+fn hand_over<P: Push>(push: Option<&mut P>, ours: bool, line: Option<&[u8]>) {
+    let Some(push) = push else { return };
+    match line {
+        Some(line) if ours => push.line(line),
+        _ => push.bad_line(),
+    }
+}
+
+/// Reads what the sender is still writing, unless it waits to be asked for it.
+async fn discard(request: Request<Incoming>) {
+    if !request.headers().contains_key(EXPECT) {
+        discard_body(request.into_body()).await;
+    }
+}
+
+async fn discard_body(mut body: Incoming) {
+    let read = async {
+        let mut bytes = 0;
+        while let Some(Ok(frame)) = body.frame().await {
+            bytes += frame.data_ref().map_or(0, Bytes::len);
+            if bytes > DISCARD_BYTES {
+                return;
+            }
+        }
+    };
+    // Whether it came to an end or not, the answer is the same.
+    tokio::time::timeout(DISCARD_TIME, read).await.unwrap_or_default();
+}
+
+fn response(status: StatusCode, text: &'static str) -> Answer {
+    let mut response = Response::new(Full::new(Bytes::from_static(text.as_bytes())));
+    *response.status_mut() = status;
+    response
+}

@@ -1,0 +1,86 @@
+//! Who is asked on a tick. A source says what it read and what it could not; the framework adds how long it took.
+//!
+//! Two kinds: a *polled* source reads the kernel when asked (process, threads, cgroup, host); a *listening* one fills a
+//! slot of its own and is only looked at here (datapoints, log, JSON-RPC, admin socket), so that a slow answer delays no
+//! tick.
+
+pub mod admin;
+pub mod cgroup;
+pub mod conclusions;
+pub mod host;
+pub mod listening;
+pub mod process;
+pub mod rpc;
+pub mod selfwatch;
+pub mod threads;
+
+use crate::target::Target;
+use faultline_catalog::{Problem, Reading, Source, Stamp, Status};
+use faultline_kernel::{ErrorKind, HostConstants, HostRoot, ReadError};
+use std::time::Duration;
+
+/// What a source is given at a tick.
+#[derive(Debug, Clone, Copy)]
+pub struct Look<'a> {
+    /// When the tick began.
+    pub now: Stamp,
+    /// The followed process; `None` while there is none.
+    pub target: Option<&'a Target>,
+    /// Where the kernel's files are.
+    pub root: &'a HostRoot,
+    /// The kernel's units.
+    pub host: &'a HostConstants,
+}
+
+/// What a source found.
+#[derive(Debug, Default)]
+pub struct Finding {
+    /// What was read.
+    pub readings: Vec<Reading>,
+    /// What could not be read.
+    pub problems: Vec<Problem>,
+    /// Whether the source did its main job.
+    pub up: bool,
+}
+
+impl Finding {
+    /// Unwraps what was read; what was not becomes a problem.
+    pub fn take<T>(&mut self, result: Result<T, ReadError>) -> Option<T> {
+        result.map_err(|error| self.problem(&error)).ok()
+    }
+
+    /// Adds a problem.
+    pub fn problem(&mut self, error: &ReadError) {
+        let status = match error.kind() {
+            ErrorKind::Absent => Status::Absent,
+            ErrorKind::Forbidden => Status::Forbidden,
+            ErrorKind::Gone => Status::Gone,
+            ErrorKind::Broken => Status::Broken,
+        };
+        self.problems.push(Problem::new(status, error));
+    }
+
+    /// Adds a reading of a whole number if there is one.
+    pub fn whole<const N: usize>(&mut self, metric: &'static faultline_catalog::Metric, labels: [&'static str; N], value: Option<u64>) {
+        self.readings.extend(value.map(|value| Reading::whole(metric, labels.map(Into::into), value)));
+    }
+
+    /// Adds a reading of seconds if there is one.
+    pub fn seconds<const N: usize>(&mut self, metric: &'static faultline_catalog::Metric, labels: [&'static str; N], value: Option<Duration>) {
+        self.readings.extend(value.map(|value| Reading::real(metric, labels.map(Into::into), value.as_secs_f64())));
+    }
+}
+
+/// A source, as the tick sees it.
+pub trait Poll: Send {
+    /// Its name.
+    fn source(&self) -> Source;
+
+    /// From look to look; `None`: every tick.
+    fn every(&self) -> Option<Duration> {
+        None
+    }
+
+    /// Looks. Whatever happens is in the finding: a look never fails.
+    fn look(&mut self, look: &Look<'_>) -> Finding;
+}

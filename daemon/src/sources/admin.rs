@@ -1,0 +1,58 @@
+//! The validator's admin socket, asked how far its start has come, who it is and where its JSON-RPC listens.
+//!
+//! `<ledger>/admin.rpc` is there before anything else of the validator is, so that it tells of the start what no other
+//! source can. Only its owner and root may connect. Only the read-only methods of [`faultline_agave::admin`] are used,
+//! and an answer counts only if the process behind the socket is the one that is followed.
+
+pub(super) mod poll;
+mod poller;
+mod socket;
+
+pub use poller::Poller;
+
+use faultline_agave::admin::StartProgress;
+use faultline_catalog::{Problem, Stamp};
+use faultline_kernel::ProcessId;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Whom to ask: what the pollers need to know of the followed process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Asked {
+    /// Which life of which process.
+    pub process: ProcessId,
+    /// The port of its JSON-RPC, if its arguments name one.
+    pub rpc_port: Option<u16>,
+    /// Its ledger folder as this daemon sees it; `None` if unknown.
+    pub ledger: Option<PathBuf>,
+}
+
+/// Says whom to ask now; `None` while nobody is followed. Asked at every poll, on the runtime: it returns at once.
+pub type WhomToAsk = Box<dyn Fn() -> Option<Asked> + Send + Sync>;
+
+/// What the admin socket has told. Never changes; the poller publishes a new one.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AdminFacts {
+    /// Of which process this is true. Facts of another process than the one followed now are out of date.
+    pub process: ProcessId,
+    /// When the last poll ended.
+    pub at: Stamp,
+    /// How long it took.
+    pub took: Duration,
+    /// How far the start has come. `None` before the first answer, and once the last one is older than three polls and
+    /// 10 s.
+    pub progress: Option<StartProgress>,
+    /// The identity's public key, base58; asked once the start is over. `None` as `progress`, and always with
+    /// solana-test-validator.
+    pub identity: Option<String>,
+    /// Where JSON-RPC listens, `ip:port` as the validator was told, which may be an unspecified address; asked once in
+    /// a process's life. `None` before that, and if the validator has no JSON-RPC.
+    pub rpc_address: Option<String>,
+    /// What the last poll could not learn.
+    pub problems: Vec<Problem>,
+    /// Whether the last poll was told the progress.
+    pub up: bool,
+}
+
+#[cfg(test)]
+mod tests;

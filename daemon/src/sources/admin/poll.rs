@@ -1,0 +1,116 @@
+//! What the pollers of a validator have in common: a beat, answers that age, and words at changes.
+
+use crate::clock::{Clock, Schedule};
+use crate::supervisor::Stop;
+use faultline_catalog::{Problem, Source, Stamp, Status};
+use std::time::Duration;
+
+/// Answers live at least this long: a single lost poll takes nothing away.
+const SHORTEST_LIFE: Duration = Duration::from_secs(10);
+
+/// How long an answer is believed that is asked for every `interval`.
+pub(crate) fn life(interval: Duration) -> Duration {
+    interval.saturating_mul(3).max(SHORTEST_LIFE)
+}
+
+/// An answer that is believed for a while.
+#[derive(Debug, Clone)]
+pub(crate) struct Aged<T>(Option<(T, Stamp)>);
+
+impl<T> Default for Aged<T> {
+    fn default() -> Self {
+        Aged(None)
+    }
+}
+
+impl<T: Clone> Aged<T> {
+    pub(crate) fn set(&mut self, value: T, at: Stamp) {
+        self.0 = Some((value, at));
+    }
+
+    /// The answer, unless it is older than `life`.
+    pub(crate) fn fresh(&self, now: Stamp, life: Duration) -> Option<T> {
+        self.0.as_ref().filter(|(_, at)| now.since(*at) <= life).map(|(value, _)| value.clone())
+    }
+}
+
+/// The absolute schedule of one task.
+#[derive(Debug)]
+pub(crate) struct Beat {
+    clock: Clock,
+    schedule: Schedule,
+    stop: Stop,
+}
+
+impl Beat {
+    pub(crate) fn new(clock: Clock, interval: Duration, stop: Stop) -> Self {
+        Beat { clock, schedule: Schedule::every(interval), stop }
+    }
+
+    /// Waits for the next beat; false on the signal to stop. Beats that passed while nobody waited are left out. May be
+    /// dropped while it waits.
+    pub(crate) async fn next(&mut self) -> bool {
+        let due = tokio::time::Instant::from_std(self.clock.instant(self.schedule.next()));
+        tokio::select! {
+            biased;
+            () = self.stop.wait() => return false,
+            () = tokio::time::sleep_until(due) => {}
+        }
+        self.schedule.take(self.clock.now().uptime);
+        true
+    }
+}
+
+/// Logs how a source is doing, once per change.
+#[derive(Debug, Default)]
+pub(crate) struct Standing(Option<(bool, Vec<Status>)>);
+
+impl Standing {
+    /// Logs if being up, or the kinds of problems, are others than the last time.
+    pub(crate) fn say(&mut self, source: Source, up: bool, problems: &[Problem]) {
+        let now = (up, problems.iter().map(|problem| problem.status).collect());
+        if self.0.as_ref() == Some(&now) {
+            return;
+        }
+        self.0 = Some(now);
+        let source = source.name();
+        let words = problems.iter().map(Problem::to_string).collect::<Vec<_>>().join("; ");
+        let absent = problems.iter().all(|problem| problem.status == Status::Absent);
+        match (up, words.is_empty(), absent) {
+            (true, true, _) => tracing::info!(source, "answers"),
+            (true, false, true) => tracing::info!(source, problems = words, "answers, in part"),
+            (true, false, false) => tracing::warn!(source, problems = words, "answers, in part"),
+            (false, _, true) => tracing::info!(source, problems = words, "does not answer"),
+            (false, _, false) => tracing::warn!(source, problems = words, "does not answer"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> Stamp {
+        Stamp { uptime: Duration::from_secs(seconds), unix: Duration::ZERO }
+    }
+
+    #[test]
+    fn an_answer_is_believed_for_three_intervals_and_for_ten_seconds_at_least() {
+        assert_eq!([life(Duration::from_millis(100)).as_secs(), life(Duration::from_secs(5)).as_secs()], [10, 15]);
+        assert_eq!(life(Duration::MAX), Duration::MAX);
+        let mut answer = Aged::default();
+        assert_eq!(answer.fresh(at(0), Duration::MAX), None);
+        answer.set(7, at(100));
+        assert_eq!(answer.fresh(at(110), Duration::from_secs(10)), Some(7));
+        assert_eq!(answer.fresh(at(111), Duration::from_secs(10)), None);
+    }
+
+    #[tokio::test]
+    async fn a_beat_ends_with_the_signal() {
+        let stop = Stop::new();
+        let mut beat = Beat::new(Clock::start(), Duration::from_millis(1), stop.clone());
+        assert!(beat.next().await);
+        stop.set();
+        assert!(!beat.next().await);
+    }
+}

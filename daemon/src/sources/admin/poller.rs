@@ -1,0 +1,262 @@
+//! The task that asks the admin socket.
+
+use super::poll::{Aged, Beat, Standing, life};
+use super::socket::{Failure, Socket};
+use super::{AdminFacts, Asked, WhomToAsk};
+use crate::clock::Clock;
+use crate::config;
+use crate::hub::Latest;
+use crate::supervisor::Stop;
+use faultline_agave::Error;
+use faultline_agave::admin::{Answer, ContactInfo, Method, StartProgress};
+use faultline_catalog::{Problem, Source, Stamp, Status};
+use faultline_kernel::ProcessId;
+use std::path::{Path, PathBuf};
+use std::pin::pin;
+use std::time::Duration;
+
+/// What `contactInfo` is refused with: early in the start, and always by solana-test-validator.
+const NOT_TOLD: i64 = -32602;
+
+/// How often is asked.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Pace {
+    /// Until the start is over, and how soon a new process is noticed.
+    pub(super) starting: Duration,
+    /// Once it runs.
+    pub(super) running: Duration,
+}
+
+const PACE: Pace = Pace { starting: Duration::from_secs(1), running: Duration::from_secs(10) };
+
+/// The task before it runs. Every 1 s while the validator starts, every 10 s afterwards; one question at a time, and none
+/// while an answer is due.
+pub struct Poller {
+    timeout: Duration,
+    pace: Pace,
+    clock: Clock,
+    asked: WhomToAsk,
+    facts: Latest<AdminFacts>,
+    memory: Option<Memory>,
+    standing: Standing,
+}
+
+impl Poller {
+    /// Prepares; connects to nothing.
+    pub fn new(config: &config::Admin, clock: Clock, asked: WhomToAsk) -> Self {
+        let (facts, standing) = (Latest::default(), Standing::default());
+        Poller { timeout: config.timeout, pace: PACE, clock, asked, facts, memory: None, standing }
+    }
+
+    /// The same at another pace.
+    #[cfg(test)]
+    pub(super) fn at(self, pace: Pace) -> Self {
+        Poller { pace, ..self }
+    }
+
+    /// Where the facts appear; `None` there while nobody is followed.
+    pub fn facts(&self) -> Latest<AdminFacts> {
+        self.facts.clone()
+    }
+
+    /// Asks until `stop`. Never ends before.
+    pub async fn run(mut self, stop: Stop) {
+        let mut beat = Beat::new(self.clock, self.pace.starting, stop);
+        while beat.next().await {
+            let Some(question) = self.question() else { continue };
+            let began = self.clock.now();
+            let mut exchange = pin!(question.ask());
+            let heard = loop {
+                tokio::select! {
+                    heard = &mut exchange => break heard,
+                    beats = beat.next() => if beats { self.publish() } else { return },
+                }
+            };
+            self.hear(question.process, heard, began);
+        }
+    }
+
+    /// What to ask now; `None` if nobody is followed or it is not time yet.
+    fn question(&mut self) -> Option<Question> {
+        let now = self.clock.now();
+        let Some(Asked { process, ledger, .. }) = (self.asked)() else {
+            self.memory = None;
+            self.facts.set(None);
+            return None;
+        };
+        if self.memory.as_ref().is_none_or(|memory| memory.process != process) {
+            self.memory = Some(Memory::new(process, now));
+        }
+        let memory = self.memory.as_mut()?;
+        if memory.rests(now, self.pace) {
+            return None;
+        }
+        let Some(ledger) = ledger else {
+            let unknown = Problem::new(Status::Absent, "the validator's ledger folder is not known");
+            self.hear(process, Heard { problems: vec![unknown], ..Heard::default() }, now);
+            return None;
+        };
+        Some(Question {
+            path: ledger.join("admin.rpc"),
+            process,
+            timeout: self.timeout,
+            address: memory.rpc_address.is_none(),
+            seen: memory.seen,
+        })
+    }
+
+    /// Takes what a poll found, unless the process has been replaced meanwhile.
+    fn hear(&mut self, process: ProcessId, heard: Heard, began: Stamp) {
+        let now = self.clock.now();
+        let same = (self.asked)().is_some_and(|asked| asked.process == process);
+        let Some(memory) = self.memory.as_mut().filter(|memory| same && memory.process == process) else {
+            return;
+        };
+        memory.hear(heard, now, now.since(began));
+        self.standing.say(Source::AdminRpc, memory.up, &memory.problems);
+        self.publish();
+    }
+
+    fn publish(&self) {
+        let now = self.clock.now();
+        self.facts.set(self.memory.as_ref().map(|memory| memory.facts(now, self.pace).into()));
+    }
+}
+
+/// One poll before it begins.
+struct Question {
+    path: PathBuf,
+    process: ProcessId,
+    timeout: Duration,
+    /// Whether the address of JSON-RPC is still to be learnt.
+    address: bool,
+    seen: bool,
+}
+
+/// What one poll has learnt.
+#[derive(Debug, Default)]
+struct Heard {
+    connected: bool,
+    progress: Option<StartProgress>,
+    identity: Option<String>,
+    /// `Some(None)`: there is no JSON-RPC.
+    rpc_address: Option<Option<String>>,
+    problems: Vec<Problem>,
+}
+
+impl Question {
+    /// Asks everything on one connection; what was answered before a failure counts.
+    async fn ask(&self) -> Heard {
+        let mut heard = Heard::default();
+        if let Err(failure) = self.ask_all(&mut heard).await {
+            heard.problems.push(failure.problem(&self.path, self.seen));
+        }
+        heard
+    }
+
+    async fn ask_all(&self, heard: &mut Heard) -> Result<(), Failure> {
+        let mut socket = Socket::open(&self.path, self.process.pid, self.timeout).await?;
+        heard.connected = true;
+        if let Answer::StartProgress(progress) = socket.ask(Method::StartProgress).await? {
+            heard.progress = Some(progress);
+        }
+        if self.address {
+            match socket.ask(Method::RpcAddress).await {
+                Ok(Answer::RpcAddress(address)) => heard.rpc_address = Some(address),
+                other => heard.miss(&self.path, other)?,
+            }
+        }
+        if heard.progress != Some(StartProgress::Running) {
+            return Ok(());
+        }
+        match socket.ask(Method::ContactInfo).await {
+            Ok(Answer::ContactInfo(ContactInfo { id, .. })) => heard.identity = Some(id),
+            Err(Failure::Answer(Error::Rpc { code: NOT_TOLD, message })) => {
+                heard.problems.push(Problem::new(Status::Absent, format!("the validator keeps its identity: {message}")));
+            }
+            other => heard.miss(&self.path, other)?,
+        }
+        Ok(())
+    }
+}
+
+impl Heard {
+    /// Notes an answer that does not tell what was asked for; gives back a failure of the connection.
+    fn miss(&mut self, path: &Path, other: Result<Answer, Failure>) -> Result<(), Failure> {
+        if let Err(failure @ Failure::Answer(_)) = other {
+            self.problems.push(failure.problem(path, true));
+            return Ok(());
+        }
+        other.map(|_| ())
+    }
+}
+
+/// What is known of one process.
+#[derive(Debug)]
+struct Memory {
+    process: ProcessId,
+    /// When the last poll ended; the beginning before there was one.
+    at: Stamp,
+    took: Duration,
+    asked: bool,
+    seen: bool,
+    running: bool,
+    progress: Aged<StartProgress>,
+    identity: Aged<String>,
+    rpc_address: Option<Option<String>>,
+    problems: Vec<Problem>,
+    up: bool,
+}
+
+impl Memory {
+    fn new(process: ProcessId, at: Stamp) -> Self {
+        Memory {
+            process,
+            at,
+            took: Duration::ZERO,
+            asked: false,
+            seen: false,
+            running: false,
+            progress: Aged::default(),
+            identity: Aged::default(),
+            rpc_address: None,
+            problems: Vec::new(),
+            up: false,
+        }
+    }
+
+    /// Whether the next poll has time. A start, once over, does not begin again within one process.
+    fn rests(&self, now: Stamp, pace: Pace) -> bool {
+        // Half a beat early counts: polls end after their beat, and the next beat but nine must not be missed for that.
+        self.asked && self.running && now.since(self.at) + pace.starting / 2 < pace.running
+    }
+
+    fn hear(&mut self, heard: Heard, at: Stamp, took: Duration) {
+        (self.at, self.took, self.asked) = (at, took, true);
+        self.seen |= heard.connected;
+        self.up = heard.progress.is_some();
+        self.running |= heard.progress == Some(StartProgress::Running);
+        if let Some(progress) = heard.progress {
+            self.progress.set(progress, at);
+        }
+        if let Some(identity) = heard.identity {
+            self.identity.set(identity, at);
+        }
+        self.rpc_address = self.rpc_address.take().or(heard.rpc_address);
+        self.problems = heard.problems;
+    }
+
+    fn facts(&self, now: Stamp, pace: Pace) -> AdminFacts {
+        let life = life(if self.running { pace.running } else { pace.starting });
+        AdminFacts {
+            process: self.process,
+            at: self.at,
+            took: self.took,
+            progress: self.progress.fresh(now, life),
+            identity: self.identity.fresh(now, life),
+            rpc_address: self.rpc_address.clone().flatten(),
+            problems: self.problems.clone(),
+            up: self.up,
+        }
+    }
+}

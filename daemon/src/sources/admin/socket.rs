@@ -1,0 +1,123 @@
+//! One connection to the admin socket.
+
+use faultline_agave::Error;
+use faultline_agave::admin::{Answer, Method};
+use faultline_catalog::{Problem, Status};
+use serde::de::IgnoredAny;
+use std::io::{self, ErrorKind};
+use std::path::Path;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixStream;
+
+/// No answer is longer.
+const ANSWER_BYTES: usize = 1 << 20;
+const CHUNK: usize = 16 << 10;
+
+/// Why a question has no answer.
+#[derive(Debug)]
+pub(super) enum Failure {
+    Connect(io::Error),
+    /// Another process listens.
+    Foreign(i32),
+    Late(Duration),
+    /// The connection broke.
+    Lost(io::Error),
+    TooLong,
+    Answer(Error),
+}
+
+impl Failure {
+    /// In words for the operator. `seen`: the socket was there before in this process's life.
+    pub(super) fn problem(&self, path: &Path, seen: bool) -> Problem {
+        let path = path.display();
+        let (status, what) = match self {
+            Failure::Connect(error) => return refused(error, &path.to_string(), seen),
+            Failure::Foreign(pid) => {
+                (Status::Broken, format!("{path} is served by process {pid}, which is not the one that is followed"))
+            }
+            Failure::Late(timeout) => (Status::Broken, format!("{path}: no answer within {} s", timeout.as_secs_f64())),
+            Failure::Lost(error) => (Status::Gone, format!("{path}: the connection broke: {error}")),
+            Failure::TooLong => (Status::Broken, format!("{path}: an answer of more than {ANSWER_BYTES} bytes")),
+            Failure::Answer(Error::NotOffered { method }) => {
+                (Status::Absent, format!("{path}: this version does not offer {method}"))
+            }
+            Failure::Answer(error) => (Status::Broken, format!("{path}: {error}")),
+        };
+        Problem::new(status, what)
+    }
+}
+
+fn refused(error: &io::Error, path: &str, seen: bool) -> Problem {
+    match error.kind() {
+        ErrorKind::PermissionDenied => Problem::new(
+            Status::Forbidden,
+            format!("no right to connect to {path}: only the validator's own user has it; run the daemon as that user"),
+        ),
+        ErrorKind::NotFound if seen => Problem::new(Status::Gone, format!("{path} has vanished")),
+        ErrorKind::NotFound => Problem::new(
+            Status::Absent,
+            format!("there is no {path}: the validator has not made it yet, or its ledger is elsewhere"),
+        ),
+        ErrorKind::ConnectionRefused => {
+            Problem::new(Status::Gone, format!("nobody listens at {path}: left behind by a validator that has ended"))
+        }
+        _ => Problem::new(Status::Broken, format!("{path}: {error}")),
+    }
+}
+
+/// A connection whose other end is the followed process.
+pub(super) struct Socket {
+    stream: UnixStream,
+    timeout: Duration,
+}
+
+impl Socket {
+    /// Connects. Whether `pid` listens is not known, and believed, if the other end is not visible in this daemon's pid
+    /// namespace.
+    pub(super) async fn open(path: &Path, pid: u32, timeout: Duration) -> Result<Self, Failure> {
+        let connect = tokio::time::timeout(timeout, UnixStream::connect(path)).await;
+        let stream = connect.map_err(|_| Failure::Late(timeout))?.map_err(Failure::Connect)?;
+        let peer = stream.peer_cred().map_err(Failure::Lost)?.pid();
+        match peer.filter(|peer| *peer > 0 && u32::try_from(*peer) != Ok(pid)) {
+            Some(foreign) => Err(Failure::Foreign(foreign)),
+            None => Ok(Socket { stream, timeout }),
+        }
+    }
+
+    /// Asks one question; after a failure the connection is of no use any more.
+    pub(super) async fn ask(&mut self, method: Method) -> Result<Answer, Failure> {
+        const ID: u64 = 1;
+        let timeout = self.timeout;
+        let exchange = async {
+            self.stream.write_all(method.request(ID).as_bytes()).await.map_err(Failure::Lost)?;
+            self.answer().await
+        };
+        let body = tokio::time::timeout(timeout, exchange).await.map_err(|_| Failure::Late(timeout))??;
+        method.read(ID, &body).map_err(Failure::Answer)
+    }
+
+    /// The bytes up to the newline, or up to the end of the JSON value or of the connection.
+    async fn answer(&mut self) -> Result<Vec<u8>, Failure> {
+        let mut body = Vec::new();
+        loop {
+            let before = body.len();
+            body.resize(before + CHUNK, 0);
+            let got = self.stream.read(body.get_mut(before..).unwrap_or_default()).await.map_err(Failure::Lost)?;
+            body.truncate(before + got);
+            if let Some(end) = body.iter().skip(before).position(|byte| *byte == b'\n') {
+                body.truncate(before + end);
+                return Ok(body);
+            }
+            if got == 0 && body.is_empty() {
+                return Err(Failure::Lost(ErrorKind::UnexpectedEof.into()));
+            }
+            if got == 0 || (body.ends_with(b"}") && serde_json::from_slice::<IgnoredAny>(&body).is_ok()) {
+                return Ok(body);
+            }
+            if body.len() > ANSWER_BYTES {
+                return Err(Failure::TooLong);
+            }
+        }
+    }
+}

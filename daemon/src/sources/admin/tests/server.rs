@@ -1,0 +1,74 @@
+//! A unix socket that answers as a test tells it to.
+
+use serde_json::Value;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::task::JoinSet;
+
+/// What is sent back.
+#[derive(Clone)]
+pub(super) enum Reply {
+    Text(String),
+    /// One after the other, and then nothing more.
+    Pieces(Vec<&'static str>),
+    /// And then the connection is closed.
+    Last(String),
+    Never,
+}
+
+type Script = dyn Fn(&str) -> Reply + Send + Sync;
+
+/// Listens until it is dropped, and leaves the socket's file behind as a killed validator does.
+pub(super) struct Server {
+    methods: Arc<Mutex<Vec<String>>>,
+    _listening: JoinSet<()>,
+}
+
+impl Server {
+    /// Listens at `admin.rpc` in the folder; `script` is told the method.
+    pub(super) fn start(folder: &Path, script: impl Fn(&str) -> Reply + Send + Sync + 'static) -> Self {
+        let listener = UnixListener::bind(folder.join("admin.rpc")).unwrap();
+        let methods: Arc<Mutex<Vec<String>>> = Arc::default();
+        let script: Arc<Script> = Arc::new(script);
+        let mut listening = JoinSet::new();
+        let asked = Arc::clone(&methods);
+        listening.spawn(async move {
+            let mut connections = JoinSet::new();
+            loop {
+                let (stream, _) = listener.accept().await.unwrap();
+                let (script, asked) = (Arc::clone(&script), Arc::clone(&asked));
+                connections.spawn(async move { serve(stream, &*script, &asked).await });
+            }
+        });
+        Server { methods, _listening: listening }
+    }
+
+    /// Everything asked so far.
+    pub(super) fn methods(&self) -> Vec<String> {
+        self.methods.lock().unwrap().clone()
+    }
+}
+
+/// Ends with the connection.
+async fn serve(mut stream: UnixStream, script: &Script, asked: &Mutex<Vec<String>>) -> Option<()> {
+    let mut request = [0; 4096];
+    loop {
+        let got = stream.read(&mut request).await.ok().filter(|got| *got > 0)?;
+        let request: Value = serde_json::from_slice(&request[..got]).unwrap();
+        let method = request["method"].as_str().unwrap();
+        asked.lock().unwrap().push(method.to_owned());
+        match script(method) {
+            Reply::Text(text) => stream.write_all(text.as_bytes()).await.ok()?,
+            Reply::Last(text) => return stream.write_all(text.as_bytes()).await.ok(),
+            Reply::Never => {}
+            Reply::Pieces(pieces) => {
+                for piece in pieces {
+                    stream.write_all(piece.as_bytes()).await.ok()?;
+                    tokio::task::yield_now().await;
+                }
+            }
+        }
+    }
+}

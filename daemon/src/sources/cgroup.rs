@@ -1,0 +1,206 @@
+//! The cgroup the followed process lives in, version 2 or 1, and the limit that holds there, every tick.
+
+use super::host::{minor_faults, pressure};
+use super::{Finding, Look, Poll};
+use faultline_catalog::metrics::cgroup as c;
+use faultline_catalog::{Problem, Reading, Source, Stamp, Status, Text};
+use faultline_kernel::parse::cgroup_io::Device;
+use faultline_kernel::parse::cgroup_memory_stat::MemoryStat;
+use faultline_kernel::parse::meminfo::{self, Meminfo};
+use faultline_kernel::{CgroupFiles, CgroupSample, HeldFile, HostRoot, Limit, ProcessId, locate};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A process may be moved to another cgroup: it is looked up again this often.
+const LOOK_UP_AGAIN: Duration = Duration::from_secs(30);
+
+/// Holds the files of the followed process's cgroup.
+#[derive(Debug, Default)]
+pub struct Cgroup {
+    followed: Option<(ProcessId, Stamp, CgroupFiles)>,
+    /// On a hybrid host the process may be in the topmost cgroup of version 2, whose pressure is the whole machine's.
+    own_pressure: bool,
+    path: Option<String>,
+    meminfo: Option<HeldFile>,
+    devices: HashMap<Device, Arc<str>>,
+    buffer: Vec<u8>,
+}
+
+impl Cgroup {
+    /// Holds nothing yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Where the process is, as the kernel writes it; `None` before it was found.
+    pub fn path(&self) -> Option<&str> {
+        self.path.as_deref()
+    }
+
+    fn find(&mut self, look: &Look<'_>, process: ProcessId, finding: &mut Finding) {
+        let current = |(followed, at, _): &(ProcessId, Stamp, CgroupFiles)| {
+            *followed == process && look.now.since(*at) < LOOK_UP_AGAIN
+        };
+        if self.followed.as_ref().is_some_and(current) {
+            return;
+        }
+        let Some(cgroups) = finding.take(locate(look.root, process.pid)) else {
+            self.followed = None;
+            return;
+        };
+        self.own_pressure = cgroups.unified.as_ref().is_ok_and(|unified| unified.folder != unified.top);
+        let path = cgroups.memory.as_ref().or(cgroups.unified.as_ref()).ok().map(|folder| folder.path.clone());
+        let moved = self.path != path || self.followed.as_ref().is_none_or(|(followed, ..)| *followed != process);
+        match &mut self.followed {
+            Some((_, at, _)) if !moved => *at = look.now,
+            followed => *followed = Some((process, look.now, CgroupFiles::new(&cgroups))),
+        }
+        self.path = path;
+    }
+
+    fn effective_limit(&mut self, look: &Look<'_>, finding: &mut Finding) {
+        if self.meminfo.is_none() {
+            self.meminfo = finding.take(look.root.hold_proc("meminfo"));
+        }
+        let memory = self.meminfo.as_mut().map(|file| file.parse(&mut self.buffer, meminfo::parse));
+        let memory = memory.and_then(|result| finding.take(result));
+        let Some((_, _, files)) = &mut self.followed else { return };
+        let Some(effective) = finding.take(files.effective_limit(&mut self.buffer)) else { return };
+        let total = memory.and_then(|memory| memory.total);
+        let own = match effective.limit {
+            Limit::Bytes(limit) if total.is_none_or(|total| limit < total) => Some(limit),
+            _ => None,
+        };
+        finding.whole(&c::EFFECTIVE_LIMIT, [], own.or(total));
+        let unreclaimable = match (own, effective.limiting) {
+            (Some(_), Some(limiting)) => finding.take(limiting.memory_stat).and_then(|stat| stat.unreclaimable_bytes()),
+            _ => memory.as_ref().and_then(unreclaimable_of_host),
+        };
+        finding.whole(&c::UNRECLAIMABLE, [], unreclaimable);
+    }
+
+    fn device(&mut self, root: &HostRoot, device: Device) -> Text {
+        let name = self.devices.entry(device).or_insert_with(|| {
+            let number = format!("{}:{}", device.major, device.minor);
+            let link = std::fs::read_link(root.sysfs.join("dev/block").join(&number)).ok();
+            let name = link.as_ref().and_then(|path| path.file_name()).map(|name| name.to_string_lossy().into_owned());
+            name.unwrap_or(number).into()
+        });
+        Text::Shared(Arc::clone(name))
+    }
+}
+
+impl Poll for Cgroup {
+    fn source(&self) -> Source {
+        Source::Cgroup
+    }
+
+    fn look(&mut self, look: &Look<'_>) -> Finding {
+        let mut finding = Finding::default();
+        let Some(target) = look.target else {
+            *self = Cgroup::default();
+            return finding;
+        };
+        self.find(look, target.process, &mut finding);
+        let Some((_, _, files)) = &mut self.followed else { return finding };
+        let sample = files.sample(&mut self.buffer);
+        finding.up = sample.memory_usage.is_ok() || sample.memory_stat.is_ok();
+        let io = sample.io.clone();
+        if self.own_pressure {
+            pressure(&c::PRESSURE, "cpu", sample.cpu_pressure.clone(), &mut finding);
+            pressure(&c::PRESSURE, "memory", sample.memory_pressure.clone(), &mut finding);
+            pressure(&c::PRESSURE, "io", sample.io_pressure.clone(), &mut finding);
+        } else {
+            let what = "pressure: the process is in no cgroup of version 2 below the topmost one";
+            finding.problems.push(Problem::new(Status::Absent, what));
+        }
+        read(sample, &mut finding);
+        for device in finding.take(io).unwrap_or_default() {
+            let name = self.device(look.root, device.device);
+            finding.readings.push(Reading::counter(&c::IO_BYTES, [name.clone(), "read".into()], device.read_bytes));
+            finding.readings.push(Reading::counter(&c::IO_BYTES, [name, "write".into()], device.write_bytes));
+        }
+        self.effective_limit(look, &mut finding);
+        finding
+    }
+}
+
+/// Where the machine is the limit: the same kinds of memory, of the machine.
+fn unreclaimable_of_host(memory: &Meminfo) -> Option<u64> {
+    let kernel = [memory.slab_unreclaimable, memory.page_tables].into_iter().flatten().sum::<u64>();
+    Some(memory.anon_pages? + memory.shmem? + kernel)
+}
+
+fn read(sample: CgroupSample, finding: &mut Finding) {
+    let usage = finding.take(sample.memory_usage);
+    finding.whole(&c::USAGE, [], usage);
+    let peak = finding.take(sample.memory_peak);
+    finding.whole(&c::PEAK, [], peak);
+    let max = finding.take(sample.memory_max);
+    finding.whole(&c::LIMIT, ["max"], max.and_then(Limit::bytes));
+    let high = finding.take(sample.memory_high);
+    finding.whole(&c::LIMIT, ["high"], high.and_then(Limit::bytes));
+    let swap_max = match (sample.swap_max, sample.memory_and_swap_max) {
+        (Ok(limit), _) => limit.bytes(),
+        // Version 1 limits memory and swap together; what is beyond memory's own limit is swap's.
+        (Err(_), Ok(both)) => both.bytes().zip(max.and_then(Limit::bytes)).map(|(both, memory)| both.saturating_sub(memory)),
+        (Err(error), Err(_)) => {
+            finding.problem(&error);
+            None
+        }
+    };
+    finding.whole(&c::LIMIT, ["swap_max"], swap_max);
+    let swap = finding.take(sample.swap_usage);
+    finding.whole(&c::SWAP, [], swap);
+    if let Some(stat) = finding.take(sample.memory_stat) {
+        read_stat(&stat, finding);
+    }
+    if let Some(events) = finding.take(sample.memory_events) {
+        for (event, count) in [
+            ("low", events.low),
+            ("high", events.high),
+            ("max", events.max),
+            ("oom", events.oom),
+            ("oom_kill", events.oom_kill),
+        ] {
+            finding.whole(&c::EVENTS, [event], count);
+        }
+    }
+    let throttled = finding.take(sample.cpu).and_then(|cpu| cpu.throttled);
+    finding.seconds(&c::CPU_THROTTLED, [], throttled);
+}
+
+fn read_stat(stat: &MemoryStat, finding: &mut Finding) {
+    for (kind, bytes) in [
+        ("anon", stat.anon),
+        ("file", stat.file),
+        ("file_mapped", stat.file_mapped),
+        ("shmem", stat.shmem),
+        ("kernel", stat.kernel),
+        ("kernel_stack", stat.kernel_stack),
+        ("pagetables", stat.pagetables),
+        ("percpu", stat.percpu),
+        ("vmalloc", stat.vmalloc),
+        ("sock", stat.sock),
+        ("slab", stat.slab),
+        ("slab_reclaimable", stat.slab_reclaimable),
+        ("slab_unreclaimable", stat.slab_unreclaimable),
+        ("unevictable", stat.unevictable),
+        ("swapcached", stat.swapcached),
+    ] {
+        finding.whole(&c::STAT, [kind], bytes);
+    }
+    finding.whole(&c::REFAULTS, ["anon"], stat.workingset_refault_anon);
+    finding.whole(&c::REFAULTS, ["file"], stat.workingset_refault_file);
+    finding.whole(&c::PAGE_FAULTS, ["major"], stat.pgmajfault);
+    finding.whole(&c::PAGE_FAULTS, ["minor"], minor_faults(stat.pgfault, stat.pgmajfault));
+    for (op, by, pages) in [
+        ("scan", "kswapd", stat.pgscan_kswapd),
+        ("scan", "direct", stat.pgscan_direct),
+        ("steal", "kswapd", stat.pgsteal_kswapd),
+        ("steal", "direct", stat.pgsteal_direct),
+    ] {
+        finding.whole(&c::RECLAIM, [op, by], pages);
+    }
+}

@@ -1,0 +1,72 @@
+//! The machine around the validator, every tick.
+
+use super::{Finding, Look, Poll};
+use faultline_catalog::metrics::host as h;
+use faultline_catalog::{Metric, Source};
+use faultline_kernel::parse::pressure::Pressure;
+use faultline_kernel::{HostFiles, HostRoot, ReadError};
+
+/// Holds the host's files.
+#[derive(Debug)]
+pub struct Host {
+    files: HostFiles,
+    buffer: Vec<u8>,
+}
+
+impl Host {
+    /// Opens nothing yet.
+    pub fn new(root: &HostRoot) -> Self {
+        Host { files: HostFiles::new(root), buffer: Vec::new() }
+    }
+}
+
+impl Poll for Host {
+    fn source(&self) -> Source {
+        Source::Host
+    }
+
+    fn look(&mut self, _: &Look<'_>) -> Finding {
+        let mut finding = Finding::default();
+        let sample = self.files.sample(&mut self.buffer);
+        finding.up = sample.meminfo.is_ok();
+        if let Some(memory) = finding.take(sample.meminfo) {
+            for (kind, bytes) in [
+                ("total", memory.total),
+                ("available", memory.available),
+                ("free", memory.free),
+                ("cached", memory.cached),
+                ("dirty", memory.dirty),
+                ("swap_total", memory.swap_total),
+                ("swap_free", memory.swap_free),
+            ] {
+                finding.whole(&h::MEMORY, [kind], bytes);
+            }
+        }
+        if let Some(vmstat) = finding.take(sample.vmstat) {
+            finding.whole(&h::PAGE_FAULTS, ["major"], vmstat.pgmajfault);
+            finding.whole(&h::PAGE_FAULTS, ["minor"], minor_faults(vmstat.pgfault, vmstat.pgmajfault));
+            finding.whole(&h::SWAP_PAGES, ["in"], vmstat.pswpin);
+            finding.whole(&h::SWAP_PAGES, ["out"], vmstat.pswpout);
+            finding.whole(&h::OOM_KILLS, [], vmstat.oom_kill);
+        }
+        pressure(&h::PRESSURE, "cpu", sample.cpu_pressure, &mut finding);
+        pressure(&h::PRESSURE, "memory", sample.memory_pressure, &mut finding);
+        pressure(&h::PRESSURE, "io", sample.io_pressure, &mut finding);
+        let most = finding.take(sample.max_map_count);
+        finding.whole(&h::MAX_MAP_COUNT, [], most);
+        finding
+    }
+}
+
+/// The kernel counts all faults and the major ones; both are needed to tell the minor ones.
+pub(super) fn minor_faults(all: Option<u64>, major: Option<u64>) -> Option<u64> {
+    Some(all?.saturating_sub(major?))
+}
+
+/// Stalled time of one resource, of the host or of a cgroup.
+pub(super) fn pressure(metric: &'static Metric, resource: &'static str, result: Result<Pressure, ReadError>, finding: &mut Finding) {
+    if let Some(pressure) = finding.take(result) {
+        finding.seconds(metric, [resource, "some"], Some(pressure.some));
+        finding.seconds(metric, [resource, "full"], pressure.full);
+    }
+}

@@ -1,0 +1,111 @@
+//! What the tick sees of sources that fill a slot of their own: the datapoints, JSON-RPC, the admin socket, the log.
+
+use super::admin::AdminFacts;
+use super::{Finding, Look, Poll, rpc};
+use crate::forward;
+use crate::hub::Latest;
+use crate::ingest;
+use crate::tail;
+use crate::target::Following;
+use crate::validator::intake::Intake;
+use faultline_catalog::{Problem, Source};
+
+/// The validator's datapoints, and the listener and the forwarder they pass through.
+pub struct Datapoints {
+    /// Sums.
+    pub intake: Intake,
+    /// Of the listener, if there is one.
+    pub meter: Option<ingest::Meter>,
+    /// Of the forwarder, if there is one.
+    pub forward: Option<forward::Handle>,
+}
+
+impl Poll for Datapoints {
+    fn source(&self) -> Source {
+        Source::Datapoints
+    }
+
+    fn look(&mut self, look: &Look<'_>) -> Finding {
+        let mut finding = Finding { up: self.intake.up(look.now), ..Finding::default() };
+        self.intake.readings(look.now, &mut finding.readings);
+        finding.problems = self.intake.problems(look.now);
+        if let Some(meter) = &self.meter {
+            meter.readings(&mut finding.readings);
+        }
+        if let Some(forward) = &self.forward {
+            forward.readings(&mut finding.readings);
+            let problems = forward.problems().into_iter();
+            finding.problems.extend(problems.map(|(status, what)| Problem { status, what }));
+        }
+        finding
+    }
+}
+
+/// JSON-RPC.
+pub struct Rpc(pub rpc::Handle);
+
+impl Poll for Rpc {
+    fn source(&self) -> Source {
+        Source::Rpc
+    }
+
+    fn look(&mut self, look: &Look<'_>) -> Finding {
+        let mut finding = Finding::default();
+        let process = look.target.map(|target| target.process);
+        self.0.readings(process, &mut finding.readings);
+        if let Some(facts) = self.0.facts().filter(|facts| Some(facts.process) == process) {
+            finding.up = facts.up;
+            finding.problems.clone_from(&facts.problems);
+        }
+        finding
+    }
+}
+
+/// The admin socket.
+pub struct Admin(pub Latest<AdminFacts>);
+
+impl Poll for Admin {
+    fn source(&self) -> Source {
+        Source::AdminRpc
+    }
+
+    fn look(&mut self, look: &Look<'_>) -> Finding {
+        let mut finding = Finding::default();
+        let process = look.target.map(|target| target.process);
+        if let Some(facts) = self.0.get().filter(|facts| Some(facts.process) == process) {
+            finding.up = facts.up;
+            finding.problems.clone_from(&facts.problems);
+        }
+        finding
+    }
+}
+
+/// The log.
+pub struct Log(pub tail::View);
+
+impl Poll for Log {
+    fn source(&self) -> Source {
+        Source::Log
+    }
+
+    fn look(&mut self, _: &Look<'_>) -> Finding {
+        let status = self.0.status();
+        Finding { up: status.up, problems: status.problem.into_iter().collect(), readings: Vec::new() }
+    }
+}
+
+/// The search for the process.
+pub struct Target(pub Following);
+
+impl Poll for Target {
+    fn source(&self) -> Source {
+        Source::Target
+    }
+
+    fn look(&mut self, look: &Look<'_>) -> Finding {
+        let mut finding = Finding { up: look.target.is_some(), ..Finding::default() };
+        self.0.readings(&mut finding.readings);
+        finding.problems = self.0.report().problems;
+        finding
+    }
+}

@@ -1,0 +1,91 @@
+//! The process as a whole: `stat`, `status`, `io`, `oom_score`, `limits` and the size of `fd`, every tick.
+
+use super::{Finding, Look, Poll};
+use faultline_catalog::metrics::process as p;
+use faultline_catalog::{Reading, Source};
+use faultline_kernel::{HostConstants, ProcessFiles, ProcessId, ProcessSample};
+
+/// Holds the followed process's files.
+#[derive(Debug, Default)]
+pub struct Process {
+    files: Option<ProcessFiles>,
+    boot_time: Option<u64>,
+    buffer: Vec<u8>,
+}
+
+impl Process {
+    /// Holds nothing yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The files of `wanted`, opened once for each process.
+    fn files(&mut self, wanted: ProcessId, look: &Look<'_>, finding: &mut Finding) -> Option<&mut ProcessFiles> {
+        if self.files.as_ref().is_none_or(|files| files.id() != wanted) {
+            self.files = finding.take(ProcessFiles::open(look.root, wanted.pid)).filter(|files| files.id() == wanted);
+            // The wall clock may have been set since: btime moves with it.
+            self.boot_time = finding.take(look.root.boot_time_seconds());
+        }
+        self.files.as_mut()
+    }
+}
+
+impl Poll for Process {
+    fn source(&self) -> Source {
+        Source::Process
+    }
+
+    fn look(&mut self, look: &Look<'_>) -> Finding {
+        let mut finding = Finding::default();
+        let Some(target) = look.target else {
+            self.files = None;
+            return finding;
+        };
+        let mut buffer = std::mem::take(&mut self.buffer);
+        let sample = self.files(target.process, look, &mut finding).map(|files| files.sample(&mut buffer));
+        self.buffer = buffer;
+        if let Some(sample) = sample {
+            let start = self.boot_time.map(|boot| {
+                boot as f64 + target.process.start_ticks as f64 / look.host.clock_ticks_per_second as f64
+            });
+            finding.readings.extend(start.map(|start| Reading::real(&p::START_TIME, [], start)));
+            read(sample, look.host, &mut finding);
+        }
+        finding
+    }
+}
+
+/// From the kernel's fields to readings.
+fn read(sample: ProcessSample, host: &HostConstants, finding: &mut Finding) {
+    finding.up = sample.stat.is_ok() && sample.status.is_ok();
+    let ticks = |n: u64| n as f64 / host.clock_ticks_per_second as f64;
+    // A zombie still has its numbers; everything else of it is gone.
+    if let Some(stat) = finding.take(sample.stat) {
+        finding.whole(&p::VIRTUAL, [], Some(stat.vsize));
+        finding.whole(&p::PAGE_FAULTS, ["major"], Some(stat.majflt));
+        finding.whole(&p::PAGE_FAULTS, ["minor"], Some(stat.minflt));
+        finding.readings.push(Reading::real(&p::CPU, ["user".into()], ticks(stat.utime_ticks)));
+        finding.readings.push(Reading::real(&p::CPU, ["system".into()], ticks(stat.stime_ticks)));
+        finding.whole(&p::THREADS, [], Some(stat.num_threads));
+    }
+    if let Some(status) = finding.take(sample.status) {
+        finding.whole(&p::RESIDENT, ["anon"], status.rss_anon);
+        finding.whole(&p::RESIDENT, ["file"], status.rss_file);
+        finding.whole(&p::RESIDENT, ["shmem"], status.rss_shmem);
+        finding.whole(&p::SWAP, [], status.vm_swap);
+        finding.whole(&p::PAGE_TABLES, [], status.vm_pte);
+    }
+    if let Some(io) = finding.take(sample.io) {
+        finding.whole(&p::IO_BYTES, ["read"], io.read_bytes);
+        finding.whole(&p::IO_BYTES, ["write"], io.write_bytes);
+    }
+    let score = finding.take(sample.oom_score);
+    finding.whole(&p::OOM_SCORE, [], score);
+    if let Some(adj) = finding.take(sample.oom_score_adj) {
+        finding.readings.push(Reading::real(&p::OOM_SCORE_ADJ, [], adj as f64));
+    }
+    let open = finding.take(sample.open_fds);
+    finding.whole(&p::OPEN_FDS, [], open);
+    let max = finding.take(sample.max_fds).and_then(|limit| limit.soft);
+    finding.whole(&p::MAX_FDS, [], max);
+}

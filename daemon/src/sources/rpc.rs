@@ -1,0 +1,96 @@
+//! JSON-RPC of the validator: slots, health, identity, version, and the count of transactions.
+//!
+//! One POST of one batch per poll, on the runtime and never on the tick's thread; the tick reads what came back, with its
+//! age. JSON-RPC opens at the end of a validator's start: until then nobody listens, which is no fault.
+
+mod client;
+mod memory;
+mod poller;
+mod transactions;
+
+pub use poller::Poller;
+pub use transactions::TransactionCounter;
+
+use super::admin::AdminFacts;
+use crate::hub::Latest;
+use faultline_agave::rpc::{EpochInfo, Health, NodeVersion};
+use faultline_catalog::metrics::validator::{BANK_TRANSACTION_COUNT, HEALTHY, TRANSACTIONS};
+use faultline_catalog::{Problem, Reading, Stamp};
+use faultline_kernel::ProcessId;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// What JSON-RPC has told. Never changes; the poller publishes a new one. An answer that has not been renewed for three
+/// polls and 10 s is not here any more.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RpcFacts {
+    /// Of which process this is true. Facts of another process than the one followed now are out of date.
+    pub process: ProcessId,
+    /// When the last poll ended.
+    pub at: Stamp,
+    /// How long it took.
+    pub took: Duration,
+    /// Of the processed bank: its slot is the processed slot.
+    pub epoch_info: Option<EpochInfo>,
+    /// The newest optimistically confirmed slot.
+    pub confirmed: Option<u64>,
+    /// The newest rooted slot.
+    pub finalized: Option<u64>,
+    /// What the validator thinks of itself.
+    pub health: Option<Health>,
+    /// The highest slot with stored shreds. `None` without `--full-rpc-api`, and on a node that has received no shred.
+    pub max_shred: Option<u64>,
+    /// How far the processed slot is behind `max_shred`, both from one batch; 0 if it is ahead, as on a leader.
+    pub slots_behind: Option<u64>,
+    /// The identity's public key, base58; asked with every fifth poll.
+    pub identity: Option<String>,
+    /// The software's version; asked with every fifth poll.
+    pub version: Option<NodeVersion>,
+    /// What the last poll could not learn.
+    pub problems: Vec<Problem>,
+    /// Whether the last poll was told the processed bank.
+    pub up: bool,
+}
+
+/// What the poller has found, for the tick. Clones share it.
+#[derive(Debug, Clone, Default)]
+pub struct Handle {
+    facts: Latest<RpcFacts>,
+    transactions: Arc<Mutex<TransactionCounter>>,
+}
+
+impl Handle {
+    /// The newest facts; `None` while nobody is followed.
+    pub fn facts(&self) -> Option<Arc<RpcFacts>> {
+        self.facts.get()
+    }
+
+    /// `agave_transactions_total`, from the first answer on and for as long as the daemon lives;
+    /// `agave_bank_transaction_count` and `agave_healthy` of `process`, the one followed now.
+    pub fn readings(&self, process: Option<ProcessId>, out: &mut Vec<Reading>) {
+        let total = self.transactions.lock().unwrap_or_else(PoisonError::into_inner).total();
+        out.extend(total.map(|total| Reading::counter(&TRANSACTIONS, [], total)));
+        let Some(facts) = self.facts().filter(|facts| Some(facts.process) == process) else { return };
+        let count = facts.epoch_info.and_then(|info| info.transaction_count);
+        out.extend(count.map(|count| Reading::whole(&BANK_TRANSACTION_COUNT, [], count)));
+        out.extend(facts.health.as_ref().map(|health| Reading::flag(&HEALTHY, [], *health == Health::Ok)));
+    }
+
+    fn publish(&self, facts: Option<RpcFacts>) {
+        self.facts.set(facts.map(Arc::new));
+    }
+
+    fn count(&self, process: ProcessId, transactions: u64) {
+        self.transactions.lock().unwrap_or_else(PoisonError::into_inner).see(process, transactions);
+    }
+}
+
+/// The identity of `process`. The admin socket is believed before JSON-RPC, whose URL may lead to another node; facts of
+/// other processes are not believed at all. `None` if neither tells.
+pub fn identity_of(process: ProcessId, rpc: Option<&RpcFacts>, admin: Option<&AdminFacts>) -> Option<String> {
+    let admin = admin.filter(|facts| facts.process == process).and_then(|facts| facts.identity.clone());
+    admin.or_else(|| rpc.filter(|facts| facts.process == process).and_then(|facts| facts.identity.clone()))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,128 @@
+//! One HTTP exchange.
+
+use faultline_agave::rpc::{Answer, Batch};
+use faultline_agave::{Error, Excerpt};
+use faultline_catalog::{Problem, Status};
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
+use hyper::body::Bytes;
+use hyper::header::CONTENT_TYPE;
+use hyper::{Request, StatusCode, Uri};
+use hyper_util::client::legacy;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use std::io::ErrorKind;
+use std::time::Duration;
+
+/// No answer is longer.
+const ANSWER_BYTES: usize = 1 << 20;
+/// How much of it is read when the status already says that it is none.
+const EXCERPT_BYTES: usize = 4096;
+const IDLE: Duration = Duration::from_secs(90);
+
+/// Why a batch has no answer.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// Nobody listens.
+    Refused,
+    Late(Duration),
+    Status(StatusCode, Excerpt),
+    TooLong,
+    /// Anything else on the way there or back.
+    Transport(String),
+    Answer(Error),
+}
+
+/// What is known of the validator when an exchange fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// JSON-RPC is not expected to be open yet, or nobody knows.
+    Starting,
+    /// The admin socket says that the start is over.
+    Started,
+    /// JSON-RPC has answered before in this process's life.
+    Answered,
+}
+
+impl Failure {
+    /// In words for the operator; `server` is scheme, host and port.
+    pub(super) fn problem(&self, server: &str, stage: Stage) -> Problem {
+        let (status, what) = match self {
+            Failure::Refused => match stage {
+                Stage::Starting => {
+                    (Status::Absent, format!("{server} is not open yet; it opens after the ledger is loaded"))
+                }
+                Stage::Started => {
+                    (Status::Broken, format!("nobody listens at {server}, although the validator has started; set rpc.url"))
+                }
+                Stage::Answered => (Status::Gone, format!("{server} has closed")),
+            },
+            Failure::Late(timeout) => (Status::Broken, format!("{server}: no answer within {} s", timeout.as_secs_f64())),
+            Failure::Status(code, text) => {
+                let status = if code.is_client_error() { Status::Forbidden } else { Status::Broken };
+                (status, format!("{server} answers {code}: `{text}`"))
+            }
+            Failure::TooLong => (Status::Broken, format!("{server}: an answer of more than {ANSWER_BYTES} bytes")),
+            Failure::Transport(why) => (Status::Broken, format!("{server}: {why}")),
+            Failure::Answer(error) => (Status::Broken, format!("{server}: {error}")),
+        };
+        Problem::new(status, what)
+    }
+}
+
+/// An HTTP client with one connection, which is kept. Clones share it.
+#[derive(Debug, Clone)]
+pub(super) struct Client(legacy::Client<HttpConnector, Full<Bytes>>);
+
+impl Client {
+    /// Connects to nothing yet.
+    pub(super) fn new() -> Self {
+        let mut connector = HttpConnector::new();
+        connector.set_nodelay(true);
+        let mut builder = legacy::Client::builder(TokioExecutor::new());
+        builder.pool_timer(TokioTimer::new()).pool_idle_timeout(IDLE).pool_max_idle_per_host(1);
+        Client(builder.build(connector))
+    }
+
+    /// Posts the batch; connecting, sending and reading together may take `timeout`.
+    pub(super) async fn post(
+        &self,
+        url: &Uri,
+        batch: &Batch,
+        timeout: Duration,
+    ) -> Result<Vec<Result<Answer, Error>>, Failure> {
+        match tokio::time::timeout(timeout, self.exchange(url, batch)).await {
+            Ok(body) => batch.read(&body?).map_err(Failure::Answer),
+            Err(_) => Err(Failure::Late(timeout)),
+        }
+    }
+
+    async fn exchange(&self, url: &Uri, batch: &Batch) -> Result<Bytes, Failure> {
+        let request = Request::post(url.clone()).header(CONTENT_TYPE, "application/json");
+        let request = request.body(Full::from(batch.body())).map_err(|error| Failure::Transport(error.to_string()))?;
+        let response = self.0.request(request).await.map_err(|error| transport(&error))?;
+        let status = response.status();
+        let limit = if status.is_success() { ANSWER_BYTES } else { EXCERPT_BYTES };
+        let body = Limited::new(response.into_body(), limit).collect().await;
+        match body {
+            Ok(body) if status.is_success() => Ok(body.to_bytes()),
+            Err(error) if status.is_success() && error.is::<LengthLimitError>() => Err(Failure::TooLong),
+            Err(error) if status.is_success() => Err(transport(&*error)),
+            other => {
+                let text = other.map(|body| body.to_bytes()).unwrap_or_default();
+                Err(Failure::Status(status, Excerpt::of(text.trim_ascii())))
+            }
+        }
+    }
+}
+
+/// An error with what caused it: the outermost text alone says "client error".
+fn transport(error: &(dyn std::error::Error + 'static)) -> Failure {
+    let chain = || std::iter::successors(Some(error), |error| error.source());
+    let refused = |error: &(dyn std::error::Error + 'static)| {
+        error.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == ErrorKind::ConnectionRefused)
+    };
+    if chain().any(refused) {
+        return Failure::Refused;
+    }
+    Failure::Transport(chain().map(ToString::to_string).collect::<Vec<_>>().join(": "))
+}

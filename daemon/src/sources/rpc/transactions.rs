@@ -1,0 +1,108 @@
+//! A count of transactions that outlives the validator's processes.
+
+use faultline_kernel::ProcessId;
+use std::collections::VecDeque;
+
+/// How many processes are remembered: one that is followed again after so many others begins anew.
+const REMEMBERED: usize = 16;
+
+/// Sums the growth of the validator's own count of transactions, process by process.
+///
+/// The count belongs to a bank: it falls when the node changes to another fork, and begins elsewhere after a restart,
+/// which loads a snapshot. So only what exceeds the highest count seen of the same process is added, and the first count
+/// of a process adds nothing. Transactions between the end of one process and the first answer of the next are not seen.
+#[derive(Debug, Clone, Default)]
+pub struct TransactionCounter {
+    total: Option<u64>,
+    highest: VecDeque<(ProcessId, u64)>,
+}
+
+impl TransactionCounter {
+    /// Takes the count of one bank of `process`.
+    pub fn see(&mut self, process: ProcessId, count: u64) {
+        let mut grown = 0;
+        if let Some((_, highest)) = self.highest.iter_mut().find(|(known, _)| *known == process) {
+            grown = count.saturating_sub(*highest);
+            *highest += grown;
+        } else {
+            self.highest.push_back((process, count));
+            if self.highest.len() > REMEMBERED {
+                self.highest.pop_front();
+            }
+        }
+        self.total = Some(self.total.unwrap_or(0).saturating_add(grown));
+    }
+
+    /// Transactions added since the first count, which gave 0; `None` before it. Never falls.
+    pub fn total(&self) -> Option<u64> {
+        self.total
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    fn process(pid: u32) -> ProcessId {
+        ProcessId { pid, start_ticks: 7 }
+    }
+
+    fn total_of(seen: &[(u32, u64)]) -> Option<u64> {
+        let mut counter = TransactionCounter::default();
+        seen.iter().for_each(|&(pid, count)| counter.see(process(pid), count));
+        counter.total()
+    }
+
+    #[test]
+    fn the_first_count_is_where_counting_begins() {
+        assert_eq!(total_of(&[]), None);
+        assert_eq!(total_of(&[(1, 1_000_000)]), Some(0));
+        assert_eq!(total_of(&[(1, 1_000_000), (1, 1_000_030)]), Some(30));
+    }
+
+    #[test]
+    fn a_fork_switch_backwards_adds_nothing_twice() {
+        assert_eq!(total_of(&[(1, 100), (1, 150), (1, 120), (1, 150), (1, 160)]), Some(60));
+    }
+
+    #[test]
+    fn a_restart_from_an_older_or_a_newer_snapshot_adds_nothing() {
+        assert_eq!(total_of(&[(1, 100), (1, 150), (2, 90), (2, 95)]), Some(55));
+        assert_eq!(total_of(&[(1, 100), (1, 150), (2, 9_000), (2, 9_001)]), Some(51));
+    }
+
+    #[test]
+    fn memory_is_bounded() {
+        let mut counter = TransactionCounter::default();
+        (0..1000).for_each(|pid| counter.see(process(pid), 5));
+        assert_eq!((counter.highest.len(), counter.total()), (REMEMBERED, Some(0)));
+    }
+
+    proptest! {
+        #[test]
+        fn the_total_is_the_growth_of_every_process_from_its_first_count_to_its_highest(
+            seen in prop::collection::vec((0..4_u32, 0..1000_u64), 0..60)
+        ) {
+            let mut bounds = BTreeMap::new();
+            for &(pid, count) in &seen {
+                let (_, highest) = bounds.entry(pid).or_insert((count, count));
+                *highest = count.max(*highest);
+            }
+            let grown: u64 = bounds.values().map(|(first, highest)| highest - first).sum();
+            prop_assert_eq!(total_of(&seen).unwrap_or(0), grown);
+        }
+
+        #[test]
+        fn the_total_never_falls_and_never_overflows(seen in prop::collection::vec((0..40_u32, any::<u64>()), 0..200)) {
+            let mut counter = TransactionCounter::default();
+            let mut before = None;
+            for (pid, count) in seen {
+                counter.see(process(pid), count);
+                prop_assert!(counter.total() >= before);
+                before = counter.total();
+            }
+        }
+    }
+}

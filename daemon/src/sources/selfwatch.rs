@@ -1,0 +1,62 @@
+//! The daemon's own cost, every tick.
+
+use super::{Finding, Look, Poll};
+use faultline_catalog::metrics::daemon as d;
+use faultline_catalog::{Reading, Source};
+use faultline_kernel::{HostRoot, ProcessFiles, ReadError};
+
+/// Reads the daemon's own files.
+#[derive(Debug)]
+pub struct Selfwatch {
+    files: Result<ProcessFiles, ReadError>,
+    boot_time: Option<u64>,
+    demo: bool,
+    buffer: Vec<u8>,
+}
+
+impl Selfwatch {
+    /// Of this process, as `root` shows it.
+    pub fn new(root: &HostRoot, demo: bool) -> Self {
+        let files = ProcessFiles::open(root, std::process::id());
+        Selfwatch { files, boot_time: root.boot_time_seconds().ok(), demo, buffer: Vec::new() }
+    }
+}
+
+impl Poll for Selfwatch {
+    fn source(&self) -> Source {
+        Source::Daemon
+    }
+
+    fn look(&mut self, look: &Look<'_>) -> Finding {
+        let mut finding = Finding { up: true, ..Finding::default() };
+        finding.readings.push(Reading::whole(&d::BUILD_INFO, [env!("CARGO_PKG_VERSION").into()], 1));
+        if self.demo {
+            finding.readings.push(Reading::flag(&d::DEMO, [], true));
+        }
+        let files = match &mut self.files {
+            Ok(files) => files,
+            Err(error) => {
+                finding.problem(error);
+                return finding;
+            }
+        };
+        let sample = files.sample(&mut self.buffer);
+        let hertz = look.host.clock_ticks_per_second as f64;
+        if let Some(boot) = self.boot_time {
+            let start = boot as f64 + files.id().start_ticks as f64 / hertz;
+            finding.readings.push(Reading::real(&d::SELF_START_TIME, [], start));
+        }
+        if let Some(stat) = finding.take(sample.stat) {
+            let cpu = (stat.utime_ticks + stat.stime_ticks) as f64 / hertz;
+            finding.readings.push(Reading::real(&d::SELF_CPU, [], cpu));
+            finding.whole(&d::SELF_VIRTUAL, [], Some(stat.vsize));
+        }
+        let resident = finding.take(sample.status).and_then(|status| status.vm_rss);
+        finding.whole(&d::SELF_RESIDENT, [], resident);
+        let open = finding.take(sample.open_fds);
+        finding.whole(&d::SELF_OPEN_FDS, [], open);
+        let most = finding.take(sample.max_fds).and_then(|limit| limit.soft);
+        finding.whole(&d::SELF_MAX_FDS, [], most);
+        finding
+    }
+}

@@ -1,0 +1,142 @@
+//! Who is faulting: the threads by pool, every few ticks.
+//!
+//! Threads are read first, then the process, so that the process's faults are at least the sum of the threads'.
+
+mod pools;
+
+use super::{Finding, Look, Poll};
+use crate::config;
+use faultline_catalog::metrics::{daemon as d, pools as q, process as p};
+use faultline_catalog::{Problem, Reading, Source, Stamp, Status, Text};
+use faultline_kernel::{HostRoot, ProcessFiles, ProcessId, ReadError, ThreadOptions, Threads as Reader};
+use pools::{Pools, Totals};
+use std::time::Duration;
+
+/// Descriptors for holding threads' files, beyond what the daemon needs for itself.
+const MOST_DESCRIPTORS: usize = 4096;
+
+/// The threads of the followed process.
+#[derive(Debug)]
+pub struct Threads {
+    config: config::Threads,
+    /// Descriptors that may be held.
+    descriptors: usize,
+    followed: Option<Followed>,
+    buffer: Vec<u8>,
+}
+
+#[derive(Debug)]
+struct Followed {
+    process: ProcessId,
+    reader: Reader,
+    /// When context switches were last read too, by a reader of its own that holds nothing in between.
+    switches_at: Option<Stamp>,
+    files: ProcessFiles,
+    pools: Pools,
+}
+
+impl Followed {
+    fn open(root: &HostRoot, process: ProcessId, descriptors: usize) -> Result<Self, ReadError> {
+        let options = ThreadOptions { descriptors, with_switches: false };
+        Ok(Followed {
+            process,
+            reader: Reader::open(root, process.pid, options)?,
+            switches_at: None,
+            files: ProcessFiles::open(root, process.pid)?,
+            pools: Pools::default(),
+        })
+    }
+}
+
+impl Threads {
+    /// Holds nothing yet. `descriptors` is how many the process may have open.
+    pub fn new(config: config::Threads, descriptors: u64) -> Self {
+        // Sockets, the process, the cgroup and the host need some; half is theirs.
+        let descriptors = usize::try_from(descriptors / 2).unwrap_or(usize::MAX).min(MOST_DESCRIPTORS);
+        Threads { config, descriptors, followed: None, buffer: Vec::new() }
+    }
+
+    fn read(&mut self, look: &Look<'_>, process: ProcessId, finding: &mut Finding) -> Result<(), ReadError> {
+        if self.followed.as_ref().is_none_or(|followed| followed.process != process) {
+            self.followed = Some(Followed::open(look.root, process, self.descriptors)?);
+        }
+        let Some(followed) = &mut self.followed else { return Ok(()) };
+        let due = |at: Option<Stamp>| at.is_none_or(|at| look.now.since(at) >= self.config.switches_interval);
+        if due(followed.switches_at) {
+            followed.switches_at = Some(look.now);
+            let options = ThreadOptions { descriptors: 0, with_switches: true };
+            let mut reader = Reader::open(look.root, process.pid, options)?;
+            followed.pools.add(reader.sample()?);
+        } else {
+            followed.pools.add(followed.reader.sample()?);
+        }
+        let stat = followed.files.stat(&mut self.buffer)?;
+        followed.pools.settle(stat.minflt, stat.majflt);
+        finding.up = true;
+        Ok(())
+    }
+}
+
+impl Poll for Threads {
+    fn source(&self) -> Source {
+        Source::Threads
+    }
+
+    fn every(&self) -> Option<Duration> {
+        Some(self.config.interval)
+    }
+
+    fn look(&mut self, look: &Look<'_>) -> Finding {
+        let mut finding = Finding::default();
+        let Some(target) = look.target else {
+            self.followed = None;
+            return finding;
+        };
+        if let Err(error) = self.read(look, target.process, &mut finding) {
+            finding.problem(&error);
+            self.followed = None;
+            return finding;
+        }
+        if let Some(followed) = &self.followed {
+            let delayacct = finding.take(look.root.task_delayacct());
+            readings(&followed.pools, look.host.clock_ticks_per_second as f64, delayacct == Some(true), &mut finding);
+        }
+        finding
+    }
+}
+
+fn readings(pools: &Pools, hertz: f64, delayacct: bool, finding: &mut Finding) {
+    let mut all = Totals::default();
+    for (name, threads, totals) in pools.each() {
+        all.add(totals);
+        let pool = || Text::Shared(name.clone());
+        let mut push = |reading| finding.readings.push(reading);
+        push(Reading::counter(&q::PAGE_FAULTS, [pool(), "major".into()], totals.majflt));
+        push(Reading::counter(&q::PAGE_FAULTS, [pool(), "minor".into()], totals.minflt));
+        push(Reading::whole(&q::THREADS, [pool()], threads));
+        push(Reading::real(&q::CPU, [pool(), "user".into()], totals.utime_ticks as f64 / hertz));
+        push(Reading::real(&q::CPU, [pool(), "system".into()], totals.stime_ticks as f64 / hertz));
+        if let Some(delay) = totals.run_queue {
+            push(Reading::real(&q::RUN_QUEUE, [pool()], delay.as_secs_f64()));
+        }
+    }
+    let (majflt, minflt) = pools.exited();
+    finding.whole(&q::PAGE_FAULTS, ["exited", "major"], Some(majflt));
+    finding.whole(&q::PAGE_FAULTS, ["exited", "minor"], Some(minflt));
+    finding.whole(&d::POOLS_FOLDED, [], Some(pools.folded()));
+    finding.whole(&p::CONTEXT_SWITCHES, ["voluntary"], all.voluntary_switches);
+    finding.whole(&p::CONTEXT_SWITCHES, ["involuntary"], all.involuntary_switches);
+    if !delayacct {
+        let what = "block I/O delay: kernel.task_delayacct is 0; set it to 1 before the validator starts";
+        finding.problems.push(Problem::new(Status::Absent, what));
+    } else if all.blkio_ticks == 0 {
+        let what = "block I/O delay: no thread has any, as when kernel.task_delayacct was 0 when the validator started";
+        finding.problems.push(Problem::new(Status::Absent, what));
+    } else {
+        finding.readings.push(Reading::real(&p::BLOCK_IO_DELAY, [], all.blkio_ticks as f64 / hertz));
+        for (name, _, totals) in pools.each() {
+            let seconds = totals.blkio_ticks as f64 / hertz;
+            finding.readings.push(Reading::real(&q::BLOCK_IO_DELAY, [Text::Shared(name.clone())], seconds));
+        }
+    }
+}

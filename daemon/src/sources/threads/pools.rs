@@ -1,0 +1,213 @@
+//! Sums by pool that stay exact while threads come and go.
+//!
+//! What a thread gained since it was last seen goes to its pool. The pool `exited` takes what the process counted beyond
+//! that: faults of threads that ended after they were last seen. Faults that living threads made between the reading of
+//! the threads and that of the process fall into `exited` too at first; when the threads then report them, that much is
+//! held back from their pools, so that at every reading all pools together equal the process's faults and none falls.
+
+use faultline_agave::threads::pool;
+use faultline_kernel::{Comm, ThreadSample};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Pools with a name of their own.
+const MOST_POOLS: usize = 150;
+const OTHER: &str = "other";
+const EXITED: &str = "exited";
+
+/// Sums of some threads.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Totals {
+    pub(super) majflt: u64,
+    pub(super) minflt: u64,
+    pub(super) utime_ticks: u64,
+    pub(super) stime_ticks: u64,
+    pub(super) blkio_ticks: u64,
+    /// `None` in a kernel that does not count it.
+    pub(super) run_queue: Option<Duration>,
+    /// `None` before it was read once.
+    pub(super) voluntary_switches: Option<u64>,
+    /// `None` before it was read once.
+    pub(super) involuntary_switches: Option<u64>,
+}
+
+impl Totals {
+    fn of(thread: &ThreadSample) -> Self {
+        Totals {
+            majflt: thread.majflt,
+            minflt: thread.minflt,
+            utime_ticks: thread.utime_ticks,
+            stime_ticks: thread.stime_ticks,
+            blkio_ticks: thread.delayacct_blkio_ticks,
+            run_queue: thread.run_queue_delay,
+            voluntary_switches: thread.voluntary_switches,
+            involuntary_switches: thread.involuntary_switches,
+        }
+    }
+
+    /// What was gained since `before`; nothing where a value fell, as CPU time by mode may.
+    fn since(&self, before: &Totals) -> Totals {
+        let grown = |now: Option<u64>, before: Option<u64>| now.map(|now| now.saturating_sub(before.unwrap_or(0)));
+        Totals {
+            majflt: self.majflt.saturating_sub(before.majflt),
+            minflt: self.minflt.saturating_sub(before.minflt),
+            utime_ticks: self.utime_ticks.saturating_sub(before.utime_ticks),
+            stime_ticks: self.stime_ticks.saturating_sub(before.stime_ticks),
+            blkio_ticks: self.blkio_ticks.saturating_sub(before.blkio_ticks),
+            run_queue: self.run_queue.map(|now| now.saturating_sub(before.run_queue.unwrap_or_default())),
+            voluntary_switches: grown(self.voluntary_switches, before.voluntary_switches),
+            involuntary_switches: grown(self.involuntary_switches, before.involuntary_switches),
+        }
+    }
+
+    /// Adds other sums; what neither knows stays unknown.
+    pub(super) fn add(&mut self, other: &Totals) {
+        let sum = |a: Option<u64>, b: Option<u64>| a.map_or(b, |a| Some(a + b.unwrap_or(0)));
+        self.majflt += other.majflt;
+        self.minflt += other.minflt;
+        self.utime_ticks += other.utime_ticks;
+        self.stime_ticks += other.stime_ticks;
+        self.blkio_ticks += other.blkio_ticks;
+        self.run_queue = self.run_queue.map_or(other.run_queue, |a| Some(a + other.run_queue.unwrap_or_default()));
+        self.voluntary_switches = sum(self.voluntary_switches, other.voluntary_switches);
+        self.involuntary_switches = sum(self.involuntary_switches, other.involuntary_switches);
+    }
+
+    /// Keeps what `newer` did not read: switches are read less often than the rest.
+    fn renewed(&self, newer: Totals) -> Totals {
+        Totals {
+            voluntary_switches: newer.voluntary_switches.or(self.voluntary_switches),
+            involuntary_switches: newer.involuntary_switches.or(self.involuntary_switches),
+            ..newer
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Pool {
+    name: Arc<str>,
+    threads: u64,
+    /// Exported sums.
+    totals: Totals,
+    /// Faults (major, minor) reported by the threads and not yet exported.
+    held_back: [u64; 2],
+}
+
+#[derive(Debug)]
+struct Seen {
+    last: Totals,
+    round: u64,
+}
+
+/// The pools of one process.
+#[derive(Debug, Default)]
+pub(super) struct Pools {
+    pools: Vec<Pool>,
+    by_comm: HashMap<Comm, usize>,
+    by_name: HashMap<Arc<str>, usize>,
+    threads: HashMap<(u32, u64), Seen>,
+    round: u64,
+    /// Names folded into `other`.
+    folded: u64,
+    /// Faults (major, minor) of threads that ended unseen, and of the moment between the two readings.
+    exited: [u64; 2],
+}
+
+impl Pools {
+    /// Takes one reading of all threads.
+    pub(super) fn add(&mut self, threads: &[ThreadSample]) {
+        self.round += 1;
+        self.pools.iter_mut().for_each(|pool| pool.threads = 0);
+        for thread in threads {
+            let now = Totals::of(thread);
+            let seen = self.threads.entry((thread.tid, thread.start_ticks));
+            let seen = seen.or_insert_with(|| Seen { last: Totals::default(), round: 0 });
+            let gained = now.since(&seen.last);
+            seen.last = seen.last.renewed(now);
+            seen.round = self.round;
+            let index = self.index_of(thread.comm);
+            if let Some(pool) = self.pools.get_mut(index) {
+                pool.threads += 1;
+                pool.held_back[0] += gained.majflt;
+                pool.held_back[1] += gained.minflt;
+                pool.totals.add(&Totals { majflt: 0, minflt: 0, ..gained });
+            }
+        }
+        let round = self.round;
+        self.threads.retain(|_, seen| seen.round == round);
+        // Names come and go with threads; what is not used any more need not be remembered.
+        if self.by_comm.len() > 4 * (threads.len() + MOST_POOLS) {
+            self.by_comm.clear();
+        }
+    }
+
+    /// Takes the process's faults, read after the threads.
+    pub(super) fn settle(&mut self, minflt: u64, majflt: u64) {
+        for (which, process) in [majflt, minflt].into_iter().enumerate() {
+            let exported: u64 = self.pools.iter().map(|pool| pool.faults(which)).sum::<u64>() + self.exited[which];
+            let mut room = process.saturating_sub(exported);
+            for pool in &mut self.pools {
+                let granted = pool.held_back[which].min(room);
+                pool.held_back[which] -= granted;
+                room -= granted;
+                pool.grant(which, granted);
+            }
+            self.exited[which] += room;
+        }
+    }
+
+    fn index_of(&mut self, comm: Comm) -> usize {
+        if let Some(index) = self.by_comm.get(&comm) {
+            return *index;
+        }
+        let name = pool(comm.as_bytes());
+        let known = self.by_name.get(&*name).copied();
+        let index = known.unwrap_or_else(|| {
+            let full = self.pools.len() >= MOST_POOLS;
+            self.folded += u64::from(full);
+            self.make(if full { OTHER } else { &name })
+        });
+        self.by_comm.insert(comm, index);
+        index
+    }
+
+    fn make(&mut self, name: &str) -> usize {
+        if let Some(index) = self.by_name.get(name) {
+            return *index;
+        }
+        // A pool of that name would be taken for the sums of threads that ended.
+        let name: Arc<str> = if name == EXITED { "exited_threads".into() } else { name.into() };
+        self.pools.push(Pool { name: Arc::clone(&name), threads: 0, totals: Totals::default(), held_back: [0; 2] });
+        self.by_name.insert(name, self.pools.len() - 1);
+        self.pools.len() - 1
+    }
+
+    /// Name, living threads and sums of each pool.
+    pub(super) fn each(&self) -> impl Iterator<Item = (Arc<str>, u64, &Totals)> {
+        self.pools.iter().map(|pool| (Arc::clone(&pool.name), pool.threads, &pool.totals))
+    }
+
+    /// Faults (major, minor) in no pool: of threads that ended unseen.
+    pub(super) fn exited(&self) -> (u64, u64) {
+        (self.exited[0], self.exited[1])
+    }
+
+    /// Names folded into `other`.
+    pub(super) fn folded(&self) -> u64 {
+        self.folded
+    }
+}
+
+impl Pool {
+    fn faults(&self, which: usize) -> u64 {
+        if which == 0 { self.totals.majflt } else { self.totals.minflt }
+    }
+
+    fn grant(&mut self, which: usize, faults: u64) {
+        if which == 0 { self.totals.majflt += faults } else { self.totals.minflt += faults }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,57 @@
+//! The validator's log as the other way in: a file followed over rotation, or the journal of a unit.
+//!
+//! The log prints the same datapoints that are pushed, so one of the two ways is enough. Reading begins where the log
+//! ends when the daemon starts: history is not counted. From there on every line is taken once, over rotations and over
+//! restarts of `journalctl`; what cannot be had is listed at [`file`] and [`journal`].
+
+pub mod file;
+pub mod journal;
+#[cfg(test)]
+mod probe;
+mod records;
+mod view;
+
+pub use file::FileTail;
+pub use journal::JournalTail;
+pub use view::{LogStatus, Told, View};
+
+use crate::clock::Clock;
+use crate::config::Log;
+use crate::validator::intake::Intake;
+
+/// What a follower needs of the rest of the daemon.
+#[derive(Debug, Clone)]
+pub struct Parts {
+    /// Where the datapoints go.
+    pub intake: Intake,
+    /// Stamps what is read.
+    pub clock: Clock,
+}
+
+/// A follower, ready to run: a file blocks a thread, the journal is a task.
+#[derive(Debug)]
+pub enum LogTail {
+    /// `run` on a thread.
+    File(FileTail),
+    /// `run` as a task.
+    Journal(JournalTail),
+}
+
+impl LogTail {
+    /// A follower of the configured log. A file that cannot be read yet is a problem in the view and not an error:
+    /// the validator may create it later. What the log holds now is history and is never counted.
+    pub fn build(config: &Log, parts: Parts) -> Self {
+        match config {
+            Log::File(path) => LogTail::File(FileTail::open(path, parts)),
+            Log::Journal(unit) => LogTail::Journal(JournalTail::new(unit, parts)),
+        }
+    }
+
+    /// How the follower fares, for the tick and the phase.
+    pub fn view(&self) -> View {
+        match self {
+            LogTail::File(tail) => tail.view(),
+            LogTail::Journal(tail) => tail.view(),
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! One file that has, or had, the log's name.
+
+use super::super::records::Stretch;
+use faultline_agave::log::LogSplitter;
+use std::fs::{File, Metadata};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::time::Duration;
+
+/// So many bytes before the offset are remembered. A line begins with its time in nanoseconds and is rarely longer, so
+/// that two logs do not agree in them.
+const PRINT_BYTES: usize = 1024;
+
+/// A print shorter than this proves nothing about a file of another identity.
+const PROOF_BYTES: usize = 64;
+
+/// A file's identity, unique while the file is held open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct FileId {
+    device: u64,
+    inode: u64,
+}
+
+impl FileId {
+    pub(super) fn of(metadata: &Metadata) -> Self {
+        FileId { device: metadata.dev(), inode: metadata.ino() }
+    }
+}
+
+/// How far a file was read, and what stood there.
+#[derive(Debug, Clone)]
+pub(super) struct Mark {
+    id: FileId,
+    pub(super) offset: u64,
+    print: Vec<u8>,
+}
+
+impl Mark {
+    /// Whether it is of this very file, or of one that had its inode before.
+    pub(super) fn is_of(&self, metadata: &Metadata) -> bool {
+        self.id == FileId::of(metadata)
+    }
+
+    /// Whether `file` holds the same bytes before the same offset: it is the marked file come back, or a copy of it.
+    pub(super) fn fits(&self, id: FileId, file: &File) -> bool {
+        let enough = if id == self.id { 1 } else { PROOF_BYTES };
+        self.print.len() >= enough && matches!(still_there(file, self.offset, &self.print), Ok(true))
+    }
+}
+
+/// What a read found.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    /// This many bytes.
+    Bytes(usize),
+    /// Nothing beyond what was read before.
+    End,
+    /// The file was cut below the offset, or holds other bytes before it: it begins anew.
+    Truncated,
+}
+
+#[derive(Debug)]
+pub(super) struct Followed {
+    file: File,
+    pub(super) id: FileId,
+    offset: u64,
+    /// The last bytes before the offset; shorter at the beginning of the file.
+    print: Vec<u8>,
+    splitter: LogSplitter,
+    /// The offset lies within a line whose beginning is history: the rest of that line is, too.
+    skip_line: bool,
+    /// Uptime at which it last grew, or got or lost the name.
+    pub(super) stirred: Duration,
+}
+
+impl Followed {
+    /// Follows `file` from `offset` on.
+    pub(super) fn from(file: File, id: FileId, offset: u64, now: Duration) -> io::Result<Self> {
+        let length = usize::try_from(offset).unwrap_or(usize::MAX).min(PRINT_BYTES);
+        let mut print = vec![0; length];
+        file.read_exact_at(&mut print, offset.saturating_sub(length as u64))?;
+        let skip_line = print.last().is_some_and(|byte| *byte != b'\n');
+        Ok(Followed { file, id, offset, print, splitter: LogSplitter::new(), skip_line, stirred: now })
+    }
+
+    pub(super) fn mark(&self) -> Mark {
+        Mark { id: self.id, offset: self.offset, print: self.print.clone() }
+    }
+
+    /// Reads what fits into `buffer`. Looks at the bytes before the offset first, each time: a truncated file may have
+    /// grown beyond the offset again since the last read.
+    pub(super) fn read(&mut self, buffer: &mut [u8]) -> io::Result<Found> {
+        if !still_there(&self.file, self.offset, &self.print)? {
+            return Ok(Found::Truncated);
+        }
+        match self.file.read_at(buffer, self.offset) {
+            Ok(0) => Ok(Found::End),
+            Ok(count) => Ok(Found::Bytes(count)),
+            Err(error) if error.kind() == ErrorKind::Interrupted => Ok(Found::Bytes(0)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Takes the bytes just read.
+    pub(super) fn take(&mut self, bytes: &[u8], stretch: &mut Stretch<'_>, now: Duration) {
+        self.offset += bytes.len() as u64;
+        self.stirred = now;
+        let kept = bytes.get(bytes.len().saturating_sub(PRINT_BYTES)..).unwrap_or_default();
+        let surplus = (self.print.len() + kept.len()).saturating_sub(PRINT_BYTES);
+        self.print.drain(..surplus.min(self.print.len()));
+        self.print.extend_from_slice(kept);
+        let mut text = bytes;
+        if self.skip_line {
+            let Some(newline) = bytes.iter().position(|byte| *byte == b'\n') else { return };
+            self.skip_line = false;
+            text = bytes.get(newline + 1..).unwrap_or_default();
+        }
+        stretch.text(&mut self.splitter, text);
+    }
+
+    /// Goes back to the beginning, after a truncation.
+    pub(super) fn restart(&mut self, stretch: &mut Stretch<'_>, now: Duration) {
+        self.end(stretch);
+        (self.offset, self.skip_line, self.stirred) = (0, false, now);
+        self.print.clear();
+    }
+
+    /// Gives up the incomplete last line, if there is one.
+    pub(super) fn end(&mut self, stretch: &mut Stretch<'_>) {
+        stretch.cut(&mut self.splitter);
+    }
+
+    /// Whether it was deleted.
+    pub(super) fn is_unlinked(&self) -> bool {
+        self.file.metadata().is_ok_and(|metadata| metadata.nlink() == 0)
+    }
+
+    /// Whether anything was ever written to it.
+    pub(super) fn has_data(&self) -> bool {
+        self.offset > 0
+    }
+}
+
+/// Whether `print` still stands before `offset`. False if the file is shorter.
+fn still_there(file: &File, offset: u64, print: &[u8]) -> io::Result<bool> {
+    let mut there = [0; PRINT_BYTES];
+    let Some(there) = there.get_mut(..print.len()) else { return Ok(false) };
+    match file.read_exact_at(there, offset.saturating_sub(print.len() as u64)) {
+        Ok(()) => Ok(there == print),
+        Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(false),
+        Err(error) => Err(error),
+    }
+}

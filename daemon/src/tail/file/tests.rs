@@ -1,0 +1,549 @@
+use super::super::probe::{Probe, numbered};
+use super::*;
+use crate::config::Datapoints;
+use crate::validator::intake::Intake;
+use faultline_agave::log::Progress;
+use faultline_testkit::eventually::eventually;
+use proptest::prelude::*;
+use std::io::Write;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use tempfile::TempDir;
+
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// A follower whose uptime the test sets.
+struct Rig {
+    dir: TempDir,
+    probe: Probe,
+    tail: FileTail,
+    uptime: Duration,
+    /// The wall clock is this far ahead.
+    ahead: Duration,
+    written: u64,
+}
+
+impl Rig {
+    /// A follower of `log` in a new folder that `prepare` has filled.
+    fn over(prepare: impl FnOnce(&Path)) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        prepare(&path);
+        let (probe, clock) = (Probe::default(), Clock::start());
+        let tail = FileTail::with(&path, clock, probe.records(), clock.now());
+        Rig { dir, probe, tail, uptime: Duration::ZERO, ahead: Duration::ZERO, written: 0 }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn look_after(&mut self, wait: Duration) {
+        self.uptime += wait;
+        let now = Stamp { uptime: self.tail.began.uptime + self.uptime, unix: Clock::start().now().unix + self.ahead };
+        while self.tail.look(now) == Left::More {}
+    }
+
+    fn look(&mut self) {
+        self.look_after(POLL);
+    }
+
+    /// Writes the next `count` numbered lines.
+    fn write(&mut self, file: &mut File, count: u64) {
+        for _ in 0..count {
+            file.write_all(numbered(self.written).as_bytes()).unwrap();
+            self.written += 1;
+        }
+    }
+
+    fn problem(&self) -> Option<Problem> {
+        self.tail.view().status().problem
+    }
+
+    fn status(&self) -> Option<Status> {
+        self.problem().map(|problem| problem.status)
+    }
+
+    fn assert_all_once(&self) {
+        assert_all_once(&self.probe, self.written);
+    }
+}
+
+fn assert_all_once(probe: &Probe, written: u64) {
+    let mut numbers = probe.numbers();
+    numbers.sort_unstable();
+    assert_eq!(numbers, (0..written).collect::<Vec<_>>());
+}
+
+fn append(path: &Path) -> File {
+    OpenOptions::new().append(true).create(true).open(path).unwrap()
+}
+
+fn nothing(_: &Path) {}
+
+#[test]
+fn history_is_not_counted_and_neither_is_the_line_being_written_at_the_start() {
+    let mut rig = Rig::over(|path| fs::write(path, format!("{}{}", numbered(7), "[2025 INFO x] datapoint: half")).unwrap());
+    let mut file = append(&rig.path("log"));
+    file.write_all(b" datapoint: numbered value=8i\n").unwrap();
+    rig.write(&mut file, 3);
+    rig.look();
+    rig.assert_all_once();
+    assert_eq!(rig.problem(), None);
+    assert!(rig.tail.view().status().up);
+}
+
+#[test]
+fn a_file_that_appears_later_is_read_from_its_beginning() {
+    let mut rig = Rig::over(nothing);
+    rig.look();
+    assert_eq!(rig.status(), Some(Status::Absent));
+    assert!(!rig.tail.view().status().up);
+    let mut file = append(&rig.path("log"));
+    rig.write(&mut file, 3);
+    rig.look();
+    rig.assert_all_once();
+    assert_eq!(rig.problem(), None);
+    let status = rig.tail.view().status();
+    assert_eq!((status.records, status.bytes), (3, fs::metadata(rig.path("log")).unwrap().len()));
+    assert!(status.last_line.is_some());
+}
+
+#[test]
+fn a_file_older_than_the_daemon_that_gets_the_name_is_history() {
+    let mut rig = Rig::over(nothing);
+    fs::write(rig.path("old"), numbered(7)).unwrap();
+    std::os::unix::fs::symlink(rig.path("old"), rig.path("log")).unwrap();
+    rig.ahead = Duration::from_secs(3600);
+    rig.look();
+    rig.write(&mut append(&rig.path("old")), 2);
+    rig.look();
+    rig.assert_all_once();
+}
+
+#[test]
+fn a_line_is_handed_on_once_it_is_complete() {
+    let mut rig = Rig::over(nothing);
+    let mut file = append(&rig.path("log"));
+    let line = numbered(0);
+    for byte in line.as_bytes().chunks(7) {
+        assert_eq!(rig.probe.count(), 0);
+        file.write_all(byte).unwrap();
+        rig.look();
+    }
+    rig.written = 1;
+    rig.assert_all_once();
+}
+
+#[test]
+fn a_string_over_several_lines_is_one_datapoint() {
+    let mut rig = Rig::over(nothing);
+    let mut file = append(&rig.path("log"));
+    file.write_all(b"[2025-03-01T12:00:00Z ERROR solana_metrics::metrics] datapoint: panic message=\"one\n").unwrap();
+    rig.look();
+    assert_eq!(rig.probe.count(), 0);
+    file.write_all(b"    two\n    three\" program=\"validator\"\n").unwrap();
+    rig.look();
+    let seen = rig.probe.seen();
+    assert_eq!(seen.len(), 1);
+    assert!(seen[0].ends_with("message=\"one\ntwo\nthree\" program=\"validator\""), "{seen:?}");
+}
+
+#[test]
+fn garbage_costs_its_own_lines_only() {
+    let mut rig = Rig::over(nothing);
+    let mut file = append(&rig.path("log"));
+    rig.write(&mut file, 2);
+    file.write_all(&[0xff, 0, 0xfe, b'\n', 0x80]).unwrap();
+    file.write_all(b"\n").unwrap();
+    file.write_all(&vec![b'x'; 300_000]).unwrap();
+    rig.look();
+    file.write_all(&vec![0; 300_000]).unwrap();
+    file.write_all(b"\n").unwrap();
+    rig.write(&mut file, 2);
+    rig.look();
+    rig.assert_all_once();
+    assert_eq!(rig.probe.bad(), 1);
+    assert_eq!(rig.tail.view().status().bad, 1);
+}
+
+#[test]
+fn an_old_file_is_read_until_its_successor_has_data_and_it_is_quiet() {
+    let mut rig = Rig::over(|path| fs::write(path, "").unwrap());
+    let mut old = append(&rig.path("log"));
+    rig.write(&mut old, 1);
+    rig.look();
+    fs::rename(rig.path("log"), rig.path("log.1")).unwrap();
+    let mut new = append(&rig.path("log"));
+    rig.look();
+    // A validator that handles SIGUSR1 only after its start.
+    rig.look_after(Duration::from_secs(3600));
+    rig.write(&mut old, 5);
+    rig.look();
+    rig.write(&mut new, 5);
+    rig.look();
+    rig.write(&mut old, 1);
+    rig.look();
+    rig.assert_all_once();
+    assert_eq!(rig.tail.held.len(), 2);
+    rig.look_after(QUIET);
+    assert_eq!(rig.tail.held.len(), 1);
+    rig.write(&mut new, 1);
+    rig.look();
+    rig.assert_all_once();
+    assert_eq!(rig.problem(), None);
+}
+
+#[test]
+fn a_deleted_file_is_told_of_let_go_and_read_anew_when_it_comes_back() {
+    let mut rig = Rig::over(nothing);
+    let mut file = append(&rig.path("log"));
+    rig.write(&mut file, 2);
+    rig.look();
+    fs::remove_file(rig.path("log")).unwrap();
+    rig.look();
+    assert_eq!(rig.problem(), None, "a rotation may be under way");
+    rig.write(&mut file, 2);
+    rig.look_after(NAMELESS);
+    assert_eq!(rig.status(), Some(Status::Gone));
+    rig.look_after(UNLINKED_QUIET);
+    assert!(rig.tail.held.is_empty(), "the space of the deleted file is not freed");
+    drop(file);
+    let mut file = append(&rig.path("log"));
+    rig.write(&mut file, 2);
+    rig.look();
+    rig.assert_all_once();
+    assert_eq!(rig.problem(), None);
+}
+
+#[test]
+fn a_truncated_file_is_read_from_its_beginning_even_if_it_has_grown_beyond_the_offset_again() {
+    for lines_after in [1, 2, 3, 50] {
+        let mut rig = Rig::over(nothing);
+        let mut file = append(&rig.path("log"));
+        rig.write(&mut file, 2);
+        rig.look();
+        file.set_len(0).unwrap();
+        rig.write(&mut file, lines_after);
+        rig.look();
+        rig.assert_all_once();
+    }
+}
+
+#[test]
+fn a_line_cut_by_a_truncation_is_bad_and_not_joined_to_the_next() {
+    let mut rig = Rig::over(nothing);
+    let mut file = append(&rig.path("log"));
+    file.write_all(b"[2025-03-01T12:00:00Z INFO  solana_metrics::metrics] datapoint: cut value=1").unwrap();
+    rig.look();
+    file.set_len(0).unwrap();
+    rig.write(&mut file, 1);
+    rig.look();
+    rig.assert_all_once();
+    assert_eq!(rig.probe.bad(), 1);
+}
+
+#[test]
+fn a_file_let_go_that_comes_back_is_read_on_and_not_again() {
+    let mut rig = Rig::over(nothing);
+    let mut old = append(&rig.path("log"));
+    rig.write(&mut old, 20);
+    rig.look();
+    fs::rename(rig.path("log"), rig.path("log.1")).unwrap();
+    let mut new = append(&rig.path("log"));
+    rig.write(&mut new, 1);
+    rig.look();
+    rig.look_after(QUIET);
+    assert_eq!(rig.tail.held.len(), 1);
+    fs::rename(rig.path("log.1"), rig.path("log")).unwrap();
+    rig.write(&mut old, 1);
+    rig.look();
+    rig.assert_all_once();
+}
+
+#[test]
+fn a_copy_that_takes_the_name_is_read_on_and_not_again() {
+    let mut rig = Rig::over(nothing);
+    let mut file = append(&rig.path("log"));
+    rig.write(&mut file, 20);
+    rig.look();
+    fs::copy(rig.path("log"), rig.path("copy")).unwrap();
+    fs::rename(rig.path("copy"), rig.path("log")).unwrap();
+    rig.write(&mut append(&rig.path("log")), 1);
+    rig.look();
+    rig.assert_all_once();
+}
+
+#[test]
+fn a_file_that_may_not_be_read_is_forbidden() {
+    // Write-only even for root.
+    let link = |path: &Path| std::os::unix::fs::symlink("/proc/sys/vm/compact_memory", path).unwrap();
+    let mut rig = Rig::over(link);
+    rig.look();
+    let problem = rig.problem().unwrap();
+    assert_eq!(problem.status, Status::Forbidden);
+    assert!(problem.what.contains("log: Permission denied"), "{problem}");
+}
+
+#[test]
+fn what_is_no_file_is_broken_until_a_file_takes_its_place() {
+    let mut rig = Rig::over(|path| fs::create_dir(path).unwrap());
+    rig.look();
+    let problem = rig.problem().unwrap();
+    assert_eq!(problem.status, Status::Broken);
+    assert!(problem.what.ends_with("log: a directory, not a file"), "{problem}");
+    fs::remove_dir(rig.path("log")).unwrap();
+
+    let mode = rustix::fs::Mode::from_raw_mode(0o600);
+    rustix::fs::mknodat(rustix::fs::CWD, rig.path("log"), rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    rig.look();
+    assert_eq!(rig.status(), Some(Status::Broken));
+    fs::remove_file(rig.path("log")).unwrap();
+
+    rig.write(&mut append(&rig.path("log")), 2);
+    rig.look();
+    rig.assert_all_once();
+    assert_eq!(rig.problem(), None);
+}
+
+#[test]
+fn the_step_of_a_start_is_told() {
+    let mut rig = Rig::over(nothing);
+    assert_eq!(rig.tail.view().progress(), None);
+    let text = "[2025-03-01T12:00:00Z INFO  solana_runtime::x] processing ledger: slot=77, root slot=3\n";
+    append(&rig.path("log")).write_all(text.as_bytes()).unwrap();
+    rig.look();
+    assert_eq!(rig.tail.view().progress().unwrap().progress, Progress::Replaying { slot: 77 });
+}
+
+#[test]
+fn the_intake_counts_a_datapoint_of_the_log_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    let (intake, clock) = (Intake::new(&Datapoints::default()), Clock::start());
+    let mut tail = FileTail::open(&path, Parts { intake: intake.clone(), clock });
+    let text = "[2025-03-01T12:00:00Z INFO  solana_metrics::metrics] datapoint: loaded-programs-cache-stats slot=1i hits=1i misses=5i\n";
+    append(&path).write_all(text.as_bytes()).unwrap();
+    tail.look(clock.now());
+    tail.look(clock.now());
+    let mut readings = Vec::new();
+    intake.readings(clock.now(), &mut readings);
+    let used = readings.iter().find(|reading| {
+        reading.metric.name == "faultline_ingest_lines_total" && reading.labels[0].as_str() == "used"
+    });
+    assert_eq!(used.and_then(|reading| reading.value.number()), Some(1.0));
+}
+
+/// A validator that writes numbered lines as fast as a busy one, and can be told to open its log anew, or to pause.
+struct Writer {
+    path: PathBuf,
+    written: AtomicU64,
+    reopen: AtomicBool,
+    end: AtomicBool,
+    /// Held while a line is written.
+    pause: Mutex<()>,
+}
+
+impl Writer {
+    fn new(path: &Path) -> Self {
+        Writer {
+            path: path.to_owned(),
+            written: AtomicU64::new(0),
+            reopen: AtomicBool::new(false),
+            end: AtomicBool::new(false),
+            pause: Mutex::new(()),
+        }
+    }
+
+    fn run(&self) {
+        let (mut file, pace) = (append(&self.path), Stop::new());
+        while !self.end.load(Ordering::SeqCst) {
+            if self.reopen.swap(false, Ordering::SeqCst) {
+                file = append(&self.path);
+            }
+            let paused = self.pause.lock().unwrap();
+            let number = self.written.load(Ordering::SeqCst);
+            file.write_all(numbered(number).as_bytes()).unwrap();
+            self.written.store(number + 1, Ordering::SeqCst);
+            drop(paused);
+            pace.sleep(Duration::from_micros(300));
+        }
+    }
+
+    fn written(&self) -> u64 {
+        self.written.load(Ordering::SeqCst)
+    }
+
+    fn writes_more(&self) {
+        let before = self.written();
+        eventually(DEADLINE, "the writer goes on", || (self.written() > before + 20).then_some(()));
+    }
+}
+
+/// Runs a writer and a follower at their own pace; `rotate` is called ten times. Every line must come once.
+fn rotate_ten_times(rotate: impl Fn(&Path, &Writer, &Probe, u32)) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    let (writer, probe, stop, clock) = (Writer::new(&path), Probe::default(), Stop::new(), Clock::start());
+    let tail = FileTail::with(&path, clock, probe.records(), clock.now());
+    std::thread::scope(|scope| {
+        let follower = scope.spawn(|| tail.run(stop.clone()));
+        scope.spawn(|| writer.run());
+        for turn in 0..10 {
+            writer.writes_more();
+            caught_up(&probe, writer.written());
+            rotate(&path, &writer, &probe, turn);
+        }
+        writer.writes_more();
+        writer.end.store(true, Ordering::SeqCst);
+        caught_up(&probe, writer.written());
+        stop.set();
+        follower.join().unwrap();
+    });
+    // The writer may have been in the middle of a line when it was told to end.
+    let mut numbers = probe.numbers();
+    numbers.sort_unstable();
+    assert_eq!(numbers, (0..numbers.len() as u64).collect::<Vec<_>>());
+    assert_eq!(probe.bad(), 0);
+}
+
+fn caught_up(probe: &Probe, written: u64) {
+    eventually(DEADLINE, "the follower has read it all", || (probe.count() as u64 >= written).then_some(()));
+}
+
+#[test]
+fn a_rotation_by_rename_under_a_writer_loses_and_repeats_nothing() {
+    rotate_ten_times(|path, writer, _, turn| {
+        fs::rename(path, path.with_extension(turn.to_string())).unwrap();
+        if turn % 2 == 0 {
+            drop(append(path));
+        }
+        writer.writes_more();
+        writer.reopen.store(true, Ordering::SeqCst);
+    });
+}
+
+#[test]
+fn a_rotation_by_truncation_under_a_writer_loses_and_repeats_nothing() {
+    rotate_ten_times(|path, writer, probe, turn| {
+        // What copytruncate itself loses is what is written between its copy and its truncation.
+        let paused = writer.pause.lock().unwrap();
+        caught_up(probe, writer.written());
+        fs::copy(path, path.with_extension(turn.to_string())).unwrap();
+        File::options().write(true).open(path).unwrap().set_len(0).unwrap();
+        drop(paused);
+    });
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    Lines(u64),
+    Half,
+    Rename { create: bool },
+    Reopen,
+    Delete,
+    CopyTruncate,
+    Look,
+    Wait(u64),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        4 => (1_u64..40).prop_map(Step::Lines),
+        1 => Just(Step::Half),
+        3 => any::<bool>().prop_map(|create| Step::Rename { create }),
+        3 => Just(Step::Reopen),
+        1 => Just(Step::Delete),
+        2 => Just(Step::CopyTruncate),
+        2 => Just(Step::Look),
+        1 => (1_u64..20).prop_map(Step::Wait),
+    ]
+}
+
+/// A writer, a rotator and a follower in one thread, in the order the steps say.
+struct Model {
+    rig: Rig,
+    file: File,
+    /// The rest of a line whose first half is written.
+    half: Option<String>,
+    rotations: u32,
+}
+
+impl Model {
+    fn take(&mut self, step: &Step) {
+        match step {
+            Step::Lines(count) => {
+                self.complete();
+                self.rig.write(&mut self.file, *count);
+            }
+            Step::Half if self.half.is_none() => {
+                let line = numbered(self.rig.written);
+                let (first, rest) = line.split_at(line.len() / 2);
+                self.file.write_all(first.as_bytes()).unwrap();
+                self.half = Some(rest.to_owned());
+            }
+            Step::Half => self.complete(),
+            Step::Rename { create } => {
+                // A file that gets and loses the name between two looks cannot be known.
+                self.rig.look();
+                self.rotations += 1;
+                let to = self.rig.path(&format!("log.{}", self.rotations));
+                // Without a file there is nothing to rotate, as logrotate's missingok.
+                fs::rename(self.rig.path("log"), to).ok();
+                if *create {
+                    drop(append(&self.rig.path("log")));
+                }
+            }
+            Step::Reopen => self.reopen(),
+            Step::Delete => {
+                self.rig.look();
+                fs::remove_file(self.rig.path("log")).ok();
+                self.reopen();
+            }
+            Step::CopyTruncate => {
+                self.complete();
+                self.rig.look();
+                if let Ok(named) = File::options().write(true).open(self.rig.path("log")) {
+                    named.set_len(0).unwrap();
+                }
+            }
+            Step::Look => self.rig.look(),
+            Step::Wait(seconds) => self.rig.look_after(Duration::from_secs(*seconds)),
+        }
+    }
+
+    fn complete(&mut self) {
+        if let Some(rest) = self.half.take() {
+            self.file.write_all(rest.as_bytes()).unwrap();
+            self.rig.written += 1;
+        }
+    }
+
+    fn reopen(&mut self) {
+        self.complete();
+        self.rig.look();
+        self.file = append(&self.rig.path("log"));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
+    #[test]
+    fn whatever_the_order_of_writes_rotations_and_looks_every_line_comes_once(
+        steps in proptest::collection::vec(step(), 1..150),
+    ) {
+        let rig = Rig::over(nothing);
+        let file = append(&rig.path("log"));
+        let mut model = Model { rig, file, half: None, rotations: 0 };
+        for step in &steps {
+            model.take(step);
+        }
+        model.complete();
+        model.rig.look();
+        let mut numbers = model.rig.probe.numbers();
+        numbers.sort_unstable();
+        prop_assert_eq!(numbers, (0..model.rig.written).collect::<Vec<_>>());
+        prop_assert_eq!(model.rig.probe.bad(), 0);
+        prop_assert!(model.rig.tail.held.len() <= MOST_FILES + 1);
+    }
+}

@@ -1,0 +1,266 @@
+//! The journal of a unit, through `journalctl`.
+//!
+//! `--output=json` with the message and the cursor: one entry is one line, whatever bytes it holds (`cat` would lose
+//! where an entry ends, `export` counts binary lengths). The cursor of the last entry is kept, so that a new `journalctl`
+//! goes on where the one before ended. `--cursor`, and the entry itself left out by us, instead of `--after-cursor`: that
+//! one loses the first entry if the journal no longer holds the one pointed at (systemd before 255). Before the first
+//! entry, `--since` the daemon's start does the same.
+//!
+//! What cannot be had: messages that journald dropped (`RateLimitBurst=`, 10,000 in 30 s unless raised), vacuumed
+//! before they were read, or cut at `LineMax=` (48 KiB). The time is systemd's: a daemon started just after the wall clock
+//! was set back reads a little history.
+//!
+//! journald takes a service's output line by line, so that a datapoint with newlines in it arrives as several entries,
+//! which are joined as in a file.
+
+mod entry;
+mod lines;
+
+use super::Parts;
+use super::records::Records;
+use super::view::View;
+use crate::clock::Clock;
+use crate::supervisor::{Stop, program};
+use entry::Entry;
+use faultline_agave::log::LogSplitter;
+use faultline_catalog::{Problem, Status};
+use lines::{Line, Lines};
+use std::io::{self, ErrorKind};
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::process::Child;
+use tokio::time::{sleep, timeout};
+
+/// A JSON line longer than this is skipped: a message of 48 KiB with every byte as a number takes 240 KiB.
+const MOST_LINE: usize = 1024 * 1024;
+
+const CHUNK_BYTES: usize = 64 * 1024;
+
+/// How much of what journalctl complains about is kept.
+const MOST_COMPLAINT: usize = 400;
+
+/// How long journalctl and its last words are waited for once its output has ended.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+
+/// Waits of the follower.
+#[derive(Debug, Clone, Copy)]
+struct Pace {
+    /// Before the first new try after journalctl ended; doubled each time it ends without an entry.
+    first: Duration,
+    /// The longest of these.
+    most: Duration,
+    /// journalctl that lives this long without a complaint is reading.
+    settled: Duration,
+}
+
+const PACE: Pace =
+    Pace { first: Duration::from_secs(1), most: Duration::from_secs(30), settled: Duration::from_secs(2) };
+
+/// The follower of a unit's journal. [`run`](JournalTail::run) is a task.
+#[derive(Debug)]
+pub struct JournalTail {
+    program: String,
+    unit: String,
+    clock: Clock,
+    records: Records,
+    splitter: LogSplitter,
+    /// Wall clock at which the follower was made.
+    since: Duration,
+    /// The last entry taken; `None` before the first.
+    cursor: Option<String>,
+    pace: Pace,
+}
+
+impl JournalTail {
+    /// A follower of the journal of `unit`, from now on. Starts nothing yet.
+    pub fn new(unit: &str, parts: Parts) -> Self {
+        Self::with("journalctl", unit, parts.clock, Records::into_intake(parts.intake), PACE)
+    }
+
+    fn with(program: &str, unit: &str, clock: Clock, records: Records, pace: Pace) -> Self {
+        JournalTail {
+            program: program.to_owned(),
+            unit: unit.to_owned(),
+            clock,
+            records,
+            splitter: LogSplitter::new(),
+            since: clock.now().unix,
+            cursor: None,
+            pace,
+        }
+    }
+
+    /// How it fares.
+    pub fn view(&self) -> View {
+        self.records.view().clone()
+    }
+
+    /// Follows until the signal; starts journalctl anew whenever it ends.
+    pub async fn run(mut self, stop: Stop) {
+        let mut pause = self.pace.first;
+        loop {
+            let before = self.cursor.clone();
+            let problem = tokio::select! {
+                problem = self.follow() => problem,
+                () = stop.wait() => return,
+            };
+            self.records.view().settle(Some(problem));
+            if self.cursor != before {
+                pause = self.pace.first;
+            }
+            tokio::select! {
+                () = sleep(pause) => {}
+                () = stop.wait() => return,
+            }
+            pause = (pause * 2).min(self.pace.most);
+        }
+    }
+
+    /// The arguments for where the follower stands.
+    fn arguments(&self) -> Vec<String> {
+        let from = match &self.cursor {
+            Some(cursor) => format!("--cursor={cursor}"),
+            None => format!("--since=@{}.{:06}", self.since.as_secs(), self.since.subsec_micros()),
+        };
+        // --all: without it, a message of more than 4 KiB is null. --no-tail: without it, only the last ten are shown.
+        ["--follow", "--no-tail", "--no-pager", "--all", "--output=json", "--output-fields=MESSAGE"]
+            .into_iter()
+            .map(str::to_owned)
+            .chain([format!("--unit={}", self.unit), from])
+            .collect()
+    }
+
+    fn start(&self) -> io::Result<Child> {
+        let mut command = program(&self.program);
+        command.args(self.arguments()).env("LC_ALL", "C").env("SYSTEMD_COLORS", "0");
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()
+    }
+
+    /// One life of journalctl; why it ended.
+    async fn follow(&mut self) -> Problem {
+        let mut child = match self.start() {
+            Ok(child) => child,
+            Err(error) => return self.not_started(&error),
+        };
+        let (Some(mut output), Some(mut errors)) = (child.stdout.take(), child.stderr.take()) else {
+            return Problem::new(Status::Broken, format!("{} has no output", self.program));
+        };
+        let mut complaint = Complaint::default();
+        let mut lines = Lines::new(MOST_LINE);
+        let mut buffer = vec![0; CHUNK_BYTES];
+        let mut said = [0; MOST_COMPLAINT];
+        let (mut errors_open, mut settled) = (true, false);
+        let quiet = sleep(self.pace.settled);
+        tokio::pin!(quiet);
+        loop {
+            tokio::select! {
+                count = output.read(&mut buffer) => match count {
+                    Ok(count) if count > 0 => {
+                        settled |= self.take(&mut lines, buffer.get(..count).unwrap_or_default());
+                    }
+                    Ok(_) | Err(_) => break,
+                },
+                count = errors.read(&mut said), if errors_open => {
+                    let count = count.unwrap_or(0);
+                    errors_open = count > 0;
+                    complaint.hear(said.get(..count).unwrap_or_default());
+                }
+                () = &mut quiet, if !settled => {
+                    settled = true;
+                    self.records.view().settle(complaint.refusal(&self.unit));
+                }
+            }
+        }
+        complaint.hear_out(&mut errors).await;
+        let status = timeout(LAST_WORDS, child.wait()).await.ok().and_then(Result::ok);
+        self.ended(status, &complaint)
+    }
+
+    /// Takes a piece of output; true if there was an entry in it. The cursor moves with what is committed: nothing in
+    /// here waits, so that a follower that is stopped has done both or neither.
+    fn take(&mut self, lines: &mut Lines, output: &[u8]) -> bool {
+        let JournalTail { records, splitter, cursor, clock, .. } = self;
+        let mut entries = false;
+        records.stretch(clock.now(), |stretch| {
+            lines.feed(output, |line| match line {
+                Line::TooLong => stretch.bad(),
+                // "-- Journal begins at ...", "-- Reboot --"
+                Line::Whole(line) if line.is_empty() || line.starts_with(b"-- ") => {}
+                Line::Whole(line) => match Entry::parse(line) {
+                    None => stretch.bad(),
+                    Some(entry) if cursor.as_ref() == Some(&entry.cursor) => entries = true,
+                    Some(entry) => {
+                        for message in entry.messages() {
+                            stretch.text(splitter, message);
+                            stretch.text(splitter, b"\n");
+                        }
+                        *cursor = Some(entry.cursor);
+                        entries = true;
+                    }
+                },
+            });
+        });
+        if entries {
+            records.view().settle(None);
+        }
+        entries
+    }
+
+    fn not_started(&self, error: &io::Error) -> Problem {
+        let program = &self.program;
+        match error.kind() {
+            ErrorKind::NotFound => Problem::new(Status::Absent, format!("{program} is not installed here")),
+            ErrorKind::PermissionDenied => Problem::new(Status::Forbidden, format!("{program} may not be started: {error}")),
+            _ => Problem::new(Status::Broken, format!("{program} cannot be started: {error}")),
+        }
+    }
+
+    fn ended(&self, status: Option<ExitStatus>, complaint: &Complaint) -> Problem {
+        complaint.refusal(&self.unit).unwrap_or_else(|| {
+            let how = status.map_or_else(|| "closed its output".to_owned(), |status| format!("ended ({status})"));
+            Problem::new(Status::Broken, format!("{} for {} {how}: {}", self.program, self.unit, complaint.text()))
+        })
+    }
+}
+
+/// What journalctl says on its error output, the end of it.
+#[derive(Debug, Default)]
+struct Complaint(Vec<u8>);
+
+impl Complaint {
+    fn hear(&mut self, said: &[u8]) {
+        self.0.extend_from_slice(said);
+        let surplus = self.0.len().saturating_sub(MOST_COMPLAINT);
+        self.0.drain(..surplus);
+    }
+
+    async fn hear_out(&mut self, errors: &mut (impl AsyncRead + Unpin)) {
+        let mut said = [0; MOST_COMPLAINT];
+        while let Ok(Ok(count)) = timeout(LAST_WORDS, errors.read(&mut said)).await
+            && count > 0
+        {
+            self.hear(said.get(..count).unwrap_or_default());
+        }
+    }
+
+    /// On one line.
+    fn text(&self) -> String {
+        let text = String::from_utf8_lossy(&self.0);
+        let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        if words.is_empty() { "it said nothing".to_owned() } else { words }
+    }
+
+    /// The problem, if it is a missing right: journalctl only hints at that and goes on with what it may read.
+    fn refusal(&self, unit: &str) -> Option<Problem> {
+        let text = self.text();
+        let signs = ["not seeing messages from other users", "insufficient permissions", "Permission denied"];
+        signs.iter().any(|sign| text.contains(sign)).then(|| {
+            let advice = "add the daemon's user to the group systemd-journal";
+            Problem::new(Status::Forbidden, format!("the journal of {unit} may not be read; {advice}"))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

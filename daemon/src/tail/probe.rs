@@ -1,0 +1,66 @@
+//! An inlet for tests that remembers what it was given.
+
+use super::records::{Inlet, Records};
+use faultline_catalog::Stamp;
+use std::sync::{Arc, Mutex};
+
+/// Everything a follower handed on and committed.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Probe(Arc<Mutex<Seen>>);
+
+#[derive(Debug, Default)]
+struct Seen {
+    open: Option<Vec<String>>,
+    records: Vec<String>,
+    bad: u64,
+}
+
+impl Probe {
+    pub(super) fn records(&self) -> Records {
+        Records::into_inlet(Box::new(self.clone()))
+    }
+
+    pub(super) fn seen(&self) -> Vec<String> {
+        self.0.lock().unwrap().records.clone()
+    }
+
+    pub(super) fn bad(&self) -> u64 {
+        self.0.lock().unwrap().bad
+    }
+
+    /// The numbers of the lines of [`numbered`], in the order in which they came.
+    pub(super) fn numbers(&self) -> Vec<u64> {
+        let seen = self.0.lock().unwrap();
+        seen.records.iter().filter_map(|record| record.split_once(" value=")?.1.split_once('i')?.0.parse().ok()).collect()
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.0.lock().unwrap().records.len()
+    }
+}
+
+impl Inlet for Probe {
+    fn begin(&mut self, _: Stamp) {
+        let before = self.0.lock().unwrap().open.replace(Vec::new());
+        assert_eq!(before, None, "the stretch before was not committed");
+    }
+
+    fn record(&mut self, record: &str) {
+        self.0.lock().unwrap().open.as_mut().expect("a stretch was begun").push(record.to_owned());
+    }
+
+    fn bad(&mut self) {
+        self.0.lock().unwrap().bad += 1;
+    }
+
+    fn commit(&mut self, _: Stamp) {
+        let mut seen = self.0.lock().unwrap();
+        let open = seen.open.take().expect("a stretch was begun");
+        seen.records.extend(open);
+    }
+}
+
+/// A datapoint that carries a number, as the log prints it, with its newline.
+pub(super) fn numbered(number: u64) -> String {
+    format!("[2025-03-01T12:00:00.{number:09}Z INFO  solana_metrics::metrics] datapoint: numbered value={number}i other=1i\n")
+}

@@ -1,0 +1,124 @@
+//! What others see of the follower.
+
+use crate::hub::Latest;
+use faultline_agave::log::Progress;
+use faultline_catalog::{Batch, Problem, Source, Stamp};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// A step of the validator's start, as its log told it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Told {
+    /// When the line was read, at most a poll after it was written.
+    pub at: Stamp,
+    /// The step.
+    pub progress: Progress,
+}
+
+/// How the follower fares.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct LogStatus {
+    /// Whether the log is being read. False before the first look and while there is a problem.
+    pub up: bool,
+    /// Why it is not, in words.
+    pub problem: Option<Problem>,
+    /// Bytes of log text read since the daemon started.
+    pub bytes: u64,
+    /// Records handed on: lines, and datapoints joined from several lines.
+    pub records: u64,
+    /// Lines that could not be used: longer than 64 KiB, cut off, or with a string that never closes.
+    pub bad: u64,
+    /// When the last record was read; `None` before the first.
+    pub last_line: Option<Stamp>,
+}
+
+/// Shared between the follower, which writes, and the tick, which reads. Locks are held for a copy at most.
+#[derive(Debug, Clone, Default)]
+pub struct View(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    bytes: AtomicU64,
+    records: AtomicU64,
+    bad: AtomicU64,
+    state: Mutex<State>,
+    progress: Latest<Told>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    looked: bool,
+    problem: Option<Problem>,
+    last_line: Option<Stamp>,
+}
+
+impl View {
+    /// Everything at once.
+    pub fn status(&self) -> LogStatus {
+        let (up, problem, last_line) = {
+            let state = self.lock();
+            (state.looked && state.problem.is_none(), state.problem.clone(), state.last_line)
+        };
+        LogStatus {
+            up,
+            problem,
+            bytes: self.0.bytes.load(Ordering::Relaxed),
+            records: self.0.records.load(Ordering::Relaxed),
+            bad: self.0.bad.load(Ordering::Relaxed),
+            last_line,
+        }
+    }
+
+    /// The last step of a start the log told of; `None` if it told of none since the daemon started.
+    pub fn progress(&self) -> Option<Arc<Told>> {
+        self.0.progress.get()
+    }
+
+    /// The status as the tick wants it. The log has no readings of its own: its datapoints are the intake's.
+    pub fn batch(&self, at: Stamp) -> Batch {
+        let status = self.status();
+        Batch {
+            source: Source::Log,
+            at,
+            took: Duration::ZERO,
+            readings: Vec::new(),
+            problems: status.problem.into_iter().collect(),
+            up: status.up,
+        }
+    }
+
+    /// The outcome of a look. Tells the daemon's own log, but only of changes.
+    pub(super) fn settle(&self, problem: Option<Problem>) {
+        let mut state = self.lock();
+        let changed = !state.looked || state.problem != problem;
+        state.looked = true;
+        state.problem.clone_from(&problem);
+        drop(state);
+        match problem {
+            Some(problem) if changed => tracing::warn!(%problem, "the validator's log cannot be read"),
+            None if changed => tracing::info!("the validator's log is being read"),
+            _ => {}
+        }
+    }
+
+    pub(super) fn read(&self, bytes: usize) {
+        self.0.bytes.fetch_add(u64::try_from(bytes).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    pub(super) fn count(&self, records: u64, bad: u64, now: Stamp) {
+        self.0.records.fetch_add(records, Ordering::Relaxed);
+        self.0.bad.fetch_add(bad, Ordering::Relaxed);
+        if records > 0 {
+            self.lock().last_line = Some(now);
+        }
+    }
+
+    pub(super) fn tell(&self, told: Told) {
+        self.0.progress.set(Some(Arc::new(told)));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

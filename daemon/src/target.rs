@@ -1,0 +1,314 @@
+//! Finds the validator and follows it: which process it is now, that it has ended, and why its successor came.
+//!
+//! A target is one life of a process, (pid, start time). While there is none, one look a second searches for it in the
+//! configured way; while there is one, its end is waited for. Every way refuses a validator's program that does something
+//! else (`monitor`, `exit`), and follows nobody rather than the wrong one.
+
+mod choose;
+mod kills;
+mod ledger;
+mod names;
+mod pid;
+mod process;
+mod process_name;
+mod scan;
+mod systemctl;
+mod unit;
+mod watch;
+mod way;
+
+use crate::clock::Clock;
+use crate::config;
+use crate::supervisor::Stop;
+use faultline_agave::identify::Validator;
+use faultline_catalog::{Problem, Reading, Stamp, Status, metrics};
+use faultline_kernel::{HostRoot, ProcessId};
+use kills::Kills;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use watch::{Waited, Watch};
+use way::Way;
+
+/// From look to look, while searching and while following.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// One life of a process. A process that executes another program in place is a new target of the same process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    /// Its number and its start.
+    pub process: ProcessId,
+    /// Its name, at most 15 bytes.
+    pub comm: String,
+    /// Its program's file; `None` without the right to read it. Ends in ` (deleted)` after it was replaced on disk.
+    pub exe: Option<PathBuf>,
+    /// What its arguments say; `None` for a program that is not known as a validator.
+    pub validator: Option<Validator>,
+    /// Its ledger folder, absolute in its own file system. `None` for Frankendancer, which names it in a file, and for a
+    /// relative path whose beginning may not be read.
+    pub ledger: Option<PathBuf>,
+    /// What led to it: `pid`, `unit`, `admin.rpc`, `ledger.lock`, `scan` or `process_name`.
+    pub found_by: &'static str,
+}
+
+/// Why a process that was followed is no longer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reason {
+    /// The kernel told of its end.
+    Exit,
+    /// The same, or it was found gone, within a minute after the kernel had killed for want of memory in its cgroup or
+    /// on its host.
+    OomKill,
+    /// It was found gone, or turned into another program.
+    Unknown,
+}
+
+impl Reason {
+    /// Every reason.
+    pub const ALL: [Reason; 3] = [Reason::Exit, Reason::OomKill, Reason::Unknown];
+
+    /// The label value.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Reason::Exit => "exit",
+            Reason::OomKill => "oom_kill",
+            Reason::Unknown => "unknown",
+        }
+    }
+}
+
+/// How the search stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Report {
+    /// What is looked for, in words.
+    pub looking_for: String,
+    /// While none is followed: why not, at least one. While one is followed: what is wrong with it.
+    pub problems: Vec<Problem>,
+    /// How often the followed process was replaced by another one, by the reason of the earlier one's end.
+    pub restarts: [(Reason, u64); 3],
+    /// When it was looked last; `None` before the first look.
+    pub looked_at: Option<Stamp>,
+    /// How long that look took.
+    pub took: Duration,
+}
+
+/// The target, for everybody who needs it. Cheap to clone; nobody holds the lock longer than a copy takes.
+#[derive(Debug, Clone)]
+pub struct Following(Arc<Mutex<State>>);
+
+#[derive(Debug)]
+struct State {
+    current: Option<Arc<Target>>,
+    report: Report,
+}
+
+impl Following {
+    fn new(looking_for: String) -> Self {
+        let restarts = Reason::ALL.map(|reason| (reason, 0));
+        let report =
+            Report { looking_for, problems: Vec::new(), restarts, looked_at: None, took: Duration::ZERO };
+        Following(Arc::new(Mutex::new(State { current: None, report })))
+    }
+
+    /// Who is followed now.
+    pub fn current(&self) -> Option<Arc<Target>> {
+        self.state().current.clone()
+    }
+
+    /// How the search stands.
+    pub fn report(&self) -> Report {
+        self.state().report.clone()
+    }
+
+    /// `agave_process_restarts_total`, with all three reasons from the beginning.
+    pub fn readings(&self, out: &mut Vec<Reading>) {
+        let restarts = self.state().report.restarts;
+        out.extend(
+            restarts.iter().map(|(reason, count)| {
+                Reading::counter(&metrics::process::RESTARTS, [reason.name().into()], *count)
+            }),
+        );
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What a way of finding may look at.
+struct Around<'a> {
+    root: &'a HostRoot,
+    clock: Clock,
+    now: Stamp,
+    /// Who was followed before.
+    before: Option<&'a Target>,
+    /// Whether the numbers in `procfs` are those of this daemon's own pid namespace: else they mean nothing to system
+    /// calls.
+    own_procfs: bool,
+    /// Whether there will be another look.
+    patient: bool,
+    stop: &'a Stop,
+}
+
+/// The target, or why there is none.
+type Found = Result<Target, Vec<Problem>>;
+
+/// Searches and follows; a thread of its own.
+#[derive(Debug)]
+pub struct Finder {
+    root: HostRoot,
+    clock: Clock,
+    way: Way,
+    following: Following,
+    own_procfs: bool,
+    ended: Option<(Arc<Target>, Reason)>,
+    /// What was logged last while waiting.
+    said: String,
+}
+
+impl Finder {
+    /// Looks at nothing yet.
+    pub fn build(config: &config::Target, root: HostRoot, clock: Clock) -> Self {
+        let own = std::fs::read_link(root.procfs.join("self"));
+        let own_procfs = own.is_ok_and(|pid| pid.to_str() == Some(&std::process::id().to_string()));
+        let way = Way::new(&config.find);
+        let following = Following::new(Way::looking_for(&config.find));
+        Finder { root, clock, way, following, own_procfs, ended: None, said: String::new() }
+    }
+
+    /// What is found, for everybody who needs it.
+    pub fn following(&self) -> Following {
+        self.following.clone()
+    }
+
+    /// Looks once, and does not wait for a candidate to prove itself.
+    pub fn find_once(&mut self) -> Option<Arc<Target>> {
+        let found = self.look(false, &Stop::new())?;
+        Some(self.publish(found))
+    }
+
+    /// Searches and follows until told to stop.
+    pub fn run(mut self, stop: Stop) {
+        while !stop.is_set() {
+            let followed = match self.look(true, &stop) {
+                Some(target) => self.follow(target, &stop),
+                None => false,
+            };
+            // A successor may be there already, but is not looked for at once if there was none to follow.
+            if !followed {
+                stop.sleep(LOOK_EVERY);
+            }
+        }
+    }
+
+    /// One look, which replaces the problems of the last one.
+    fn look(&mut self, patient: bool, stop: &Stop) -> Option<Target> {
+        let now = self.clock.now();
+        let before = self.ended.as_ref().map(|(target, _)| &**target);
+        let (root, clock, own_procfs) = (&self.root, self.clock, self.own_procfs);
+        let found = self.way.find(&Around { root, clock, now, before, own_procfs, patient, stop });
+        let (found, mut problems) = match found {
+            Ok(target) => (Some(target), Vec::new()),
+            Err(problems) => (None, problems),
+        };
+        if let (None, Some((target, reason))) = (&found, &self.ended) {
+            let (pid, comm, reason) = (target.process.pid, &target.comm, reason.name());
+            let words = format!("process {pid} ({comm}) has ended ({reason}); waiting for its successor");
+            problems.insert(0, Problem::new(Status::Gone, words));
+        }
+        self.say_once(&problems);
+        let took = self.clock.now().since(now);
+        let mut state = self.following.state();
+        (state.report.problems, state.report.looked_at, state.report.took) = (problems, Some(now), took);
+        found
+    }
+
+    /// Follows a process to its end or until told to stop; false if it was gone before it could be followed.
+    fn follow(&mut self, found: Target, stop: &Stop) -> bool {
+        let id = found.process;
+        let Some(watch) = Watch::begin(&self.root, id, self.own_procfs) else {
+            let words = format!("process {} ended before it could be followed", id.pid);
+            self.following.state().report.problems = vec![Problem::new(Status::Gone, words)];
+            return false;
+        };
+        let mut kills = Kills::begin(&self.root, id.pid, self.clock.now());
+        let mut current = self.publish(found);
+        let mut looked = self.clock.now();
+        let end = loop {
+            let waited = watch.wait(&self.root, id, stop);
+            let now = self.clock.now();
+            match waited {
+                _ if stop.is_set() => return true,
+                Waited::Told => break Reason::Exit,
+                Waited::FoundGone => break Reason::Unknown,
+                Waited::Lives if now.since(looked) < LOOK_EVERY => {}
+                Waited::Lives => {
+                    looked = now;
+                    kills.look(&self.root, now);
+                    match self.look_again(&current, now) {
+                        Ok(target) => current = target,
+                        Err(()) => break Reason::Unknown,
+                    }
+                }
+            }
+        };
+        let now = self.clock.now();
+        kills.look(&self.root, now);
+        self.end(current, if kills.recent(now) { Reason::OomKill } else { end });
+        true
+    }
+
+    /// Sees whether the process has executed another program in place; `Err` when the new one is not what is looked for.
+    fn look_again(&mut self, current: &Arc<Target>, now: Stamp) -> Result<Arc<Target>, ()> {
+        let print = process::fingerprint(&self.root, current.process);
+        let same = print.is_none_or(|(comm, exe)| comm.to_str_lossy() == current.comm && exe == current.exe);
+        let fresh = if same { None } else { process::look(&self.root, current.process.pid, current.found_by).ok() };
+        let took = self.clock.now().since(now);
+        {
+            let mut state = self.following.state();
+            (state.report.looked_at, state.report.took) = (Some(now), took);
+        }
+        match fresh {
+            // Of another life the watch will tell.
+            Some(seen) if seen.target.process == current.process && seen.target != **current => {
+                if self.way.is_still(current, &seen.target) { Ok(self.publish(seen.target)) } else { Err(()) }
+            }
+            _ => Ok(Arc::clone(current)),
+        }
+    }
+
+    /// Makes it the current target, and counts it if it has come in the place of another.
+    fn publish(&mut self, found: Target) -> Arc<Target> {
+        let target = Arc::new(found);
+        let (pid, comm, by) = (target.process.pid, &target.comm, target.found_by);
+        let ledger = target.ledger.as_ref().map(|ledger| ledger.display().to_string());
+        tracing::info!(pid, comm, by, ledger, "following");
+        let replaced = self.ended.take().filter(|(before, _)| before.process != target.process);
+        self.said.clear();
+        let mut state = self.following.state();
+        if let Some((_, reason)) = replaced {
+            state.report.restarts.iter_mut().filter(|(of, _)| *of == reason).for_each(|(_, count)| *count += 1);
+        }
+        state.report.problems = self.way.doubts(&target);
+        state.current = Some(Arc::clone(&target));
+        target
+    }
+
+    fn end(&mut self, target: Arc<Target>, reason: Reason) {
+        tracing::warn!(pid = target.process.pid, comm = target.comm, reason = reason.name(), "the target has ended");
+        self.following.state().current = None;
+        self.ended = Some((target, reason));
+    }
+
+    /// Logs what is waited for, when that has changed.
+    fn say_once(&mut self, problems: &[Problem]) {
+        let words = problems.iter().map(Problem::to_string).collect::<Vec<_>>().join("; ");
+        if !words.is_empty() && words != self.said {
+            tracing::warn!(why = words, "no target yet");
+            self.said = words;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

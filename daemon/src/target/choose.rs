@@ -1,0 +1,72 @@
+//! Which of several processes that look like validators is the one.
+
+use super::process::{Seen, has_validators_thread};
+use super::{Around, Target, process};
+use faultline_catalog::{Problem, Status};
+use faultline_kernel::ErrorKind;
+
+/// A process that looks like a validator by its name and arguments.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Candidate {
+    pub(super) target: Target,
+    /// Whether it has a thread that only a running validator has.
+    pub(super) running: bool,
+}
+
+/// What to make of the candidates.
+#[derive(Debug, PartialEq)]
+pub(super) enum Choice {
+    None,
+    /// It is a running validator, and the only one.
+    Running(Target),
+    /// No candidate has a validator's threads yet, and this is the only one: just started, or no validator.
+    Lone(Target),
+    /// Nobody but the operator can tell.
+    Several(Vec<u32>),
+}
+
+/// A running one is preferred: the others are copies on their way to becoming another program, or just starting.
+pub(super) fn choose(candidates: Vec<Candidate>) -> Choice {
+    let pids = |candidates: &[Candidate]| candidates.iter().map(|one| one.target.process.pid).collect();
+    let (mut running, mut others): (Vec<_>, Vec<_>) = candidates.into_iter().partition(|one| one.running);
+    match (running.len(), others.len()) {
+        (1, _) => running.pop().map_or(Choice::None, |one| Choice::Running(one.target)),
+        (0, 0) => Choice::None,
+        (0, 1) => others.pop().map_or(Choice::None, |one| Choice::Lone(one.target)),
+        (0, _) => Choice::Several(pids(&others)),
+        _ => Choice::Several(pids(&running)),
+    }
+}
+
+/// The validators among these processes. What could not be looked at is a problem, unless it has just ended.
+pub(super) fn candidates(
+    around: &Around<'_>,
+    pids: &[u32],
+    found_by: &'static str,
+    problems: &mut Vec<Problem>,
+) -> Vec<Candidate> {
+    let mut found = Vec::new();
+    for &pid in pids {
+        match process::look(around.root, pid, found_by) {
+            Ok(seen) if seen.is_validator() => found.push(candidate(around, seen)),
+            Ok(_) => {}
+            Err(error) if error.kind() == ErrorKind::Gone => {}
+            Err(error) => problems.push(process::problem(&error)),
+        }
+    }
+    found
+}
+
+fn candidate(around: &Around<'_>, seen: Seen) -> Candidate {
+    Candidate { running: has_validators_thread(around.root, seen.pid()), target: seen.target }
+}
+
+/// Which processes it could be, and how to say which.
+pub(super) fn ambiguous(pids: &[u32]) -> Problem {
+    let pids: Vec<String> = pids.iter().map(u32::to_string).collect();
+    let words = format!(
+        "ambiguous: the processes {} are all candidates; none is followed until --ledger or --pid says which",
+        pids.join(", ")
+    );
+    Problem::new(Status::Broken, words)
+}

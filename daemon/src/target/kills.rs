@@ -1,0 +1,80 @@
+//! Whether the kernel has just killed for want of memory.
+
+use faultline_catalog::Stamp;
+use faultline_kernel::parse::{cgroup_events, vmstat};
+use faultline_kernel::{CgroupVersion, HostRoot, locate};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// The kernel counts a kill when it sends the signal. Giving back hundreds of GB, up to the end of the process, takes it
+/// many seconds more.
+const DYING: Duration = Duration::from_secs(60);
+/// Processes may be moved to another cgroup: where it is is asked again after so many looks.
+const LOOKS_PER_PLACE: u32 = 30;
+
+/// Watches the `oom_kill` counts of one process's cgroup and of its host, which counts kills in cgroups too.
+#[derive(Debug)]
+pub(super) struct Kills {
+    pid: u32,
+    events: Option<PathBuf>,
+    cgroup: Count,
+    host: Count,
+    looks: u32,
+    rose: Option<Stamp>,
+}
+
+/// A count, of which only a rise matters.
+#[derive(Debug, Default)]
+struct Count(Option<u64>);
+
+impl Count {
+    /// Whether it rose. A count that cannot be read does not rise; one that fell belongs to a new cgroup.
+    fn rose(&mut self, now: Option<u64>) -> bool {
+        let rose = self.0.zip(now).is_some_and(|(before, now)| now > before);
+        self.0 = now.or(self.0);
+        rose
+    }
+}
+
+impl Kills {
+    /// Counts from now on.
+    pub(super) fn begin(root: &HostRoot, pid: u32, now: Stamp) -> Self {
+        let (cgroup, host) = Default::default();
+        let mut kills = Kills { pid, events: None, cgroup, host, looks: 0, rose: None };
+        kills.look(root, now);
+        kills
+    }
+
+    /// Reads both counts.
+    pub(super) fn look(&mut self, root: &HostRoot, now: Stamp) {
+        if self.looks.is_multiple_of(LOOKS_PER_PLACE) {
+            self.find_place(root);
+        }
+        self.looks = self.looks.wrapping_add(1);
+        let read = self.events.as_ref().and_then(|events| std::fs::read(events).ok());
+        let in_cgroup = read.and_then(|text| cgroup_events::parse(&text).ok()).and_then(|events| events.oom_kill);
+        let on_host = root.read_proc("vmstat", vmstat::parse).ok().and_then(|vmstat| vmstat.oom_kill);
+        // Both counts are taken: a rise seen now must not be seen again.
+        let rises = [self.cgroup.rose(in_cgroup), self.host.rose(on_host)];
+        if rises.contains(&true) {
+            self.rose = Some(now);
+        }
+    }
+
+    /// Whether a process that ended now may have been killed.
+    pub(super) fn recent(&self, now: Stamp) -> bool {
+        self.rose.is_some_and(|rose| now.since(rose) <= DYING)
+    }
+
+    fn find_place(&mut self, root: &HostRoot) {
+        let Ok(Ok(memory)) = locate(root, self.pid).map(|cgroups| cgroups.memory) else { return };
+        let events = memory.folder.join(match memory.version {
+            CgroupVersion::V2 => "memory.events",
+            CgroupVersion::V1 => "memory.oom_control",
+        });
+        if self.events.as_ref() != Some(&events) {
+            self.cgroup = Count::default();
+            self.events = Some(events);
+        }
+    }
+}

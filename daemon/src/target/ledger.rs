@@ -1,0 +1,140 @@
+//! The validator of a given ledger folder.
+//!
+//! Three traces lead from the folder to the process, the best first: who listens on `admin.rpc`, who holds the lock on
+//! `ledger.lock`, who was started with `--ledger`.
+
+use super::choose::{Choice, ambiguous, candidates, choose};
+use super::scan::named_like_a_validator;
+use super::{Around, Found, Target, process};
+use faultline_catalog::{Problem, Status};
+use faultline_kernel::parse::locks;
+use faultline_kernel::{ErrorKind, HostRoot};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+
+/// The folder, absolute.
+#[derive(Debug)]
+pub(super) struct ByLedger {
+    folder: PathBuf,
+}
+
+impl ByLedger {
+    pub(super) fn new(folder: &Path) -> Self {
+        ByLedger { folder: std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned()) }
+    }
+
+    pub(super) fn find(&self, around: &Around<'_>) -> Found {
+        let mut problems = Vec::new();
+        let listener = self.by_socket(around, &mut problems);
+        if let Some(target) = listener.or_else(|| self.by_lock(around, &mut problems)) {
+            return Ok(target);
+        }
+        match self.by_argument(around, &mut problems) {
+            Choice::Running(target) | Choice::Lone(target) => return Ok(target),
+            Choice::Several(pids) => problems.push(ambiguous(&pids)),
+            Choice::None => {
+                let folder = self.folder.display();
+                let words = format!(
+                    "no process listens on {folder}/admin.rpc, holds the lock on {folder}/ledger.lock or was started \
+                     with --ledger {folder}"
+                );
+                problems.push(Problem::new(Status::Absent, words));
+            }
+        }
+        Err(problems)
+    }
+
+    /// The listener is the validator whatever its program is called, unless it is known to be something else.
+    fn by_socket(&self, around: &Around<'_>, problems: &mut Vec<Problem>) -> Option<Target> {
+        if !around.own_procfs {
+            return None;
+        }
+        let socket = self.folder.join("admin.rpc");
+        let refused = |status, why: &str| Problem::new(status, format!("{}: {why}", socket.display()));
+        match listener(&socket) {
+            Ok(Some(pid)) => match process::look(around.root, pid, "admin.rpc") {
+                Ok(seen) if seen.subcommand.is_none() => return Some(seen.target),
+                Ok(_) => {}
+                Err(error) => problems.push(process::problem(&error)),
+            },
+            Ok(None) => problems.push(refused(Status::Forbidden, "its listener is outside of this pid namespace")),
+            // Nobody listens: no validator, or one that is just starting or ending.
+            Err(Errno::NOENT | Errno::CONNREFUSED) => {}
+            Err(Errno::ACCESS | Errno::PERM) => {
+                problems.push(refused(Status::Forbidden, "only root and the validator's user may connect"));
+            }
+            Err(errno) => problems.push(refused(Status::Broken, &errno.to_string())),
+        }
+        None
+    }
+
+    fn by_lock(&self, around: &Around<'_>, problems: &mut Vec<Problem>) -> Option<Target> {
+        let holders = lock_holders(around.root, &self.folder.join("ledger.lock"), problems);
+        match choose(candidates(around, &holders, "ledger.lock", problems)) {
+            Choice::Running(target) | Choice::Lone(target) => Some(target),
+            Choice::None | Choice::Several(_) => None,
+        }
+    }
+
+    fn by_argument(&self, around: &Around<'_>, problems: &mut Vec<Problem>) -> Choice {
+        match named_like_a_validator(around.root) {
+            Ok(named) => {
+                problems.extend(named.problem());
+                let mut found = candidates(around, &named.pids, "scan", problems);
+                found.retain(|one| process::has_ledger(around.root, &one.target, &self.folder));
+                choose(found)
+            }
+            Err(error) => {
+                problems.push(process::problem(&error));
+                Choice::None
+            }
+        }
+    }
+}
+
+/// Who listens on a unix socket (`SO_PEERCRED`); `None` for a process outside of this pid namespace. Never waits, not even
+/// for a listener that has stopped accepting.
+pub(super) fn listener(path: &Path) -> Result<Option<u32>, Errno> {
+    let address = SocketAddrUnix::new(path)?;
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    rustix::net::connect(&socket, &address)?;
+    let errno = |error: std::io::Error| Errno::from_io_error(&error).unwrap_or(Errno::IO);
+    // rustix's own reader of these credentials has no room for the 0 of a process outside of the namespace; tokio's has,
+    // but wants a runtime around.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().map_err(errno)?;
+    let credentials = {
+        let _entered = runtime.enter();
+        tokio::net::UnixStream::from_std(UnixStream::from(socket)).and_then(|stream| stream.peer_cred())
+    };
+    // Dropping it would not be allowed to a caller who is on a runtime himself.
+    runtime.shutdown_background();
+    let pid = credentials.map_err(errno)?.pid();
+    Ok(pid.and_then(|pid| u32::try_from(pid).ok()).filter(|&pid| pid != 0))
+}
+
+/// Who holds a `flock` on a file. Nobody is found on file systems whose files have another device than the kernel lists
+/// their locks under (btrfs, overlayfs).
+pub(super) fn lock_holders(root: &HostRoot, file: &Path, problems: &mut Vec<Problem>) -> Vec<u32> {
+    let stat = match rustix::fs::stat(file) {
+        Ok(stat) => stat,
+        Err(Errno::NOENT | Errno::NOTDIR) => return Vec::new(),
+        Err(errno) => {
+            let forbidden = matches!(errno, Errno::ACCESS | Errno::PERM);
+            let status = if forbidden { Status::Forbidden } else { Status::Broken };
+            problems.push(Problem::new(status, format!("{}: {errno}", file.display())));
+            return Vec::new();
+        }
+    };
+    let device = (rustix::fs::major(stat.st_dev), rustix::fs::minor(stat.st_dev));
+    match root.read_proc("locks", locks::parse) {
+        Ok(locks) => locks::flock_holders(&locks, device, stat.st_ino),
+        Err(error) if error.kind() == ErrorKind::Absent => Vec::new(),
+        Err(error) => {
+            problems.push(process::problem(&error));
+            Vec::new()
+        }
+    }
+}

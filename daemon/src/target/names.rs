@@ -1,0 +1,69 @@
+//! All processes of the host by name, cheaply: three system calls for each.
+
+use faultline_catalog::{Problem, Status};
+use faultline_kernel::{Comm, HostRoot, ReadError};
+use rustix::fs::{CWD, Mode, OFlags};
+use rustix::io::Errno;
+use std::io::Write;
+use std::os::fd::OwnedFd;
+
+/// A name of the kernel's workers has at most 63 bytes; those of programs have 15.
+const LONGEST: usize = 64;
+
+/// What the processes' names gave.
+#[derive(Debug, Default)]
+pub(super) struct Named {
+    /// The processes whose name was wanted.
+    pub(super) pids: Vec<u32>,
+    /// Whether processes are kept from this reader, so that the wanted one may be among them.
+    hidden: bool,
+}
+
+impl Named {
+    /// That processes are hidden, if they are.
+    pub(super) fn problem(&self) -> Option<Problem> {
+        let words = "processes of other users are hidden (hidepid): run the daemon as the validator's user, or as a member of \
+                     the group that /proc was mounted with (gid=)";
+        self.hidden.then(|| Problem::new(Status::Forbidden, words))
+    }
+}
+
+/// The processes whose name is wanted, by number.
+///
+/// # Errors
+/// When `procfs` itself cannot be listed or opened.
+pub(super) fn named(root: &HostRoot, wanted: impl Fn(Comm) -> bool) -> Result<Named, ReadError> {
+    let mut pids = root.pids()?;
+    pids.sort_unstable();
+    // The first process of a host, and of a pid namespace, is always there.
+    let mut hidden = pids.first().is_some_and(|&first| first != 1);
+    let folder = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let procfs = rustix::fs::openat(CWD, &root.procfs, folder, Mode::empty()).map_err(|errno| ReadError::Broken {
+        path: root.procfs.as_path().into(),
+        line: 0,
+        text: String::new(),
+        what: errno.to_string().into(),
+    })?;
+    pids.retain(|&pid| match comm(&procfs, pid) {
+        Ok(name) => wanted(name),
+        Err(errno) => {
+            hidden |= matches!(errno, Errno::ACCESS | Errno::PERM);
+            false
+        }
+    });
+    Ok(Named { pids, hidden })
+}
+
+fn comm(procfs: &OwnedFd, pid: u32) -> Result<Comm, Errno> {
+    let mut path = [0; 24];
+    let room = path.len();
+    let mut rest = &mut path[..];
+    // Ten digits and the name always fit.
+    let length = write!(rest, "{pid}/comm").map_or(0, |()| room - rest.len());
+    let path = path.get(..length).unwrap_or_default();
+    let file = rustix::fs::openat(procfs, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+    let mut name = [0; LONGEST];
+    let length = rustix::io::read(&file, &mut name)?;
+    let name = name.get(..length).unwrap_or_default();
+    Ok(Comm::new(name.strip_suffix(b"\n").unwrap_or(name)))
+}

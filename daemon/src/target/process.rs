@@ -1,0 +1,125 @@
+//! One process, looked at: what it is, and whether it still lives.
+
+use super::Target;
+use faultline_agave::identify::{self, Validator};
+use faultline_catalog::{Problem, Status};
+use faultline_kernel::parse::pid_stat::{self, PidStat};
+use faultline_kernel::{Comm, ErrorKind, HostRoot, ProcessFiles, ProcessId, ReadError};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Threads that only a running validator has: the admin socket's comes early in its start, the other one late.
+const VALIDATORS_THREADS: [&str; 2] = ["solReplayStage", "solAdminRpc"];
+
+/// A process that lives.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Seen {
+    pub(super) target: Target,
+    /// What a validator's program does that is not validating: `monitor`, `exit`.
+    pub(super) subcommand: Option<String>,
+    pub(super) parent: u32,
+    /// The first argument, by which a name longer than the kernel keeps is told.
+    pub(super) program: Option<String>,
+}
+
+impl Seen {
+    pub(super) fn pid(&self) -> u32 {
+        self.target.process.pid
+    }
+
+    pub(super) fn is_validator(&self) -> bool {
+        self.target.validator.is_some()
+    }
+}
+
+/// Looks at a process.
+///
+/// # Errors
+/// `Gone` when there is no such process, when it is a zombie, and when it was replaced while it was looked at; any error
+/// of `stat` and `cmdline`.
+pub(super) fn look(root: &HostRoot, pid: u32, found_by: &'static str) -> Result<Seen, ReadError> {
+    let files = ProcessFiles::open(root, pid)?;
+    let stat = living(root, files.id())?;
+    let arguments: Vec<String> =
+        files.cmdline()?.into_iter().map(|argument| argument.to_string_lossy().into_owned()).collect();
+    let comm = stat.comm.to_string();
+    let (validator, subcommand) = match identify::identify(&comm, &arguments) {
+        identify::Process::Validator(validator) => (Some(validator), None),
+        identify::Process::Subcommand { name, .. } => (None, Some(name)),
+        identify::Process::Other => (None, None),
+    };
+    let ledger = validator.as_ref().and_then(|validator| ledger(root, pid, validator));
+    let target = Target { process: files.id(), comm, exe: files.exe().ok(), validator, ledger, found_by };
+    Ok(Seen { target, subcommand, parent: stat.ppid, program: arguments.into_iter().next() })
+}
+
+/// `stat` of a process that is neither a zombie nor another one with its number.
+pub(super) fn living(root: &HostRoot, id: ProcessId) -> Result<PidStat, ReadError> {
+    let relative = format!("{}/stat", id.pid);
+    let gone = || ReadError::Gone { path: Arc::from(root.procfs.join(&relative)) };
+    match root.read_proc(&relative, pid_stat::parse) {
+        Ok(stat) if stat.start_ticks != id.start_ticks || matches!(stat.state, 'Z' | 'X') => Err(gone()),
+        Err(ReadError::Absent { .. }) => Err(gone()),
+        other => other,
+    }
+}
+
+/// Whether the process has certainly ended: a file that may not be read proves nothing.
+pub(super) fn has_ended(root: &HostRoot, id: ProcessId) -> bool {
+    living(root, id).is_err_and(|error| error.kind() == ErrorKind::Gone)
+}
+
+/// What changes when a process executes another program. `exe` tells a script from the program of the same name that it
+/// makes way for. Both are cheaper for the process than `cmdline`, which takes its memory lock.
+pub(super) fn fingerprint(root: &HostRoot, id: ProcessId) -> Option<(Comm, Option<PathBuf>)> {
+    let comm = living(root, id).ok()?.comm;
+    Some((comm, std::fs::read_link(root.procfs.join(format!("{}/exe", id.pid))).ok()))
+}
+
+/// Whether it has one of the threads that only a running validator has.
+pub(super) fn has_validators_thread(root: &HostRoot, pid: u32) -> bool {
+    let Ok(threads) = std::fs::read_dir(root.procfs.join(format!("{pid}/task"))) else { return false };
+    threads.flatten().any(|thread| {
+        let comm = std::fs::read(thread.path().join("comm")).unwrap_or_default();
+        VALIDATORS_THREADS.iter().any(|name| name.as_bytes() == comm.trim_ascii_end())
+    })
+}
+
+/// Whether `folder` is the ledger of the process: by its name, or by being the same folder, also when the process sees it
+/// under another path.
+pub(super) fn has_ledger(root: &HostRoot, target: &Target, folder: &Path) -> bool {
+    let Some(ledger) = &target.ledger else { return false };
+    if ledger == folder {
+        return true;
+    }
+    let Ok(relative) = ledger.strip_prefix("/") else { return false };
+    let inside = root.procfs.join(format!("{}/root", target.process.pid)).join(relative);
+    match (rustix::fs::stat(folder), rustix::fs::stat(&inside)) {
+        (Ok(one), Ok(other)) => (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino),
+        _ => false,
+    }
+}
+
+/// A refusal in words, with its status.
+pub(super) fn problem(error: &ReadError) -> Problem {
+    let status = match error.kind() {
+        ErrorKind::Absent => Status::Absent,
+        ErrorKind::Forbidden => Status::Forbidden,
+        ErrorKind::Gone => Status::Gone,
+        ErrorKind::Broken => Status::Broken,
+    };
+    Problem::new(status, error)
+}
+
+/// The ledger folder from the root of the process's own file system. `None` for a relative one when the working
+/// directory may not be read.
+fn ledger(root: &HostRoot, pid: u32, validator: &Validator) -> Option<PathBuf> {
+    let given = Path::new(validator.ledger_or_default()?);
+    let whole = if given.is_absolute() {
+        given.to_owned()
+    } else {
+        std::fs::read_link(root.procfs.join(format!("{pid}/cwd"))).ok()?.join(given)
+    };
+    // Without the points and double slashes that operators write.
+    Some(whole.components().collect())
+}

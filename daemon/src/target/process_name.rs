@@ -1,0 +1,66 @@
+//! The process of a given name, whatever it is.
+
+use super::choose::ambiguous;
+use super::process::{self, Seen};
+use super::{Around, Found, Target, names};
+use faultline_catalog::{Problem, Status};
+use faultline_kernel::{Comm, ErrorKind};
+use std::path::Path;
+
+/// The name as given. The kernel keeps 15 bytes of it; of a longer one the rest is compared with the file name in the
+/// first argument, or of the executable.
+#[derive(Debug)]
+pub(super) struct ByName {
+    name: String,
+}
+
+impl ByName {
+    pub(super) fn new(name: &str) -> Self {
+        ByName { name: name.to_owned() }
+    }
+
+    /// Of several processes the one is taken that started all the others: a program and its workers. Else it is
+    /// ambiguous.
+    pub(super) fn find(&self, around: &Around<'_>) -> Found {
+        let mut problems = Vec::new();
+        let comm = self.comm();
+        let named = match names::named(around.root, |its| its == comm) {
+            Ok(named) => named,
+            Err(error) => return Err(vec![process::problem(&error)]),
+        };
+        problems.extend(named.problem());
+        let mut all = Vec::new();
+        for pid in named.pids.into_iter().filter(|&pid| pid != std::process::id()) {
+            match process::look(around.root, pid, "process_name") {
+                Ok(seen) if self.is_whole_name(&seen) => all.push(seen),
+                Ok(_) => {}
+                Err(error) if error.kind() == ErrorKind::Gone => {}
+                Err(error) => problems.push(process::problem(&error)),
+            }
+        }
+        let mut parents: Vec<&Seen> =
+            all.iter().filter(|one| !all.iter().any(|other| other.pid() == one.parent)).collect();
+        match (parents.pop(), parents.len()) {
+            (Some(one), 0) => return Ok(one.target.clone()),
+            (None, _) => problems.push(Problem::new(Status::Absent, format!("no process is called {}", self.name))),
+            (Some(_), _) => problems.push(ambiguous(&all.iter().map(Seen::pid).collect::<Vec<_>>())),
+        }
+        Err(problems)
+    }
+
+    /// Whether a process that executed another program still has the name.
+    pub(super) fn is_still(&self, target: &Target) -> bool {
+        Comm::new(target.comm.as_bytes()) == self.comm()
+    }
+
+    fn comm(&self) -> Comm {
+        Comm::new(self.name.as_bytes())
+    }
+
+    fn is_whole_name(&self, seen: &Seen) -> bool {
+        let is_name = |path: &Path| path.file_name().is_some_and(|name| name.to_str() == Some(self.name.as_str()));
+        self.name.len() <= self.comm().as_bytes().len()
+            || seen.program.as_ref().is_some_and(|program| is_name(Path::new(program)))
+            || seen.target.exe.as_ref().is_some_and(|exe| is_name(exe))
+    }
+}

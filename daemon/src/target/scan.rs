@@ -1,0 +1,76 @@
+//! The only validator of the host, by looking at every process.
+
+use super::choose::{Candidate, Choice, ambiguous, candidates, choose};
+use super::{Around, Found, Target, names, process};
+use faultline_agave::identify::Program;
+use faultline_catalog::{Problem, Stamp, Status};
+use faultline_kernel::{Comm, HostRoot, ProcessId, ReadError};
+use std::time::Duration;
+
+/// A process that is called like a validator and is alone is believed after this time without a validator's threads.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// Remembers who was alone since when.
+#[derive(Debug, Default)]
+pub(super) struct Scan {
+    lone: Option<(ProcessId, Stamp)>,
+}
+
+impl Scan {
+    pub(super) fn find(&mut self, around: &Around<'_>) -> Found {
+        let mut problems = Vec::new();
+        let all = match named_like_a_validator(around.root) {
+            Ok(named) => {
+                problems.extend(named.problem());
+                candidates(around, &named.pids, "scan", &mut problems)
+            }
+            Err(error) => return Err(vec![process::problem(&error)]),
+        };
+        let possible = successors(around.before, all, &mut problems);
+        match choose(possible) {
+            Choice::Running(target) => return Ok(target),
+            Choice::Lone(target) if self.is_believed(&target, around) => return Ok(target),
+            Choice::Lone(target) => {
+                let pid = target.process.pid;
+                let words = format!("process {pid} is called like a validator but has none of its threads yet");
+                problems.push(Problem::new(Status::Absent, words));
+            }
+            Choice::Several(pids) => problems.push(ambiguous(&pids)),
+            Choice::None => problems.push(Problem::new(Status::Absent, "no process looks like a validator")),
+        }
+        Err(problems)
+    }
+
+    fn is_believed(&mut self, target: &Target, around: &Around<'_>) -> bool {
+        let since = match self.lone {
+            Some((process, since)) if process == target.process => since,
+            _ => around.now,
+        };
+        self.lone = Some((target.process, since));
+        !around.patient || around.now.since(since) >= PATIENCE
+    }
+}
+
+/// The processes called like a validator's program.
+pub(super) fn named_like_a_validator(root: &HostRoot) -> Result<names::Named, ReadError> {
+    names::named(root, |comm: Comm| Program::of_comm(&comm.to_str_lossy()).is_some())
+}
+
+/// Without those that work on another ledger than the validator followed before: on a host with two, the other one is
+/// not the successor of the one that ended.
+fn successors(before: Option<&Target>, all: Vec<Candidate>, problems: &mut Vec<Problem>) -> Vec<Candidate> {
+    let Some(ledger) = before.and_then(|before| before.ledger.as_ref()) else { return all };
+    let (possible, others): (Vec<_>, Vec<_>) =
+        all.into_iter().partition(|one| one.target.ledger.as_ref().is_none_or(|its| its == ledger));
+    for other in others {
+        let (pid, its) = (other.target.process.pid, other.target.ledger.unwrap_or_default());
+        let words = format!(
+            "process {pid} is another validator: its ledger is {}, not {}; --ledger, --pid or a restart of the daemon \
+             makes it the one to follow",
+            its.display(),
+            ledger.display()
+        );
+        problems.push(Problem::new(Status::Absent, words));
+    }
+    possible
+}

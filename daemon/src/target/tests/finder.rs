@@ -1,0 +1,112 @@
+//! The search and the following as one, on pretend hosts.
+
+use super::*;
+use faultline_testkit::eventually::{eventually, eventually_seeing};
+use std::thread::JoinHandle;
+
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// A finder at work; it is stopped when dropped.
+pub(super) struct AtWork {
+    pub(super) following: Following,
+    stop: Stop,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl AtWork {
+    pub(super) fn start(finder: Finder) -> Self {
+        let (following, stop) = (finder.following(), Stop::new());
+        let signal = stop.clone();
+        let thread = std::thread::Builder::new().spawn(move || finder.run(signal)).unwrap();
+        AtWork { following, stop, thread: Some(thread) }
+    }
+
+    #[track_caller]
+    pub(super) fn wait_for(&self, what: &str, is: impl Fn(&Target) -> bool) -> Arc<Target> {
+        eventually_seeing(DEADLINE, what, || {
+            self.following.current().filter(|target| is(target)).ok_or_else(|| self.following.report().problems)
+        })
+    }
+
+    #[track_caller]
+    pub(super) fn wait_for_words(&self, words: &str) {
+        eventually_seeing(DEADLINE, words, || {
+            let problems = self.following.report().problems;
+            if problems.iter().any(|problem| problem.what.contains(words)) { Ok(()) } else { Err(problems) }
+        });
+    }
+
+    pub(super) fn restarts(&self) -> [u64; 3] {
+        self.following.report().restarts.map(|(_, count)| count)
+    }
+}
+
+impl Drop for AtWork {
+    fn drop(&mut self) {
+        self.stop.set();
+        let ended = self.thread.take().map(JoinHandle::join);
+        assert!(ended.is_none_or(|ended| ended.is_ok()) || std::thread::panicking());
+    }
+}
+
+#[test]
+fn a_number_used_again_is_another_process_and_only_a_validator_takes_its_place() {
+    let host = host();
+    Pretend::validator(77).on(&host);
+    let work = AtWork::start(finder(config::Find::Pid(77), HostRoot::below(host.root())));
+    let first = work.wait_for("the validator", |_| true);
+    assert_eq!(first.process.start_ticks, 100);
+    Pretend::new(77, "bash").start(200).on(&host);
+    work.wait_for_words("belongs to another program (bash)");
+    assert_eq!((work.following.current(), work.restarts()), (None, [0, 0, 0]));
+    work.wait_for_words("process 77 (agave-validator) has ended (unknown)");
+    Pretend::validator(77).start(300).on(&host);
+    work.wait_for("its successor", |target| target.process.start_ticks == 300);
+    assert_eq!(work.restarts(), [0, 0, 1]);
+}
+
+#[test]
+fn a_zombie_is_gone_and_a_kill_for_want_of_memory_is_the_reason() {
+    let host = host();
+    Pretend::validator(77).on(&host);
+    host.write("proc/vmstat", "oom_kill 4\n").unwrap();
+    let work = AtWork::start(finder(config::Find::Scan, HostRoot::below(host.root())));
+    work.wait_for("the validator", |_| true);
+    host.write("proc/vmstat", "oom_kill 5\n").unwrap();
+    Pretend::validator(77).state('Z').on(&host);
+    work.wait_for_words("has ended (oom_kill)");
+    host.remove("proc/77").unwrap();
+    Pretend::validator(80).start(900).on(&host);
+    work.wait_for("its successor", |target| target.process.pid == 80);
+    assert_eq!(work.restarts(), [0, 1, 0]);
+    let mut readings = Vec::new();
+    work.following.readings(&mut readings);
+    let labels: Vec<_> = readings.iter().map(|reading| (reading.labels[0].as_str(), reading.value.number())).collect();
+    assert_eq!(labels, [("exit", Some(0.0)), ("oom_kill", Some(1.0)), ("unknown", Some(0.0))]);
+}
+
+#[test]
+fn a_program_that_takes_the_validators_place_in_the_process_is_not_followed() {
+    let host = host();
+    Pretend::validator(77).on(&host);
+    let work = AtWork::start(finder(config::Find::Scan, HostRoot::below(host.root())));
+    work.wait_for("the validator", |_| true);
+    Pretend::new(77, "sleep").on(&host);
+    eventually(DEADLINE, "the end", || work.following.current().is_none().then_some(()));
+    work.wait_for_words("no process looks like a validator");
+}
+
+#[test]
+fn the_report_says_what_is_looked_for_and_why_it_is_not_there() {
+    let host = host();
+    let mut finder = finder(config::Find::Unit("sol".to_owned()), HostRoot::below(host.root()));
+    let following = finder.following();
+    let before = following.report();
+    assert_eq!((before.looking_for.as_str(), before.looked_at), ("the validator of the unit sol", None));
+    assert_eq!(before.restarts.map(|(reason, count)| (reason.name(), count)), [("exit", 0), ("oom_kill", 0), ("unknown", 0)]);
+    assert_eq!(finder.find_once(), None);
+    let after = following.report();
+    assert!(after.looked_at.is_some());
+    assert_eq!(after.problems.len(), 1);
+    assert_eq!(after.problems[0].status, Status::Absent);
+}

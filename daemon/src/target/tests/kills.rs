@@ -1,0 +1,58 @@
+use super::super::kills::Kills;
+use super::*;
+
+fn at(seconds: u64) -> Stamp {
+    Stamp { uptime: Duration::from_secs(seconds), unix: Duration::from_secs(seconds) }
+}
+
+#[test]
+fn a_kill_in_the_cgroup_counts_in_both_versions_and_for_a_minute() {
+    for (membership, events) in [
+        ("0::/system.slice/sol.service\n", "sys/fs/cgroup/system.slice/sol.service/memory.events"),
+        ("4:memory:/sol\n0::/\n", "sys/fs/cgroup/memory/sol/memory.oom_control"),
+    ] {
+        let host = host();
+        host.write("proc/77/cgroup", membership).unwrap();
+        host.write(events, "oom_kill 2\n").unwrap();
+        let root = HostRoot::below(host.root());
+        let mut kills = Kills::begin(&root, 77, at(10));
+        kills.look(&root, at(11));
+        assert!(!kills.recent(at(11)), "kills before it was followed do not count: {events}");
+        host.write(events, "oom_kill 3\n").unwrap();
+        kills.look(&root, at(12));
+        kills.look(&root, at(40));
+        assert!(kills.recent(at(72)), "{events}");
+        assert!(!kills.recent(at(73)), "{events}");
+    }
+}
+
+#[test]
+fn a_kill_on_the_host_counts_and_unreadable_counts_do_not() {
+    let host = host();
+    let root = HostRoot::below(host.root());
+    let mut kills = Kills::begin(&root, 77, at(1));
+    host.write("proc/vmstat", "oom_kill 9\n").unwrap();
+    kills.look(&root, at(2));
+    assert!(!kills.recent(at(2)), "a count that appears has not risen");
+    host.write("proc/vmstat", "oom_kill x\n").unwrap();
+    kills.look(&root, at(3));
+    host.write("proc/vmstat", "oom_kill 10\n").unwrap();
+    kills.look(&root, at(4));
+    assert!(kills.recent(at(4)));
+}
+
+#[test]
+fn a_cgroup_made_anew_begins_at_zero_without_a_kill() {
+    let host = host();
+    let events = "sys/fs/cgroup/sol.service/memory.events";
+    host.write("proc/77/cgroup", "0::/sol.service\n").unwrap();
+    host.write(events, "oom_kill 2\n").unwrap();
+    let root = HostRoot::below(host.root());
+    let mut kills = Kills::begin(&root, 77, at(1));
+    host.write(events, "oom_kill 0\n").unwrap();
+    kills.look(&root, at(2));
+    assert!(!kills.recent(at(2)));
+    host.write(events, "oom_kill 1\n").unwrap();
+    kills.look(&root, at(3));
+    assert!(kills.recent(at(3)));
+}

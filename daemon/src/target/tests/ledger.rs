@@ -1,0 +1,90 @@
+use super::super::ledger::{ByLedger, listener, lock_holders};
+use super::*;
+use rustix::io::Errno;
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::UnixListener;
+
+/// `proc/locks` of a host where `pid` holds the lock on a file.
+fn lock(host: &PretendHost, pid: u32, file: &std::path::Path) {
+    let meta = std::fs::metadata(file).unwrap();
+    let (major, minor) = (rustix::fs::major(meta.dev()), rustix::fs::minor(meta.dev()));
+    let line = format!("1: FLOCK  ADVISORY  WRITE {pid} {major:02x}:{minor:02x}:{} 0 EOF\n", meta.ino());
+    host.write("proc/locks", line).unwrap();
+}
+
+#[test]
+fn the_holder_of_the_lock_is_the_one_unless_it_only_prepares_the_ledger() {
+    let host = host();
+    let ledger = tempfile::tempdir().unwrap();
+    std::fs::write(ledger.path().join("ledger.lock"), "").unwrap();
+    Pretend::validator(77).line("agave-validator --ledger /elsewhere").on(&host);
+    lock(&host, 77, &ledger.path().join("ledger.lock"));
+    let bench = Bench::new(&host);
+    let by_ledger = ByLedger::new(ledger.path());
+    let target = by_ledger.find(&bench.around()).unwrap();
+    assert_eq!((target.process.pid, target.found_by), (77, "ledger.lock"));
+    Pretend::validator(77).line("agave-validator --ledger /elsewhere init").on(&host);
+    assert_eq!(pid_of(&by_ledger.find(&bench.around())), None);
+}
+
+#[test]
+fn the_one_started_with_the_ledger_is_found_among_several_also_under_another_path() {
+    let host = host();
+    let ledger = tempfile::tempdir().unwrap();
+    let bench = Bench::new(&host);
+    let by_ledger = ByLedger::new(ledger.path());
+    assert!(words(&by_ledger.find(&bench.around())).starts_with("absent: no process listens on"));
+    Pretend::validator(77).line("agave-validator --ledger /data").on(&host);
+    Pretend::validator(78).line(&format!("agave-validator --ledger {}", ledger.path().display())).on(&host);
+    assert_eq!(pid_of(&by_ledger.find(&bench.around())), Some(78));
+    host.remove("proc/78").unwrap();
+    assert_eq!(pid_of(&by_ledger.find(&bench.around())), None);
+    host.write("proc/77/root/x", "").unwrap();
+    std::os::unix::fs::symlink(ledger.path(), host.path("proc/77/root/data")).unwrap();
+    assert_eq!(pid_of(&by_ledger.find(&bench.around())), Some(77));
+}
+
+#[test]
+fn the_listener_of_the_admin_socket_is_known_to_the_kernel() {
+    let ledger = tempfile::tempdir().unwrap();
+    let socket = ledger.path().join("admin.rpc");
+    assert_eq!(listener(&socket), Err(Errno::NOENT));
+    let listening = UnixListener::bind(&socket).unwrap();
+    assert_eq!(listener(&socket), Ok(Some(std::process::id())));
+    let found = finder(config::Find::Ledger(ledger.path().into()), HostRoot::default()).find_once().unwrap();
+    assert_eq!((found.process.pid, found.found_by), (std::process::id(), "admin.rpc"));
+    drop(listening);
+    assert_eq!(listener(&socket), Err(Errno::CONNREFUSED));
+}
+
+#[tokio::test]
+async fn asking_for_the_listener_is_allowed_on_a_runtime() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("admin.rpc");
+    let _listening = UnixListener::bind(&socket).unwrap();
+    assert_eq!(listener(&socket), Ok(Some(std::process::id())));
+}
+
+#[test]
+fn a_listener_that_accepts_nobody_is_not_waited_for() {
+    use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, bind, listen, socket};
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("admin.rpc");
+    let deaf = socket(AddressFamily::UNIX, SocketType::STREAM, None).unwrap();
+    bind(&deaf, &SocketAddrUnix::new(&path).unwrap()).unwrap();
+    listen(&deaf, 0).unwrap();
+    assert_eq!(listener(&path), Ok(Some(std::process::id())));
+    assert_eq!(listener(&path), Err(Errno::AGAIN));
+}
+
+#[test]
+fn the_kernel_lists_the_lock_of_this_very_process() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("ledger.lock");
+    let file = std::fs::File::create(&path).unwrap();
+    let mut problems = Vec::new();
+    assert_eq!(lock_holders(&HostRoot::default(), &path, &mut problems), [0; 0]);
+    rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    assert_eq!(lock_holders(&HostRoot::default(), &path, &mut problems), [std::process::id()]);
+    assert!(problems.is_empty());
+}

@@ -1,0 +1,103 @@
+//! Real processes: a shell copied to a file with a validator's name, which waits for a line from a FIFO.
+
+use super::finder::AtWork;
+use super::*;
+use faultline_testkit::eventually::eventually;
+use faultline_testkit::proc::is_alive;
+use faultline_testkit::process::{Program, Running};
+use std::path::Path;
+
+struct Folder(tempfile::TempDir);
+
+impl Folder {
+    fn new() -> Self {
+        let folder = Folder(tempfile::tempdir().unwrap());
+        std::fs::create_dir(folder.path("ledger")).unwrap();
+        for name in ["fifo", "never"] {
+            let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+            rustix::fs::mknodat(rustix::fs::CWD, folder.path(name), rustix::fs::FileType::Fifo, mode, 0).unwrap();
+        }
+        folder
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn text(&self, name: &str) -> String {
+        self.path(name).display().to_string()
+    }
+
+    /// A copy of the shell under another name.
+    fn copy(&self, name: &str) -> PathBuf {
+        let copy = self.path(name);
+        if !copy.exists() {
+            std::fs::copy("/bin/sh", &copy).unwrap();
+        }
+        copy
+    }
+
+    fn run(&self, program: &Path, arguments: &[&str]) -> Running {
+        let arguments = arguments.iter().map(|&argument| argument.to_owned()).collect();
+        let program = Program { path: program.into(), arguments, environment: Vec::new(), output: self.path("out") };
+        Running::start(&program).unwrap()
+    }
+
+    /// What looks like a validator and does nothing.
+    fn validator(&self) -> Running {
+        let (never, ledger) = (self.text("never"), self.text("ledger"));
+        self.run(&self.copy("agave-validator"), &["-c", "read line <$0", &never, "--ledger", &ledger])
+    }
+}
+
+#[test]
+fn the_end_and_the_successor_of_a_killed_validator_are_noticed() {
+    let folder = Folder::new();
+    let mut first = folder.validator();
+    let work = AtWork::start(finder(config::Find::Ledger(folder.path("ledger")), HostRoot::default()));
+    let target = work.wait_for("the first", |target| target.process.pid == first.pid());
+    assert_eq!(target.exe, Some(folder.path("agave-validator")));
+    assert_eq!(target.ledger, Some(folder.path("ledger")));
+    first.kill().unwrap();
+    work.wait_for_words("waiting for its successor");
+    assert_eq!((work.following.current(), work.restarts()), (None, [0, 0, 0]));
+    let second = folder.validator();
+    work.wait_for("the second", |target| target.process.pid == second.pid());
+    // Another test on this machine may run out of memory meanwhile; the kernel told of the end in any case.
+    let [exit, oom_kill, unknown] = work.restarts();
+    assert_eq!((exit + oom_kill, unknown), (1, 0));
+}
+
+#[test]
+fn a_shell_that_becomes_the_validator_is_the_same_process_with_other_arguments() {
+    let folder = Folder::new();
+    let (fifo, never, ledger) = (folder.text("fifo"), folder.text("never"), folder.text("ledger"));
+    let validator = folder.copy("agave-validator").display().to_string();
+    let script = "read line <$0; exec $1 -c 'read line <$0' $2 --ledger $3";
+    let shell = folder.run(&folder.copy("start"), &["-c", script, &fifo, &validator, &never, &ledger]);
+    let work = AtWork::start(finder(config::Find::Pid(shell.pid()), HostRoot::default()));
+    let before = work.wait_for("the shell", |target| target.comm == "start");
+    assert_eq!((&before.validator, &before.ledger), (&None, &None));
+    work.wait_for_words("not known as a validator");
+    std::fs::write(&fifo, "go\n").unwrap();
+    let after = work.wait_for("the validator", |target| target.validator.is_some());
+    assert_eq!((after.process, after.ledger.clone()), (before.process, Some(folder.path("ledger"))));
+    assert_eq!(work.following.report().problems, []);
+    assert_eq!(work.restarts(), [0, 0, 0]);
+}
+
+#[test]
+fn a_process_is_found_by_its_name_and_its_end_is_told_before_it_is_reaped() {
+    let folder = Folder::new();
+    let name = format!("pretend-daemon-{}", std::process::id());
+    let fifo = folder.text("fifo");
+    let running = folder.run(&folder.copy(&name), &["-c", "read line <$0; exit 3", &fifo]);
+    let work = AtWork::start(finder(config::Find::ProcessName(name), HostRoot::default()));
+    let target = work.wait_for("the process", |target| target.process.pid == running.pid());
+    assert_eq!(target.found_by, "process_name");
+    std::fs::write(&fifo, "go\n").unwrap();
+    // Nobody has waited for it: it is a zombie now.
+    eventually(Duration::from_secs(60), "its end", || work.following.current().is_none().then_some(()));
+    assert!(!is_alive(running.pid()));
+    work.wait_for_words("no process is called");
+}

@@ -1,0 +1,109 @@
+use super::super::scan::Scan;
+use super::*;
+
+#[test]
+fn the_only_validator_is_found_with_what_its_arguments_say() {
+    let host = host();
+    Pretend::validator(77).line("agave-validator --ledger /mnt//l/. --rpc-port 8899").on(&host);
+    Pretend::new(78, "bash").line("bash agave-validator").on(&host);
+    let bench = Bench::new(&host);
+    let target = Scan::default().find(&bench.around()).unwrap();
+    assert_eq!(target.process, ProcessId { pid: 77, start_ticks: 100 });
+    assert_eq!((target.comm.as_str(), target.found_by), ("agave-validator", "scan"));
+    assert_eq!(target.ledger, Some("/mnt/l".into()));
+    assert_eq!(target.validator.unwrap().rpc_port, Some(8899));
+    assert_eq!(target.exe, None);
+}
+
+#[test]
+fn a_relative_ledger_begins_at_the_working_directory_of_the_process() {
+    let host = host();
+    Pretend::validator(77).line("agave-validator").on(&host);
+    let bench = Bench::new(&host);
+    assert_eq!(Scan::default().find(&bench.around()).unwrap().ledger, None);
+    std::os::unix::fs::symlink("/home/sol", host.path("proc/77/cwd")).unwrap();
+    assert_eq!(Scan::default().find(&bench.around()).unwrap().ledger, Some("/home/sol/ledger".into()));
+}
+
+#[test]
+fn other_tasks_of_the_same_program_and_zombies_are_refused() {
+    let host = host();
+    Pretend::validator(77).line("agave-validator --ledger /l monitor").on(&host);
+    Pretend::validator(78).line("agave-validator --ledger /l exit --force").on(&host);
+    Pretend::validator(79).state('Z').on(&host);
+    let found = Scan::default().find(&Bench::new(&host).around());
+    assert_eq!(words(&found), "absent: no process looks like a validator");
+}
+
+#[test]
+fn two_running_validators_are_ambiguous_and_both_are_named() {
+    let host = host();
+    Pretend::validator(77).on(&host);
+    Pretend::validator(1200).on(&host);
+    let found = Scan::default().find(&Bench::new(&host).around());
+    assert!(words(&found).contains("77, 1200") && words(&found).contains("--ledger"), "{}", words(&found));
+}
+
+#[test]
+fn a_running_validator_is_preferred_to_what_has_none_of_its_threads() {
+    let host = host();
+    Pretend::validator(77).threads(&["solReplayStage"]).on(&host);
+    Pretend::validator(78).threads(&["agave-validator"]).on(&host);
+    let found = Scan::default().find(&Bench::new(&host).around());
+    assert_eq!(pid_of(&found), Some(77));
+}
+
+#[test]
+fn a_lone_candidate_without_threads_is_believed_after_a_while() {
+    let host = host();
+    Pretend::validator(77).threads(&[]).on(&host);
+    let (bench, mut scan) = (Bench::new(&host), Scan::default());
+    assert!(words(&scan.find(&bench.at(10))).contains("none of its threads yet"));
+    assert_eq!(pid_of(&scan.find(&bench.at(12))), None);
+    // Another one takes its place: the wait begins anew.
+    Pretend::validator(77).threads(&[]).start(200).on(&host);
+    assert_eq!(pid_of(&scan.find(&bench.at(14))), None);
+    assert_eq!(pid_of(&scan.find(&bench.at(17))), Some(77));
+}
+
+#[test]
+fn who_looks_only_once_believes_at_once() {
+    let host = host();
+    Pretend::validator(77).threads(&[]).on(&host);
+    let mut finder = finder(config::Find::Scan, HostRoot::below(host.root()));
+    assert_eq!(finder.find_once().unwrap().process.pid, 77);
+    assert_eq!(finder.following().current().unwrap().process.pid, 77);
+}
+
+#[test]
+fn a_validator_on_another_ledger_is_no_successor() {
+    let host = host();
+    Pretend::validator(77).on(&host);
+    let bench = Bench::new(&host);
+    let before = Scan::default().find(&bench.around()).unwrap();
+    host.remove("proc/77").unwrap();
+    Pretend::validator(90).line("agave-validator --ledger /other").on(&host);
+    let around = Around { before: Some(&before), ..bench.around() };
+    let found = Scan::default().find(&around);
+    assert!(words(&found).contains("process 90 is another validator"), "{}", words(&found));
+    Pretend::validator(91).on(&host);
+    assert_eq!(pid_of(&Scan::default().find(&around)), Some(91));
+}
+
+#[test]
+fn hidden_processes_are_said_to_be_hidden() {
+    let host = PretendHost::empty().unwrap();
+    let found = Scan::default().find(&Bench::new(&host).around());
+    assert_eq!(words(&found), "absent: no process looks like a validator");
+    Pretend::new(500, "faultlined").on(&host);
+    let found = Scan::default().find(&Bench::new(&host).around());
+    assert!(words(&found).starts_with("forbidden: processes of other users are hidden"), "{}", words(&found));
+}
+
+#[test]
+fn a_missing_procfs_is_a_problem_and_no_panic() {
+    let host = host();
+    host.remove("proc").unwrap();
+    let found = Scan::default().find(&Bench::new(&host).around());
+    assert!(words(&found).starts_with("absent: "), "{}", words(&found));
+}

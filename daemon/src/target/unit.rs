@@ -1,0 +1,170 @@
+//! The validator of a systemd unit.
+//!
+//! The unit's cgroup is asked first: two files, no program to start, and the right answer also where the main process is
+//! a start-up shell or Frankendancer's supervisor. systemd itself is asked (through `systemctl`, which unlike a D-Bus
+//! library costs nothing while it is not needed) only when the cgroup does not settle it: for the cgroup of a unit that
+//! is known by an alias, and for the main one of several validators.
+
+use super::choose::{Choice, ambiguous, candidates, choose};
+use super::systemctl::{self, Shown};
+use super::{Around, Found, process};
+use faultline_catalog::{Problem, Stamp, Status};
+use faultline_kernel::HostRoot;
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::path::{Component, Path, PathBuf};
+use std::time::Duration;
+
+/// systemd is not asked more often than this.
+const ASK_EVERY: Duration = Duration::from_secs(10);
+/// Folders of slices that are looked through for the unit at most.
+const MOST_SLICES: usize = 4096;
+/// How far below the unit's cgroup its processes are looked for: a unit with `Delegate=` may have made cgroups of its own.
+const DEPTH_BELOW_UNIT: u32 = 3;
+
+/// The unit, and where its cgroup was last.
+#[derive(Debug)]
+pub(super) struct ByUnit {
+    name: String,
+    folder: Option<PathBuf>,
+    /// What is started to ask systemd.
+    pub(super) systemctl: OsString,
+    asked: Option<Stamp>,
+    shown: Option<Shown>,
+}
+
+impl ByUnit {
+    /// A name without a suffix is that of a service, as for `systemctl`.
+    pub(super) fn new(name: &str) -> Self {
+        let whole = [".service", ".scope", ".slice"].iter().any(|suffix| name.ends_with(suffix));
+        let name = if whole { name.to_owned() } else { format!("{name}.service") };
+        ByUnit { name, folder: None, systemctl: "systemctl".into(), asked: None, shown: None }
+    }
+
+    pub(super) fn find(&mut self, around: &Around<'_>) -> Found {
+        let mut problems = Vec::new();
+        self.find_folder(around);
+        let mut pids = self.folder.as_ref().map(|folder| processes(folder, DEPTH_BELOW_UNIT)).unwrap_or_default();
+        let mut choice = choose(candidates(around, &pids, "unit", &mut problems));
+        if matches!(choice, Choice::None | Choice::Several(_)) && self.ask(around, &mut problems) {
+            problems.clear();
+            self.find_folder(around);
+            pids = self.folder.as_ref().map(|folder| processes(folder, DEPTH_BELOW_UNIT)).unwrap_or_default();
+            choice = choose(candidates(around, &pids, "unit", &mut problems));
+        }
+        match choice {
+            Choice::Running(target) | Choice::Lone(target) => return Ok(target),
+            Choice::Several(pids) => {
+                let main = self.shown.as_ref().and_then(|shown| shown.main_pid).filter(|main| pids.contains(main));
+                match main.map(|main| process::look(around.root, main, "unit")) {
+                    Some(Ok(seen)) if seen.is_validator() => return Ok(seen.target),
+                    _ => problems.push(ambiguous(&pids)),
+                }
+            }
+            Choice::None => problems.push(Problem::new(Status::Absent, self.nobody(around.root, &pids))),
+        }
+        Err(problems)
+    }
+
+    fn nobody(&self, root: &HostRoot, pids: &[u32]) -> String {
+        let name = &self.name;
+        if self.folder.is_none() {
+            return format!("the unit {name} has no cgroup: it does not run, or is not known here");
+        }
+        let describe = |&pid: &u32| {
+            let seen = process::look(root, pid, "unit").ok()?;
+            Some(format!("{pid} {}", seen.target.comm))
+        };
+        let others: Vec<String> = pids.iter().filter_map(describe).take(5).collect();
+        match others.as_slice() {
+            [] => format!("the unit {name} has no process"),
+            others => format!(
+                "the unit {name} has no validator among its processes ({}); --pid and --process-name follow any program",
+                others.join(", ")
+            ),
+        }
+    }
+
+    /// The folder known before, the one that systemd named, or the one that has the unit's name.
+    fn find_folder(&mut self, around: &Around<'_>) {
+        let cgroup = &around.root.cgroup;
+        if self.folder.as_ref().is_some_and(|folder| folder.is_dir()) {
+            return;
+        }
+        // The v2 hierarchy of a hybrid host, the v1 hierarchy of systemd, the only hierarchy.
+        let tops = || [cgroup.join("unified"), cgroup.join("systemd"), cgroup.clone()].into_iter();
+        let shown = self.shown.as_ref().and_then(|shown| inner(shown.control_group.as_ref()?));
+        let named = shown.and_then(|path| tops().map(|top| top.join(&path)).find(|folder| folder.is_dir()));
+        self.folder = named.or_else(|| tops().find_map(|top| search(top, &self.name)));
+    }
+
+    /// Asks systemd, unless it was asked a moment ago; whether it answered. Its process numbers mean something only in
+    /// its own pid namespace.
+    fn ask(&mut self, around: &Around<'_>, problems: &mut Vec<Problem>) -> bool {
+        let lately = self.asked.is_some_and(|asked| around.now.since(asked) < ASK_EVERY);
+        if !around.own_procfs || lately {
+            return false;
+        }
+        self.asked = Some(around.now);
+        match systemctl::show(&self.systemctl, &self.name, around) {
+            Ok(shown) => {
+                self.shown = Some(shown);
+                true
+            }
+            Err(why) => {
+                tracing::debug!(unit = self.name, why, "systemctl was of no help");
+                problems.push(Problem::new(Status::Absent, why));
+                false
+            }
+        }
+    }
+}
+
+/// A control group as a path below a hierarchy's top; `None` for the top itself, and for one that leads elsewhere.
+fn inner(control_group: &str) -> Option<PathBuf> {
+    let path = Path::new(control_group.trim_start_matches('/'));
+    let downwards = path.components().all(|part| matches!(part, Component::Normal(_)));
+    (downwards && !path.as_os_str().is_empty()).then(|| path.to_owned())
+}
+
+/// The folder of a unit, which is always in slices, or in the service of a user's own systemd.
+fn search(top: PathBuf, name: &str) -> Option<PathBuf> {
+    if inner(name)?.components().count() != 1 {
+        return None;
+    }
+    let usual = top.join("system.slice").join(name);
+    if usual.is_dir() {
+        return Some(usual);
+    }
+    let mut waiting = VecDeque::from([top]);
+    for _ in 0..MOST_SLICES {
+        let folder = waiting.pop_front()?;
+        let unit = folder.join(name);
+        if unit.is_dir() {
+            return Some(unit);
+        }
+        let Ok(entries) = std::fs::read_dir(&folder) else { continue };
+        let parents = entries.flatten().filter(|entry| entry.file_name().to_str().is_some_and(may_hold_units));
+        waiting.extend(parents.map(|entry| entry.path()));
+    }
+    None
+}
+
+fn may_hold_units(name: &str) -> bool {
+    name.ends_with(".slice") || (name.starts_with("user@") && name.ends_with(".service"))
+}
+
+/// The processes in a cgroup and in those below it. Numbers from outside the reader's pid namespace read 0.
+fn processes(folder: &Path, depth: u32) -> Vec<u32> {
+    let text = std::fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default();
+    let mut pids: Vec<u32> = text.lines().filter_map(|line| line.parse().ok()).filter(|&pid| pid != 0).collect();
+    if depth > 0
+        && let Ok(entries) = std::fs::read_dir(folder)
+    {
+        let folders = entries.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+        folders.for_each(|below| pids.extend(processes(&below.path(), depth - 1)));
+    }
+    pids.sort_unstable();
+    pids.dedup();
+    pids
+}

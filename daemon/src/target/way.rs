@@ -1,0 +1,73 @@
+//! The ways of finding, and what differs between them.
+
+use super::ledger::ByLedger;
+use super::pid::ByPid;
+use super::process_name::ByName;
+use super::scan::Scan;
+use super::unit::ByUnit;
+use super::{Around, Found, Target};
+use crate::config::Find;
+use faultline_catalog::{Problem, Status};
+
+/// The configured way, with what it remembers from look to look.
+#[derive(Debug)]
+pub(super) enum Way {
+    Scan(Scan),
+    Pid(ByPid),
+    Ledger(ByLedger),
+    Unit(ByUnit),
+    Name(ByName),
+}
+
+impl Way {
+    pub(super) fn new(find: &Find) -> Self {
+        match find {
+            Find::Scan => Way::Scan(Scan::default()),
+            Find::Pid(pid) => Way::Pid(ByPid::new(*pid)),
+            Find::Ledger(folder) => Way::Ledger(ByLedger::new(folder)),
+            Find::Unit(name) => Way::Unit(ByUnit::new(name)),
+            Find::ProcessName(name) => Way::Name(ByName::new(name)),
+        }
+    }
+
+    /// What is looked for, in words.
+    pub(super) fn looking_for(find: &Find) -> String {
+        match find {
+            Find::Scan => "the only validator of this host".to_owned(),
+            Find::Pid(pid) => format!("process {pid}"),
+            Find::Ledger(folder) => format!("the validator of the ledger {}", folder.display()),
+            Find::Unit(name) => format!("the validator of the unit {name}"),
+            Find::ProcessName(name) => format!("the process called {name}"),
+        }
+    }
+
+    /// One look.
+    pub(super) fn find(&mut self, around: &Around<'_>) -> Found {
+        match self {
+            Way::Scan(scan) => scan.find(around),
+            Way::Pid(pid) => pid.find(around),
+            Way::Ledger(ledger) => ledger.find(around),
+            Way::Unit(unit) => unit.find(around),
+            Way::Name(name) => name.find(around),
+        }
+    }
+
+    /// Whether a process that has executed another program in place is still the one looked for.
+    pub(super) fn is_still(&self, before: &Target, now: &Target) -> bool {
+        match self {
+            Way::Pid(_) => true,
+            Way::Name(name) => name.is_still(now),
+            Way::Scan(_) | Way::Ledger(_) | Way::Unit(_) => now.validator.is_some() || before.validator.is_none(),
+        }
+    }
+
+    /// What the operator should know about a target that is followed all the same.
+    pub(super) fn doubts(&self, target: &Target) -> Vec<Problem> {
+        if target.validator.is_some() || matches!(self, Way::Name(_)) {
+            return Vec::new();
+        }
+        let (pid, comm) = (target.process.pid, &target.comm);
+        let words = format!("process {pid} ({comm}) is not known as a validator: nothing is read from its arguments");
+        vec![Problem::new(Status::Absent, words)]
+    }
+}

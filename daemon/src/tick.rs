@@ -1,0 +1,132 @@
+//! The tick: asks every source that is due, on one dedicated thread, and hands the result to the hub.
+
+mod book;
+
+pub use book::Book;
+
+use crate::clock::{Clock, Due, Schedule};
+use crate::hub::Hub;
+use crate::sources::{Look, Poll};
+use crate::supervisor::Stop;
+use crate::target::{Following, Target};
+use faultline_catalog::{Batch, Source, Stamp, Tick};
+use faultline_kernel::{HostConstants, HostRoot, ProcessId};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A source and what it found last.
+struct Entry {
+    source: Box<dyn Poll>,
+    /// The uptime from which it is due.
+    due: Duration,
+    last: Arc<Batch>,
+}
+
+/// The sources, in the order in which they are asked, and where ticks go.
+pub struct Ticker {
+    clock: Clock,
+    schedule: Schedule,
+    following: Following,
+    root: HostRoot,
+    host: HostConstants,
+    entries: Vec<Entry>,
+    book: Book,
+    hub: Hub,
+    followed: Option<ProcessId>,
+}
+
+/// What a ticker is made of.
+pub struct Parts {
+    /// The only clock.
+    pub clock: Clock,
+    /// From tick to tick.
+    pub interval: Duration,
+    /// Who is followed.
+    pub following: Following,
+    /// Where the kernel's files are.
+    pub root: HostRoot,
+    /// The kernel's units.
+    pub host: HostConstants,
+    /// In the order in which they are asked.
+    pub sources: Vec<Box<dyn Poll>>,
+}
+
+impl Ticker {
+    /// A ticker that has not ticked.
+    pub fn new(parts: Parts, hub: Hub) -> Self {
+        let entry = |source: Box<dyn Poll>| {
+            let last = Arc::new(Batch::empty(source.source(), Stamp::default()));
+            Entry { source, due: Duration::ZERO, last }
+        };
+        Ticker {
+            clock: parts.clock,
+            schedule: Schedule::every(parts.interval),
+            following: parts.following,
+            root: parts.root,
+            host: parts.host,
+            entries: parts.sources.into_iter().map(entry).collect(),
+            book: Book::default(),
+            hub,
+            followed: None,
+        }
+    }
+
+    /// Ticks until told to stop.
+    pub fn run(mut self, stop: Stop) {
+        loop {
+            let now = self.clock.now();
+            if stop.sleep(self.schedule.next().saturating_sub(now.uptime)) {
+                return;
+            }
+            if let Some(due) = self.schedule.take(self.clock.now().uptime) {
+                self.tick(due);
+            }
+        }
+    }
+
+    /// One tick, now.
+    pub fn tick(&mut self, due: Due) -> Arc<Tick> {
+        self.tick_at(self.clock.now(), due, self.following.current().as_deref())
+    }
+
+    /// One tick that begins at `at` and looks at `target`. Only how long the sources take is by the clock.
+    pub fn tick_at(&mut self, at: Stamp, due: Due, target: Option<&Target>) -> Arc<Tick> {
+        self.book.tick(due);
+        let followed = target.map(|target| target.process);
+        // Another process, or none: every source looks at once, so that no series outlives its process.
+        let changed = std::mem::replace(&mut self.followed, followed) != followed;
+        let batches = self.entries.iter_mut().map(|entry| {
+            if changed || entry.due <= at.uptime {
+                let look = Look { now: at, target, root: &self.root, host: &self.host };
+                entry.ask(&look, &self.clock);
+                self.book.looked(&entry.last);
+            }
+            Arc::clone(&entry.last)
+        });
+        let mut batches: Vec<Arc<Batch>> = batches.collect();
+        batches.push(Arc::new(self.book.batch(at)));
+        let tick = Arc::new(Tick { number: due.number, at, batches });
+        self.hub.publish(&tick);
+        tick
+    }
+}
+
+impl Entry {
+    fn ask(&mut self, look: &Look<'_>, clock: &Clock) {
+        let (at, began) = (look.now, clock.now());
+        let finding = self.source.look(look);
+        let took = clock.now().since(began);
+        if let Some(every) = self.source.every() {
+            // On a schedule of its own: a late look does not shift the next one, missed ones are left out.
+            let intervals = at.uptime.as_nanos() / every.as_nanos().max(1) + 1;
+            self.due = every * u32::try_from(intervals).unwrap_or(u32::MAX);
+        }
+        let (readings, problems, up) = (finding.readings, finding.problems, finding.up);
+        self.last = Arc::new(Batch { source: self.source.source(), at, took, readings, problems, up });
+    }
+}
+
+/// Everything a source of this name read, of one tick.
+pub fn batch_of(tick: &Tick, source: Source) -> Option<&Batch> {
+    tick.batches.iter().map(Arc::as_ref).find(|batch| batch.source == source)
+}

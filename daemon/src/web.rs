@@ -1,0 +1,174 @@
+//! The web face: `/metrics` for scrapers, `/` for people, `/healthz` and `/readyz` for whoever starts and watches.
+//!
+//! Everything is answered from the newest tick, of which a request copies a pointer: no client, however slow, holds a
+//! tick up. All connections are one task; what they share is bounded (connections, time, pages kept).
+
+mod answer;
+mod auth;
+mod config;
+mod connection;
+mod error;
+mod health;
+mod landing;
+mod scrape;
+mod tls;
+
+pub use error::WebError;
+pub use health::{Stale, health};
+
+use crate::clock::Clock;
+use crate::config::{Find, Metrics};
+use crate::hub::Latest;
+use crate::sinks::history::History;
+use crate::sinks::prometheus::ConstantLabels;
+use crate::supervisor::Stop;
+use answer::Site;
+use faultline_catalog::Tick;
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Open connections at once; more wait in the kernel's queue.
+const MOST_CONNECTIONS: usize = 64;
+
+/// How long requests may take to end once the server is told to stop.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// Pause after a connection could not be accepted (no descriptors left), so that the loop does not spin.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
+
+/// What the pages are made of.
+#[derive(Debug, Clone)]
+pub struct WebState {
+    /// For ages and deadlines.
+    pub clock: Clock,
+    /// From tick to tick; what counts as too old follows from it.
+    pub interval: Duration,
+    /// The newest tick; register the same value as a sink of the hub.
+    pub ticks: Latest<Tick>,
+    /// The last minute; register the same value as a sink of the hub.
+    pub history: History,
+    /// Labels for every `agave_` series; empty unless `metrics.constant_labels_everywhere` is set.
+    pub constant: ConstantLabels,
+    /// What the landing page says beside the tick.
+    pub page: Arc<PageInfo>,
+}
+
+/// What the landing page says that is in no tick.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PageInfo {
+    /// The daemon's version.
+    pub version: &'static str,
+    /// How the validator is looked for, in words; ends a sentence that begins with "It is looked for".
+    pub search: String,
+    /// Address of the documentation; no link without it.
+    pub docs: Option<String>,
+}
+
+impl PageInfo {
+    /// Describes the search as configured.
+    pub fn new(version: &'static str, find: &Find, docs: Option<String>) -> Self {
+        let search = match find {
+            Find::Scan => "among all processes, by what validators are called and how they are started".to_owned(),
+            Find::Pid(pid) => format!("as process {pid} (target.pid)"),
+            Find::Ledger(ledger) => {
+                format!("as the process that serves the ledger {} (target.ledger)", ledger.display())
+            }
+            Find::Unit(unit) => format!("in the systemd unit {unit} (target.unit)"),
+            Find::ProcessName(name) => format!("as a process named {name} (target.process_name)"),
+        };
+        PageInfo { version, search, docs }
+    }
+}
+
+/// A bound socket and everything needed to answer on it.
+#[derive(Debug)]
+pub struct Server {
+    listener: TcpListener,
+    address: SocketAddr,
+    site: Arc<Site>,
+    tls: Option<Arc<tls::Acceptor>>,
+}
+
+impl Server {
+    /// Loads the web config file and binds the socket. Nothing is answered before [`Server::run`], but clients can
+    /// connect from here on. Needs no runtime.
+    ///
+    /// # Errors
+    /// The address cannot be bound; it is not loopback and nothing protects it; the web config file, or a file it
+    /// names, cannot be read or used.
+    pub fn build(config: &Metrics, state: WebState) -> Result<Server, WebError> {
+        let web = config.web_config.as_deref().map(config::WebConfig::load).transpose()?;
+        let listen = config.listen;
+        match &web {
+            None if !listen.ip().is_loopback() => return Err(WebError::Exposed { listen }),
+            Some(web) if !listen.ip().is_loopback() && !web.protects() => {
+                return Err(WebError::Unprotected { listen, path: web.path.clone() });
+            }
+            _ => {}
+        }
+        if let Some(web) = &web
+            && web.tls.is_none()
+            && !listen.ip().is_loopback()
+        {
+            tracing::warn!(%listen, file = %web.path.display(), "passwords cross the network in the clear: add tls_server_config");
+        }
+        let (tls, users, headers) = match web {
+            Some(web) => (web.tls.map(tls::Acceptor::new).transpose()?, web.users, web.headers),
+            None => Default::default(),
+        };
+        let bind = |source| WebError::Bind { listen, source };
+        let listener = TcpListener::bind(listen).map_err(bind)?;
+        listener.set_nonblocking(true).map_err(bind)?;
+        let address = listener.local_addr().map_err(bind)?;
+        let site = Arc::new(Site::new(state, users, headers));
+        Ok(Server { listener, address, site, tls: tls.map(Arc::new) })
+    }
+
+    /// Where it listens, with the port the system chose if the configuration says 0.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Whether it speaks TLS.
+    pub fn is_tls(&self) -> bool {
+        self.tls.is_some()
+    }
+
+    /// Answers until `stop`, then lets open requests finish for a second. Runs on a tokio runtime with I/O and time.
+    pub async fn run(self, stop: Stop) {
+        let listener = match tokio::net::TcpListener::from_std(self.listener) {
+            Ok(listener) => listener,
+            Err(error) => {
+                tracing::error!(address = %self.address, %error, "the web listener cannot be watched by the runtime");
+                return;
+            }
+        };
+        let mut open = FuturesUnordered::new();
+        loop {
+            tokio::select! {
+                () = stop.wait() => break,
+                Some(()) = open.next() => {}
+                accepted = listener.accept(), if open.len() < MOST_CONNECTIONS => match accepted {
+                    Ok((stream, _)) => {
+                        open.push(connection::serve(stream, self.tls.clone(), Arc::clone(&self.site), stop.clone()));
+                    }
+                    Err(error) => {
+                        tracing::warn!(%error, "a web connection could not be accepted");
+                        tokio::time::sleep(ACCEPT_PAUSE).await;
+                    }
+                },
+            }
+        }
+        drop(listener);
+        let finished = tokio::time::timeout(GRACE, async { while open.next().await.is_some() {} }).await;
+        if finished.is_err() {
+            tracing::debug!(connections = open.len(), "web connections are cut off at the end");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,160 @@
+//! From a request to its answer.
+
+use super::WebState;
+use super::auth::Users;
+use super::health::health;
+use super::landing;
+use super::scrape::Pages;
+use crate::clock::Clock;
+use crate::sinks::prometheus::{accepts_gzip, dialect};
+use http_body_util::Full;
+use hyper::body::Bytes;
+use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
+use hyper::{Method, Request, Response, StatusCode};
+
+/// Every answer is whole in memory before its first byte is sent.
+pub(super) type Body = Full<Bytes>;
+
+const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
+const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
+const GZIP: HeaderValue = HeaderValue::from_static("gzip");
+/// The landing page holds its style and nothing else: no script, and nothing from elsewhere, even if a name slipped in.
+const POLICY: HeaderValue = HeaderValue::from_static(
+    "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+);
+
+/// Everything an answer is made of.
+#[derive(Debug)]
+pub(super) struct Site {
+    state: WebState,
+    users: Option<Users>,
+    headers: Vec<(HeaderName, HeaderValue)>,
+    pages: Pages,
+}
+
+impl Site {
+    pub(super) fn new(state: WebState, users: Option<Users>, headers: Vec<(HeaderName, HeaderValue)>) -> Self {
+        Site { state, users, headers, pages: Pages::default() }
+    }
+
+    pub(super) fn clock(&self) -> Clock {
+        self.state.clock
+    }
+
+    /// Answers; never fails. To HEAD the server sends the head only.
+    pub(super) async fn answer(&self, request: Request<()>) -> Response<Body> {
+        let mut answer = if self.admits(&request).await { self.route(&request) } else { denied() };
+        let headers = answer.headers_mut();
+        headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+        headers.entry(header::X_CONTENT_TYPE_OPTIONS).or_insert(HeaderValue::from_static("nosniff"));
+        for (name, value) in &self.headers {
+            headers.insert(name, value.clone());
+        }
+        answer
+    }
+
+    async fn admits(&self, request: &Request<()>) -> bool {
+        match &self.users {
+            None => true,
+            Some(users) => users.admits(text_of(request.headers(), header::AUTHORIZATION).as_deref()).await,
+        }
+    }
+
+    fn route(&self, request: &Request<()>) -> Response<Body> {
+        let page: fn(&Site, &HeaderMap) -> Response<Body> = match request.uri().path() {
+            "/metrics" => Site::metrics,
+            "/healthz" => Site::healthz,
+            "/readyz" => Site::readyz,
+            "/" => Site::landing,
+            _ => {
+                return sentence(
+                    StatusCode::NOT_FOUND,
+                    "There is no such page; see /, /metrics, /healthz and /readyz.".to_owned(),
+                );
+            }
+        };
+        if matches!(*request.method(), Method::GET | Method::HEAD) {
+            return page(self, request.headers());
+        }
+        let mut answer = sentence(StatusCode::METHOD_NOT_ALLOWED, "Only GET and HEAD are answered here.".to_owned());
+        answer.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
+        answer
+    }
+
+    fn metrics(&self, headers: &HeaderMap) -> Response<Body> {
+        let Some(tick) = self.state.ticks.get() else {
+            return sentence(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "There is no tick yet: the first one comes an interval after the start.".to_owned(),
+            );
+        };
+        let dialect = dialect(text_of(headers, header::ACCEPT).as_deref());
+        let gzip = accepts_gzip(text_of(headers, header::ACCEPT_ENCODING).as_deref());
+        let (page, compressed) = self.pages.get(&tick, dialect, gzip, &self.state.constant);
+        let mut answer = whole(StatusCode::OK, HeaderValue::from_static(dialect.content_type()), page);
+        let headers = answer.headers_mut();
+        headers.insert(header::VARY, HeaderValue::from_static("Accept, Accept-Encoding"));
+        if compressed {
+            headers.insert(header::CONTENT_ENCODING, GZIP);
+        }
+        answer
+    }
+
+    fn healthz(&self, _: &HeaderMap) -> Response<Body> {
+        let newest = self.state.ticks.get().map(|tick| tick.at);
+        match health(newest, self.state.clock.now(), self.state.interval) {
+            Ok(()) => sentence(StatusCode::OK, "ok".to_owned()),
+            Err(stale) => sentence(StatusCode::SERVICE_UNAVAILABLE, format!("not healthy: {stale}")),
+        }
+    }
+
+    /// Ready: the sockets are bound (else nobody would answer) and the first tick is done, which includes one search for the
+    /// validator. Whether it was found does not matter: waiting for it is what the daemon is there for.
+    fn readyz(&self, _: &HeaderMap) -> Response<Body> {
+        match self.state.ticks.get() {
+            Some(_) => sentence(StatusCode::OK, "ready".to_owned()),
+            None => sentence(StatusCode::SERVICE_UNAVAILABLE, "not ready: the first tick is not done".to_owned()),
+        }
+    }
+
+    fn landing(&self, _: &HeaderMap) -> Response<Body> {
+        let tick = self.state.ticks.get();
+        let view = landing::View {
+            tick: tick.as_deref(),
+            now: self.state.clock.now(),
+            interval: self.state.interval,
+            plots: self.state.history.series(),
+            info: &self.state.page,
+        };
+        let mut answer = whole(StatusCode::OK, HTML, Bytes::from(landing::page(&view)));
+        answer.headers_mut().insert(header::CONTENT_SECURITY_POLICY, POLICY);
+        answer
+    }
+}
+
+/// All values of a header in one, as a list may come in several; `None` if it is missing or not ASCII.
+fn text_of(headers: &HeaderMap, name: HeaderName) -> Option<String> {
+    let values: Vec<&str> = headers.get_all(name).iter().filter_map(|value| value.to_str().ok()).collect();
+    (!values.is_empty()).then(|| values.join(","))
+}
+
+fn denied() -> Response<Body> {
+    let mut answer =
+        sentence(StatusCode::UNAUTHORIZED, "User and password are needed, and these are not right.".to_owned());
+    answer
+        .headers_mut()
+        .insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Basic realm=\"faultline\", charset=\"UTF-8\""));
+    answer
+}
+
+fn sentence(status: StatusCode, mut text: String) -> Response<Body> {
+    text.push('\n');
+    whole(status, TEXT, Bytes::from(text))
+}
+
+fn whole(status: StatusCode, kind: HeaderValue, body: Bytes) -> Response<Body> {
+    let mut answer = Response::new(Full::new(body));
+    *answer.status_mut() = status;
+    answer.headers_mut().insert(header::CONTENT_TYPE, kind);
+    answer
+}

@@ -1,0 +1,92 @@
+use super::*;
+
+/// bcrypt of "secret" at the least cost.
+fn hash() -> String {
+    bcrypt::hash("secret", 4).unwrap()
+}
+
+fn load(text: &str) -> Result<WebConfig, WebError> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("web.yml");
+    std::fs::write(&path, text).unwrap();
+    WebConfig::load(&path)
+}
+
+fn refusal(text: &str) -> String {
+    let message = load(text).unwrap_err().to_string();
+    let (_, what) = message.split_once("web.yml").unwrap();
+    what.to_owned()
+}
+
+#[test]
+fn an_empty_file_asks_for_nothing() {
+    for text in ["", "# nothing\n", "{}\n"] {
+        let config = load(text).unwrap();
+        assert!(!config.protects(), "{text:?}");
+    }
+}
+
+#[test]
+fn files_are_looked_for_beside_the_config_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("web.yml");
+    std::fs::write(&path, "tls_server_config: { cert_file: a.pem, key_file: /etc/k.pem }").unwrap();
+    let tls = WebConfig::load(&path).unwrap().tls.unwrap();
+    assert_eq!(tls.cert, folder.path().join("a.pem"));
+    assert_eq!(tls.key, Path::new("/etc/k.pem"));
+}
+
+#[test]
+fn a_whole_file_as_other_exporters_use_it_is_read() {
+    let text = format!(
+        "tls_server_config:\n  cert_file: c.pem\n  key_file: k.pem\n  client_auth_type: RequireAndVerifyClientCert\n  \
+         client_ca_file: ca.pem\n  min_version: TLS13\nhttp_server_config:\n  http2: true\n  headers:\n    \
+         X-Frame-Options: deny\nbasic_auth_users:\n  alice: {}\n",
+        hash()
+    );
+    let config = load(&text).unwrap();
+    assert!(config.protects() && config.users.is_some());
+    assert_eq!(config.headers.len(), 1);
+    let tls = config.tls.unwrap();
+    assert!(matches!(tls.clients, ClientCertificates::Required(ca) if ca.ends_with("ca.pem")));
+    assert_eq!(tls.versions, [&rustls::version::TLS13]);
+}
+
+#[test]
+fn an_unknown_key_is_named_with_its_line() {
+    let what = refusal("http_server_config:\n  http2: false\ntls_serverconfig: {}\n");
+    assert!(what.contains("tls_serverconfig") && what.contains("line 3"), "{what}");
+}
+
+#[test]
+fn what_is_not_supported_is_refused_by_name() {
+    let tls = "tls_server_config:\n  cert_file: a\n  key_file: b\n  ";
+    for key in [
+        "cipher_suites: [A]",
+        "curve_preferences: [A]",
+        "prefer_server_cipher_suites: true",
+        "client_allowed_sans: [a]",
+    ] {
+        let what = refusal(&format!("{tls}{key}\n"));
+        assert!(what.contains(key.split(':').next().unwrap()) && what.contains("not supported"), "{what}");
+    }
+    assert!(refusal("rate_limit: { burst: 3 }\n").contains("rate_limit"));
+    assert!(refusal(&format!("{tls}min_version: TLS10\n")).contains("TLS10 is no longer safe"));
+    assert!(refusal(&format!("{tls}client_auth_type: RequireAnyClientCert\n")).contains("RequireAndVerifyClientCert"));
+    assert!(refusal("http_server_config: { headers: { Content-Length: \"1\" } }\n").contains("cannot be set"));
+}
+
+#[test]
+fn half_a_protection_is_a_mistake() {
+    assert!(refusal("tls_server_config: { cert_file: a }\n").contains("both needed"));
+    assert!(refusal("tls_server_config: { cert_file: a, key_file: b, client_ca_file: c }\n").contains("no effect"));
+    let what =
+        refusal("tls_server_config: { cert_file: a, key_file: b, client_auth_type: RequireAndVerifyClientCert }\n");
+    assert!(what.contains("needs client_ca_file"), "{what}");
+}
+
+#[test]
+fn a_password_that_is_not_hashed_is_refused_and_not_repeated() {
+    let what = refusal("basic_auth_users: { alice: hunter2 }\n");
+    assert!(what.contains("alice") && what.contains("bcrypt") && !what.contains("hunter2"), "{what}");
+}

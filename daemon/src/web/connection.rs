@@ -1,0 +1,202 @@
+//! One connection: TLS if configured, HTTP/1.1, and an end to everyone's patience.
+
+use super::answer::{Body, Site};
+use super::tls::Acceptor;
+use crate::clock::Clock;
+use crate::supervisor::Stop;
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper::{Request, Response};
+use hyper_util::rt::TokioIo;
+use std::convert::Infallible;
+use std::io;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+
+/// From the first byte of a request (or the connection's beginning, TLS included) to the end of its head.
+const HEAD: Duration = Duration::from_secs(10);
+
+/// To answer; only the checking of a password takes long.
+const ANSWER: Duration = Duration::from_secs(30);
+
+/// From one request to the next, the sending of the answer included: longer than a minute, the slowest usual scrape.
+const IDLE: Duration = Duration::from_secs(75);
+
+/// How often a connection is looked at: deadlines are kept to this.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Serves one connection until the client, `stop` or the client's slowness ends it.
+pub(super) async fn serve(stream: TcpStream, tls: Option<Arc<Acceptor>>, site: Arc<Site>, stop: Stop) {
+    let patience = Arc::new(Patience::new(site.clock()));
+    tokio::select! {
+        ended = open(stream, tls, site, stop, Arc::clone(&patience)) => {
+            // The client's affair: it went away, or spoke no HTTP or no TLS.
+            if let Err(error) = ended {
+                tracing::debug!(error, "a web connection ended early");
+            }
+        }
+        () = patience.end() => tracing::debug!("a web connection was too slow or idle and was closed"),
+    }
+}
+
+type Failed = Box<dyn std::error::Error + Send + Sync>;
+
+async fn open(
+    stream: TcpStream,
+    tls: Option<Arc<Acceptor>>,
+    site: Arc<Site>,
+    stop: Stop,
+    patience: Arc<Patience>,
+) -> Result<(), Failed> {
+    // Answers are written whole: waiting for more to send only delays them.
+    stream.set_nodelay(true)?;
+    match tls {
+        None => talk(stream, site, stop, patience).await,
+        Some(acceptor) => talk(acceptor.accept(stream).await?, site, stop, patience).await,
+    }
+}
+
+async fn talk<S>(stream: S, site: Arc<Site>, stop: Stop, patience: Arc<Patience>) -> Result<(), Failed>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let io = TokioIo::new(Watched { stream, patience: Arc::clone(&patience) });
+    let service = service_fn(move |request: Request<Incoming>| {
+        let (site, patience) = (Arc::clone(&site), Arc::clone(&patience));
+        async move {
+            patience.answering();
+            let answer: Response<Body> = site.answer(request.map(|_| ())).await;
+            patience.idle();
+            Ok::<_, Infallible>(answer)
+        }
+    });
+    let mut connection = pin!(hyper::server::conn::http1::Builder::new().serve_connection(io, service));
+    tokio::select! {
+        ended = connection.as_mut() => return ended.map_err(Failed::from),
+        () = stop.wait() => connection.as_mut().graceful_shutdown(),
+    }
+    connection.await.map_err(Failed::from)
+}
+
+/// The moment at which a connection is given up, moved on by what the client does.
+struct Patience {
+    clock: Clock,
+    /// Milliseconds of uptime.
+    until: AtomicU64,
+    /// Whether a first byte would begin a new request.
+    idle: AtomicBool,
+}
+
+impl Patience {
+    fn new(clock: Clock) -> Self {
+        let patience = Patience { clock, until: AtomicU64::new(0), idle: AtomicBool::new(false) };
+        patience.give(HEAD);
+        patience
+    }
+
+    fn give(&self, time: Duration) {
+        self.until.store(millis(self.clock.now().uptime + time), Ordering::Relaxed);
+    }
+
+    /// Bytes came: the first ones of a request start its clock, the others gain nothing.
+    fn heard(&self) {
+        if self.idle.swap(false, Ordering::Relaxed) {
+            self.give(HEAD);
+        }
+    }
+
+    fn answering(&self) {
+        self.idle.store(false, Ordering::Relaxed);
+        self.give(ANSWER);
+    }
+
+    fn idle(&self) {
+        self.idle.store(true, Ordering::Relaxed);
+        self.give(IDLE);
+    }
+
+    /// Resolves when the moment has come.
+    async fn end(&self) {
+        while millis(self.clock.now().uptime) < self.until.load(Ordering::Relaxed) {
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// A stream that tells [`Patience`] when bytes come.
+struct Watched<S> {
+    stream: S,
+    patience: Arc<Patience>,
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let before = buf.filled().len();
+        let polled = Pin::new(&mut self.stream).poll_read(cx, buf);
+        if buf.filled().len() > before {
+            self.patience.heard();
+        }
+        polled
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(cx, bytes)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_first_bytes_of_a_request_start_its_clock() {
+        let patience = Patience::new(Clock::start());
+        let head = patience.until.load(Ordering::Relaxed);
+        assert!(head >= millis(HEAD));
+        patience.until.store(1, Ordering::Relaxed);
+        patience.heard();
+        assert_eq!(patience.until.load(Ordering::Relaxed), 1, "more bytes of the same request gain nothing");
+        patience.idle();
+        assert!(patience.until.load(Ordering::Relaxed) >= millis(IDLE));
+        patience.heard();
+        assert!(patience.until.load(Ordering::Relaxed) < millis(IDLE), "a new request has only the time of a head");
+    }
+
+    #[tokio::test]
+    async fn patience_ends() {
+        let patience = Patience::new(Clock::start());
+        patience.until.store(0, Ordering::Relaxed);
+        patience.end().await;
+    }
+}

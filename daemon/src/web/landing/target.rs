@@ -1,0 +1,130 @@
+//! Who is followed, and what it is doing.
+
+use super::View;
+use super::words::{Escaped, age, count, date};
+use faultline_catalog::{Reading, Tick, metrics};
+use std::fmt::{self, Write};
+use std::time::Duration;
+
+/// A phase as the page shows it: label value, tone, explanation.
+type Phase = (&'static str, &'static str, &'static str);
+
+/// The phases of `agave_phase`. Tones: good, busy, bad.
+static PHASES: [Phase; 13] = [
+    ("absent", "busy", "There is no validator process."),
+    ("initializing", "busy", "The process has begun and does not say more yet."),
+    ("searching", "busy", "It looks for a node to take a snapshot from."),
+    ("downloading", "busy", "It downloads a snapshot."),
+    ("unpacking", "busy", "It unpacks the snapshot and builds the accounts index."),
+    ("replaying", "busy", "It replays the blocks of its ledger."),
+    ("starting", "busy", "It starts its services."),
+    ("waiting_for_supermajority", "busy", "It waits until enough stake is online."),
+    ("halted", "bad", "It was told to stop at a slot, and did."),
+    ("catching_up", "busy", "It runs and is behind the tip of the cluster."),
+    ("at_tip", "good", "It keeps up with the cluster."),
+    ("behind", "bad", "It was at the tip and has fallen behind."),
+    ("gone", "bad", "The process has ended."),
+];
+
+/// Facts of `agave_target_info`, in the order of the page.
+static FACTS: [(&str, &str); 10] = [
+    ("version", "Version"),
+    ("client", "Client"),
+    ("cluster", "Cluster"),
+    ("identity", "Identity"),
+    ("exe", "Program"),
+    ("comm", "Process name"),
+    ("cgroup", "cgroup"),
+    ("experiment", "Experiment"),
+    ("arm", "Arm"),
+    ("run", "Run"),
+];
+
+/// The followed process's name; `None` while nobody is followed.
+pub(super) fn title(tick: &Tick) -> Option<String> {
+    let info = followed(tick)?;
+    let name = label(info, "exe").and_then(|exe| exe.trim_end_matches(" (deleted)").rsplit('/').next());
+    let name = name.filter(|name| !name.is_empty()).or_else(|| label(info, "comm"));
+    Some(name.unwrap_or("a process without a name").to_owned())
+}
+
+/// The reading that describes the target, if there is one.
+fn followed(tick: &Tick) -> Option<&Reading> {
+    if tick.number_of(&metrics::process::UP, &[]) == Some(0.0) {
+        return None;
+    }
+    tick.readings().find(|reading| reading.metric == &metrics::process::TARGET_INFO)
+}
+
+/// A label's value; `None` where it is empty, which stands for unknown.
+fn label<'a>(info: &'a Reading, name: &str) -> Option<&'a str> {
+    let at = info.metric.labels.iter().position(|label| *label == name)?;
+    info.labels.get(at).map(|text| text.as_str()).filter(|text| !text.is_empty())
+}
+
+pub(super) fn write(view: &View<'_>, tick: &Tick, out: &mut String) -> fmt::Result {
+    out.push_str("<section class=\"hero\">\n");
+    match (followed(tick), title(tick)) {
+        (Some(info), Some(title)) => {
+            write!(out, "<div class=\"title\"><h1>{}</h1>", Escaped(&title))?;
+            phase(tick, out)?;
+            out.push_str("<dl>\n");
+            facts(view, tick, info, out)?;
+            out.push_str("</dl>\n");
+        }
+        _ => {
+            out.push_str("<div class=\"title\"><h1>waiting for a validator</h1></div>\n");
+            writeln!(
+                out,
+                "<p class=\"lead\">None was found. It is looked for {}, and followed as soon as it is there.</p>",
+                Escaped(&view.info.search)
+            )?;
+        }
+    }
+    out.push_str("</section>\n");
+    Ok(())
+}
+
+/// The phase as a badge, closing the title's line, and its explanation.
+fn phase(tick: &Tick, out: &mut String) -> fmt::Result {
+    let current = PHASES.iter().find(|(name, ..)| tick.number_of(&metrics::validator::PHASE, &[name]) == Some(1.0));
+    let Some((name, tone, about)) = current else {
+        out.push_str("</div>\n");
+        return Ok(());
+    };
+    writeln!(out, "<span class=\"badge {tone}\">{}</span></div>", name.replace('_', " "))?;
+    write!(out, "<p class=\"lead\">{about}")?;
+    if let Some(slots) = tick.number_of(&metrics::validator::SLOTS_BEHIND, &[]) {
+        let word = if slots == 1.0 { "slot" } else { "slots" };
+        write!(out, " <span class=\"nowrap\">{} {word} behind.</span>", count(slots))?;
+    }
+    out.push_str("</p>\n");
+    Ok(())
+}
+
+fn facts(view: &View<'_>, tick: &Tick, info: &Reading, out: &mut String) -> fmt::Result {
+    if let Some(start) = tick.number_of(&metrics::process::START_TIME, &[]) {
+        let running = Duration::try_from_secs_f64(view.now.unix_seconds() - start).unwrap_or_default();
+        fact(out, "Running for", &format!("{}, since {}", age(running), date(start)))?;
+    }
+    let restarts: f64 = tick
+        .readings()
+        .filter(|reading| reading.metric == &metrics::process::RESTARTS)
+        .filter_map(|reading| reading.value.number())
+        .sum();
+    if restarts > 0.0 {
+        fact(out, "Restarts seen", &count(restarts))?;
+    }
+    let heading = title(tick);
+    for (name, title) in FACTS {
+        // The heading is one of the names already.
+        if let Some(value) = label(info, name).filter(|value| heading.as_deref() != Some(*value)) {
+            fact(out, title, value)?;
+        }
+    }
+    Ok(())
+}
+
+fn fact(out: &mut String, title: &str, value: &str) -> fmt::Result {
+    writeln!(out, "<div><dt>{title}</dt><dd>{}</dd></div>", Escaped(value))
+}

@@ -1,0 +1,170 @@
+//! TLS, passwords, and addresses that others can reach.
+
+use super::*;
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use std::path::PathBuf;
+
+/// A folder with certificates and a web config file.
+struct Folder {
+    folder: tempfile::TempDir,
+    authority: CertifiedIssuer<'static, KeyPair>,
+}
+
+impl Folder {
+    fn new() -> Self {
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
+        let folder = Folder { folder: tempfile::tempdir().unwrap(), authority };
+        folder.write("ca.pem", &folder.authority.pem());
+        folder.issue("server");
+        folder
+    }
+
+    fn write(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    }
+
+    /// Writes NAME.pem and NAME.key, signed by the authority.
+    fn issue(&self, name: &str) -> (CertificateDer<'static>, PrivateKeyDer<'static>) {
+        let key = KeyPair::generate().unwrap();
+        let certificate =
+            CertificateParams::new(vec!["localhost".to_owned()]).unwrap().signed_by(&key, &self.authority).unwrap();
+        self.write(&format!("{name}.pem"), &certificate.pem());
+        self.write(&format!("{name}.key"), &key.serialize_pem());
+        (certificate.der().clone(), PrivateKeyDer::from_pem_slice(key.serialize_pem().as_bytes()).unwrap())
+    }
+
+    fn web_config(&self, more: &str) -> PathBuf {
+        let tls = "tls_server_config:\n  cert_file: server.pem\n  key_file: server.key\n";
+        self.write("web.yml", &format!("{tls}{more}"))
+    }
+
+    /// Connects over TLS, with a certificate of its own if one is given.
+    fn connect(
+        &self,
+        address: SocketAddr,
+        own: Option<(CertificateDer<'static>, PrivateKeyDer<'static>)>,
+    ) -> StreamOwned<ClientConnection, TcpStream> {
+        let mut roots = RootCertStore::empty();
+        roots.add(self.authority.der().clone()).unwrap();
+        let builder = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots);
+        let config = match own {
+            Some((certificate, key)) => builder.with_client_auth_cert(vec![certificate], key).unwrap(),
+            None => builder.with_no_client_auth(),
+        };
+        let connection = ClientConnection::new(Arc::new(config), ServerName::try_from("localhost").unwrap()).unwrap();
+        let stream = TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(DEADLINE)).unwrap();
+        StreamOwned::new(connection, stream)
+    }
+}
+
+/// The certificate that the server shows.
+fn shown(mut stream: StreamOwned<ClientConnection, TcpStream>) -> CertificateDer<'static> {
+    assert_eq!(ask(&mut stream, "GET", "/healthz", "").status, 200);
+    stream.conn.peer_certificates().unwrap()[0].clone()
+}
+
+#[test]
+fn metrics_are_served_over_tls() {
+    let folder = Folder::new();
+    let mut server = start(Some(&folder.web_config("")));
+    server.tick(1);
+    let answer = ask(&mut folder.connect(server.address, None), "GET", "/metrics", "");
+    assert_eq!(answer.status, 200);
+    assert!(answer.text().contains("faultline_ticks_total 1"));
+}
+
+#[test]
+fn a_renewed_certificate_is_shown_without_a_restart_and_a_broken_one_is_not() {
+    let folder = Folder::new();
+    let server = start(Some(&folder.web_config("")));
+    let first = shown(folder.connect(server.address, None));
+    folder.write("server.pem", "not a certificate");
+    assert_eq!(shown(folder.connect(server.address, None)), first);
+    let (renewed, _) = folder.issue("server");
+    assert_eq!(shown(folder.connect(server.address, None)), renewed);
+    assert_ne!(renewed, first);
+}
+
+#[test]
+fn who_must_show_a_certificate_and_has_none_is_not_served() {
+    let folder = Folder::new();
+    let own = folder.issue("client");
+    let web_config = folder.web_config("  client_auth_type: RequireAndVerifyClientCert\n  client_ca_file: ca.pem\n");
+    let server = start(Some(&web_config));
+    assert_eq!(ask(&mut folder.connect(server.address, Some(own)), "GET", "/healthz", "").status, 200);
+    let mut nobody = folder.connect(server.address, None);
+    let mut bytes = Vec::new();
+    let asked = nobody.write_all(b"GET /healthz HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n");
+    assert!(asked.and_then(|()| nobody.read_to_end(&mut bytes)).is_err());
+    assert!(bytes.is_empty());
+}
+
+#[test]
+fn a_wrong_password_is_refused_on_every_page() {
+    let folder = Folder::new();
+    let hash = bcrypt::hash("open sesame", 4).unwrap();
+    let path = folder.write("web.yml", &format!("basic_auth_users:\n  alice: {hash}\n"));
+    let mut server = start(Some(&path));
+    server.tick(1);
+    for page in ["/", "/metrics", "/healthz", "/readyz", "/nothing"] {
+        // alice:wrong
+        for headers in ["", "Authorization: Basic YWxpY2U6d3Jvbmc=\r\n"] {
+            let refused = server.get(page, headers);
+            assert_eq!(refused.status, 401, "{page}");
+            assert_eq!(refused.header("www-authenticate"), Some("Basic realm=\"faultline\", charset=\"UTF-8\""));
+            assert!(!refused.text().contains("faultline_ticks_total"));
+        }
+    }
+    let good = "Authorization: Basic YWxpY2U6b3BlbiBzZXNhbWU=\r\n";
+    assert_eq!(server.get("/metrics", good).status, 200);
+}
+
+#[test]
+fn configured_headers_are_on_every_answer() {
+    let folder = Folder::new();
+    let path = folder.write("web.yml", "http_server_config: { headers: { X-Frame-Options: deny } }\n");
+    let server = start(Some(&path));
+    assert_eq!(server.get("/nothing", "").header("x-frame-options"), Some("deny"));
+}
+
+#[test]
+fn an_address_that_others_can_reach_needs_protection() {
+    let folder = Folder::new();
+    let build = |web_config: Option<PathBuf>| {
+        let config = Metrics { listen: ([0, 0, 0, 0], 0).into(), web_config, ..Metrics::default() };
+        Server::build(&config, state(Clock::start(), &Latest::default()))
+    };
+    let bare = build(None).unwrap_err().to_string();
+    assert!(bare.contains("127.0.0.1:9912") && bare.contains("metrics.web_config"), "{bare}");
+    let empty = build(Some(folder.write("empty.yml", ""))).unwrap_err().to_string();
+    assert!(empty.contains("tls_server_config") && empty.contains("basic_auth_users"), "{empty}");
+    assert!(build(Some(folder.web_config(""))).unwrap().is_tls());
+}
+
+#[test]
+fn files_that_cannot_be_used_are_named() {
+    let folder = Folder::new();
+    let error = |path: &Path| {
+        Server::build(&config(Some(path)), state(Clock::start(), &Latest::default())).unwrap_err().to_string()
+    };
+    let gone = error(&folder.folder.path().join("gone.yml"));
+    assert!(gone.contains("gone.yml cannot be read"), "{gone}");
+    let path = folder.web_config("");
+    folder.write("server.key", "nothing");
+    let empty = error(&path);
+    assert!(empty.contains("key_file") && empty.contains("no private key in PEM form"), "{empty}");
+    folder.write("server.key", &KeyPair::generate().unwrap().serialize_pem());
+    let other = error(&path);
+    assert!(other.contains("cannot be used with"), "{other}");
+}

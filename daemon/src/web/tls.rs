@@ -1,0 +1,176 @@
+//! TLS, with certificates that are read again when their files change: a renewal needs no restart.
+
+use super::error::WebError;
+use rustls::pki_types::pem::{self, PemObject};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::ClientCertVerifier;
+use rustls::{RootCertStore, ServerConfig, SupportedProtocolVersion};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
+use tokio::net::TcpStream;
+use tokio_rustls::server::TlsStream;
+
+/// What the web config file says about TLS.
+#[derive(Debug)]
+pub(super) struct TlsFiles {
+    /// The web config file, for messages.
+    pub(super) config: PathBuf,
+    /// The certificate and its chain, PEM.
+    pub(super) cert: PathBuf,
+    /// Its private key, PEM.
+    pub(super) key: PathBuf,
+    /// Whether clients show certificates too.
+    pub(super) clients: ClientCertificates,
+    /// The versions that are spoken.
+    pub(super) versions: Vec<&'static SupportedProtocolVersion>,
+}
+
+/// Certificates of clients; the path is the file of the authorities (CA) that sign them.
+#[derive(Debug)]
+pub(super) enum ClientCertificates {
+    /// Nobody is asked for one.
+    NotAsked,
+    /// Who shows one must show a good one.
+    IfGiven(PathBuf),
+    /// Everyone must show a good one.
+    Required(PathBuf),
+}
+
+impl ClientCertificates {
+    fn authorities(&self) -> Option<&Path> {
+        match self {
+            ClientCertificates::NotAsked => None,
+            ClientCertificates::IfGiven(ca) | ClientCertificates::Required(ca) => Some(ca),
+        }
+    }
+}
+
+/// Changes when a file is replaced or written to; `None` while it is not there.
+type Fingerprint = Vec<Option<(SystemTime, u64)>>;
+
+/// Takes connections with the newest usable certificate.
+#[derive(Debug)]
+pub(super) struct Acceptor {
+    files: TlsFiles,
+    loaded: Mutex<(Fingerprint, Arc<ServerConfig>)>,
+}
+
+impl Acceptor {
+    /// Reads the files.
+    pub(super) fn new(files: TlsFiles) -> Result<Self, WebError> {
+        // Taken before the files are read: a change in between is seen as a change later.
+        let seen = files.fingerprint();
+        let config = Arc::new(files.load()?);
+        Ok(Acceptor { files, loaded: Mutex::new((seen, config)) })
+    }
+
+    /// The handshake.
+    pub(super) async fn accept(&self, stream: TcpStream) -> io::Result<TlsStream<TcpStream>> {
+        tokio_rustls::TlsAcceptor::from(self.current()).accept(stream).await
+    }
+
+    /// The configuration from the files as they are now; the last good one if they cannot be used.
+    fn current(&self) -> Arc<ServerConfig> {
+        let now = self.files.fingerprint();
+        let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
+        if loaded.0 != now {
+            match self.files.load() {
+                Ok(config) => {
+                    tracing::info!(file = %self.files.cert.display(), "the changed TLS certificate is in use");
+                    loaded.1 = Arc::new(config);
+                }
+                Err(error) => {
+                    tracing::error!(%error, "the changed TLS files cannot be used; the last good ones still are")
+                }
+            }
+            // Also after a failure, which is then reported once and not with every connection.
+            loaded.0 = now;
+        }
+        Arc::clone(&loaded.1)
+    }
+}
+
+impl TlsFiles {
+    fn fingerprint(&self) -> Fingerprint {
+        let look = |path: &Path| {
+            let metadata = std::fs::metadata(path).ok()?;
+            Some((metadata.modified().ok()?, metadata.len()))
+        };
+        [Some(self.cert.as_path()), Some(&self.key), self.clients.authorities()]
+            .into_iter()
+            .flatten()
+            .map(look)
+            .collect()
+    }
+
+    fn load(&self) -> Result<ServerConfig, WebError> {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
+            .with_protocol_versions(&self.versions)
+            .map_err(|error| self.wrong("min_version", error))?;
+        let builder = match &self.clients {
+            ClientCertificates::NotAsked => builder.with_no_client_auth(),
+            ClientCertificates::IfGiven(ca) => builder.with_client_cert_verifier(self.verifier(ca, provider, false)?),
+            ClientCertificates::Required(ca) => builder.with_client_cert_verifier(self.verifier(ca, provider, true)?),
+        };
+        let chain = self.certificates(&self.cert, "cert_file")?;
+        let text = read(&self.key)?;
+        let key = PrivateKeyDer::from_pem_slice(&text)
+            .map_err(|error| self.not_pem("key_file", &self.key, "private key", &error))?;
+        let mut config = builder.with_single_cert(chain, key).map_err(|error| {
+            self.wrong(
+                "cert_file",
+                format!("{} cannot be used with {}: {error}", self.cert.display(), self.key.display()),
+            )
+        })?;
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Ok(config)
+    }
+
+    fn verifier(
+        &self,
+        ca: &Path,
+        provider: Arc<rustls::crypto::CryptoProvider>,
+        required: bool,
+    ) -> Result<Arc<dyn ClientCertVerifier>, WebError> {
+        let mut roots = RootCertStore::empty();
+        for certificate in self.certificates(ca, "client_ca_file")? {
+            roots
+                .add(certificate)
+                .map_err(|error| self.wrong("client_ca_file", format!("{}: {error}", ca.display())))?;
+        }
+        let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+        let builder = if required { builder } else { builder.allow_unauthenticated() };
+        builder.build().map_err(|error| self.wrong("client_ca_file", error))
+    }
+
+    fn certificates(&self, path: &Path, key: &str) -> Result<Vec<CertificateDer<'static>>, WebError> {
+        let text = read(path)?;
+        let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
+        match found {
+            Ok(certificates) if certificates.is_empty() => {
+                Err(self.not_pem(key, path, "certificate", &pem::Error::NoItemsFound))
+            }
+            Ok(certificates) => Ok(certificates),
+            Err(error) => Err(self.not_pem(key, path, "certificate", &error)),
+        }
+    }
+
+    fn not_pem(&self, key: &str, path: &Path, what: &str, error: &pem::Error) -> WebError {
+        match error {
+            pem::Error::NoItemsFound => self.wrong(key, format!("{} holds no {what} in PEM form", path.display())),
+            error => self.wrong(key, format!("{}: {error}", path.display())),
+        }
+    }
+
+    fn wrong(&self, key: &str, what: impl ToString) -> WebError {
+        WebError::Key { path: self.config.clone(), key: format!("tls_server_config.{key}"), what: what.to_string() }
+    }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, WebError> {
+    std::fs::read(path).map_err(|source| WebError::Read { path: path.to_owned(), source })
+}

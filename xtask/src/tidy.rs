@@ -1,0 +1,104 @@
+//! House rules that no compiler knows: the sizes of files, who may depend on whom, words that do not belong in the tree.
+
+use anyhow::{Context, bail};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Lines of a file without its tests.
+const LONGEST: usize = 400;
+
+/// Who may depend on whom inside the workspace; `testkit` only for tests.
+const ALLOWED: [(&str, &[&str]); 6] = [
+    ("faultline-catalog", &[]),
+    ("faultline-kernel", &[]),
+    ("faultline-agave", &[]),
+    ("faultlined", &["faultline-catalog", "faultline-kernel", "faultline-agave"]),
+    ("faultline-testkit", &[]),
+    ("xtask", &["faultline-catalog"]),
+];
+
+/// Text that must not be in any file that git keeps.
+const UNWANTED: [&str; 3] = ["/work/", "FIXME", "XXX"];
+
+/// Fails with every rule that is broken.
+pub(crate) fn check(root: &Path) -> anyhow::Result<()> {
+    let files = tracked(root)?;
+    let mut broken = Vec::new();
+    for file in files.iter().filter(|file| file.extension().is_some_and(|e| e == "rs")) {
+        let text = read(root, file)?;
+        sizes(file, &text, &mut broken);
+    }
+    for file in &files {
+        if let Ok(text) = std::fs::read_to_string(root.join(file)) {
+            words(file, &text, &mut broken);
+        }
+    }
+    dependencies(root, &mut broken)?;
+    if broken.is_empty() {
+        println!("tidy: {} files", files.len());
+        return Ok(());
+    }
+    bail!("{} house rules are broken:\n  {}", broken.len(), broken.join("\n  "));
+}
+
+fn tracked(root: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let names = output(root, "git", &["ls-files", "--cached", "--others", "--exclude-standard"])?;
+    Ok(names.lines().map(PathBuf::from).filter(|file| root.join(file).is_file()).collect())
+}
+
+#[expect(clippy::disallowed_methods, reason = "a chore runs programs itself")]
+fn output(root: &Path, program: &str, arguments: &[&str]) -> anyhow::Result<String> {
+    let output = Command::new(program).args(arguments).current_dir(root).output().with_context(|| format!("{program} cannot be run"))?;
+    if !output.status.success() {
+        bail!("{program} {}: {}", arguments.join(" "), String::from_utf8_lossy(&output.stderr));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+fn read(root: &Path, file: &Path) -> anyhow::Result<String> {
+    std::fs::read_to_string(root.join(file)).with_context(|| format!("{} cannot be read", file.display()))
+}
+
+fn sizes(file: &Path, text: &str, broken: &mut Vec<String>) {
+    let is_test = file.components().any(|part| ["tests", "benches", "fuzz"].iter().any(|t| part.as_os_str() == *t));
+    if is_test || file.file_stem().is_some_and(|stem| stem == "tests") {
+        return;
+    }
+    let lines = text.lines().take_while(|line| !line.starts_with("#[cfg(test)]")).count();
+    if lines > LONGEST {
+        broken.push(format!("{}: {lines} lines without tests; at most {LONGEST}", file.display()));
+    }
+}
+
+fn words(file: &Path, text: &str, broken: &mut Vec<String>) {
+    if file.starts_with("xtask/src/tidy.rs") {
+        return;
+    }
+    for (number, line) in text.lines().enumerate() {
+        if let Some(word) = UNWANTED.iter().find(|word| line.contains(**word)) {
+            broken.push(format!("{}:{}: {word:?} does not belong here", file.display(), number + 1));
+        }
+    }
+}
+
+fn dependencies(root: &Path, broken: &mut Vec<String>) -> anyhow::Result<()> {
+    let metadata = output(root, "cargo", &["metadata", "--no-deps", "--offline", "--format-version", "1"])?;
+    let metadata: serde_json::Value = serde_json::from_str(&metadata)?;
+    let packages = metadata["packages"].as_array().context("cargo metadata names no packages")?;
+    for package in packages {
+        let name = package["name"].as_str().unwrap_or_default();
+        let Some((_, allowed)) = ALLOWED.iter().find(|(member, _)| *member == name) else {
+            broken.push(format!("{name}: not in the table of members; see xtask/src/tidy.rs"));
+            continue;
+        };
+        for dependency in package["dependencies"].as_array().into_iter().flatten() {
+            let on = dependency["name"].as_str().unwrap_or_default();
+            let inside = ALLOWED.iter().any(|(member, _)| *member == on);
+            let for_tests = dependency["kind"] == "dev";
+            if inside && !for_tests && !allowed.contains(&on) {
+                broken.push(format!("{name} depends on {on}, which the table does not allow"));
+            }
+        }
+    }
+    Ok(())
+}
