@@ -21,6 +21,7 @@ use crate::tick::{self, Ticker};
 use crate::validator::intake::Intake;
 use crate::{forward, web};
 use anyhow::Context;
+use faultline_agave::identify::Program;
 use faultline_catalog::Tick;
 use faultline_kernel::{HostConstants, HostRoot};
 use std::net::SocketAddr;
@@ -67,8 +68,9 @@ impl App {
         let finder = Finder::build(&config.target, root.clone(), clock);
         let following = finder.following();
         let intake = Intake::new(&config.datapoints);
-        let (forward, forwarder) = forwarding(&config, clock)?;
-        let ingest = listener(&config, &intake, clock, forward.as_ref())?;
+        let budget = Budget::default();
+        let (forward, forwarder) = forwarding(&config, clock, &budget)?;
+        let ingest = listener(&config, &intake, clock, budget, forward.as_ref())?;
         let log = config.log.as_ref().map(|log| LogTail::build(log, tail::Parts { intake: intake.clone(), clock }));
         let admin = config.admin.enabled.then(|| admin::Poller::new(&config.admin, clock, whom(&following)));
         let admin_facts = admin.as_ref().map(admin::Poller::facts).unwrap_or_default();
@@ -183,15 +185,18 @@ fn whom(following: &Following) -> WhomToAsk {
     Box::new(move || {
         let target = following.current()?;
         let validator = target.validator.as_ref()?;
-        Some(Asked { process: target.process, rpc_port: validator.rpc_port, ledger: target.ledger.clone() })
+        // It serves JSON-RPC there unless told otherwise; the others serve none.
+        let default = (validator.program == Program::TestValidator).then_some(8899);
+        let rpc_port = validator.rpc_port.or(default);
+        Some(Asked { process: target.process, rpc_port, ledger: target.ledger.clone() })
     })
 }
 
 type Forwarding = (Option<forward::Handle>, Option<forward::Forwarder>);
 
-fn forwarding(config: &Config, clock: Clock) -> anyhow::Result<Forwarding> {
+fn forwarding(config: &Config, clock: Clock, budget: &Budget) -> anyhow::Result<Forwarding> {
     let Some(forward) = &config.forward else { return Ok((None, None)) };
-    let (handle, forwarder) = forward::build(forward, clock, &Budget::default())?;
+    let (handle, forwarder) = forward::build(forward, clock, budget)?;
     Ok((Some(handle), Some(forwarder)))
 }
 
@@ -199,12 +204,13 @@ fn listener(
     config: &Config,
     intake: &Intake,
     clock: Clock,
+    budget: Budget,
     forward: Option<&forward::Handle>,
 ) -> anyhow::Result<Option<Listener<Intake>>> {
     if !config.ingest.enabled {
         return Ok(None);
     }
-    let parts = IngestParts { intake: intake.clone(), clock, budget: Budget::default(), forward: forward.cloned() };
+    let parts = IngestParts { intake: intake.clone(), clock, budget, forward: forward.cloned() };
     Ok(Some(Listener::build(&config.ingest, parts)?))
 }
 

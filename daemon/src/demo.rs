@@ -1,7 +1,7 @@
 //! `run --demo`: a stand-in for a validator, for machines where none runs.
 //!
 //! The daemon starts itself a second time, under the name and with the arguments of `agave-validator`. That child holds
-//! real memory, takes real page faults, has threads named as the validator's, and tells through the validator's own four
+//! real memory, takes real page faults, has threads named as the validator's, and tells through the validator's own
 //! ways (datapoint pushes, JSON-RPC, admin socket, ledger lock) of a start, a catch-up and then a steady load. What it
 //! pushes was recorded from a validator; nothing is validated.
 
@@ -171,7 +171,7 @@ impl Drop for Folder {
 /// A folder for temporary files, on a disk if there is one: a file in memory has no major faults to offer.
 fn parent_folder() -> PathBuf {
     const TMPFS: i64 = 0x0102_1994;
-    let on_disk = |path: &PathBuf| rustix::fs::statfs(path).is_ok_and(|found| i64::from(found.f_type) != TMPFS);
+    let on_disk = |path: &PathBuf| rustix::fs::statfs(path).is_ok_and(|found| found.f_type != TMPFS);
     let usual = std::env::temp_dir();
     [usual.clone(), PathBuf::from("/var/tmp")].into_iter().find(on_disk).unwrap_or(usual)
 }

@@ -105,8 +105,7 @@ struct State {
 impl Following {
     fn new(looking_for: String) -> Self {
         let restarts = Reason::ALL.map(|reason| (reason, 0));
-        let report =
-            Report { looking_for, problems: Vec::new(), restarts, looked_at: None, took: Duration::ZERO };
+        let report = Report { looking_for, problems: Vec::new(), restarts, looked_at: None, took: Duration::ZERO };
         Following(Arc::new(Mutex::new(State { current: None, report })))
     }
 
@@ -124,9 +123,9 @@ impl Following {
     pub fn readings(&self, out: &mut Vec<Reading>) {
         let restarts = self.state().report.restarts;
         out.extend(
-            restarts.iter().map(|(reason, count)| {
-                Reading::counter(&metrics::process::RESTARTS, [reason.name().into()], *count)
-            }),
+            restarts
+                .iter()
+                .map(|(reason, count)| Reading::counter(&metrics::process::RESTARTS, [reason.name().into()], *count)),
         );
     }
 

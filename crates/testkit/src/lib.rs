@@ -3,6 +3,7 @@
 //! | to have | use |
 //! | --- | --- |
 //! | a real leader and a real follower on loopback | [`cluster::Cluster`] |
+//! | the daemon under test, as its users run it | [`daemon::Daemon`] |
 //! | transactions that thrash the follower's program cache | [`load::Load`] |
 //! | somebody to push metrics to who remembers every byte | [`sink::Sink`] |
 //! | a scrape parsed by other eyes | [`expose::parse_text`], [`expose::parse_openmetrics`] |
@@ -19,6 +20,7 @@
 
 pub mod binaries;
 pub mod cluster;
+pub mod daemon;
 pub mod encoding;
 mod error;
 pub mod eventually;

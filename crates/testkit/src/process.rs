@@ -9,6 +9,19 @@ use std::sync::{Mutex, OnceLock};
 
 use crate::{Error, Result, binaries};
 
+/// Sends a signal by name, such as `TERM`, through the program `kill`.
+///
+/// # Errors
+/// [`Error::Start`] without that program, [`Error::Ended`] when it refuses.
+pub fn signal(pid: u32, name: &str) -> Result<()> {
+    let started = Command::new("kill").args(["-s", name, &pid.to_string()]).status();
+    let status = started.map_err(|source| Error::Start { program: "kill".into(), source })?;
+    if status.success() {
+        return Ok(());
+    }
+    Err(Error::Ended { program: "kill".to_owned(), status: describe(status), tail: String::new() })
+}
+
 /// What to start.
 #[derive(Debug, Clone)]
 pub struct Program {
@@ -66,6 +79,14 @@ impl Running {
             Ok(Some(status)) => Err(self.ended(&describe(status))),
             Err(error) => Err(self.ended(&error.to_string())),
         }
+    }
+
+    /// How it ended; `None` while it runs.
+    ///
+    /// # Errors
+    /// [`Error::Ended`] when the system cannot say.
+    pub fn ended_with(&mut self) -> Result<Option<ExitStatus>> {
+        self.child.try_wait().map_err(|error| self.ended(&error.to_string()))
     }
 
     /// Sends SIGKILL and waits for the end. Fine when it has ended already.

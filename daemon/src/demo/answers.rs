@@ -50,9 +50,7 @@ pub(super) fn admin(request: &Value, rpc_address: SocketAddr, started: Duration,
     let runs = uptime >= story::RUNNING;
     let outcome = match method(request) {
         "startProgress" => Ok(story::progress(uptime)),
-        "startTime" => {
-            Ok(json!({"secs_since_epoch": started.as_secs(), "nanos_since_epoch": started.subsec_nanos()}))
-        }
+        "startTime" => Ok(json!({"secs_since_epoch": started.as_secs(), "nanos_since_epoch": started.subsec_nanos()})),
         "rpcAddress" => Ok(json!(rpc_address.to_string())),
         "contactInfo" if runs => Ok(json!({"id": IDENTITY, "rpc": rpc_address.to_string(), "shred_version": 1})),
         "contactInfo" => refuse(BAD_PARAMS, "Retry once validator start up is complete"),
@@ -98,11 +96,9 @@ fn rpc(request: &Value, recording: &Recording, uptime: Duration) -> Outcome {
             "transactionCount": TRANSACTIONS + transactions,
         })),
         "getHealth" if behind <= HEALTHY => Ok(json!("ok")),
-        "getHealth" => Err(Refusal {
-            code: UNHEALTHY,
-            message: "Node is behind",
-            data: Some(json!({"numSlotsBehind": behind})),
-        }),
+        "getHealth" => {
+            Err(Refusal { code: UNHEALTHY, message: "Node is behind", data: Some(json!({"numSlotsBehind": behind})) })
+        }
         "getMaxShredInsertSlot" => Ok(json!(tip)),
         "getVersion" => Ok(json!({"solana-core": VERSION, "feature-set": 0})),
         "getIdentity" => Ok(json!({"identity": IDENTITY})),

@@ -92,7 +92,8 @@ pub(super) fn run() -> anyhow::Result<()> {
     let admin = admin_socket(&scene.ledger.join("admin.rpc"))?;
     let runtime = rpc_runtime()?;
     let stage = cast(&scene, admin, config, runtime.handle())?;
-    eprintln!("faultline demo: a stand-in for a validator, ledger {}; its numbers are made up", scene.ledger.display());
+    let folder = scene.ledger.display();
+    eprintln!("faultline demo: a stand-in for a validator, ledger {folder}; its numbers mean nothing");
     writeln!(io::stdout(), "{READY}").context("the daemon does not listen")?;
     runtime.block_on(serve(Arc::clone(&scene), stage.stop()))?;
     drop(lock);
@@ -199,7 +200,10 @@ fn post(config: &MetricsConfig, body: &str) -> anyhow::Result<()> {
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
     let length = body.len();
-    write!(stream, "POST /{path} HTTP/1.1\r\nhost: {host}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}")?;
+    write!(
+        stream,
+        "POST /{path} HTTP/1.1\r\nhost: {host}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}"
+    )?;
     let mut status = String::new();
     BufReader::new(stream).read_line(&mut status)?;
     let code = status.split(' ').nth(1).unwrap_or_default();
@@ -237,6 +241,8 @@ async fn serve(scene: Arc<Scene>, stop: Stop) -> anyhow::Result<()> {
         std::future::ready(([(CONTENT_TYPE, "application/json")], answer))
     };
     let listener = tokio::net::TcpListener::from_std(listener)?;
-    axum::serve(listener, Router::new().fallback(answer)).with_graceful_shutdown(async move { stop.wait().await }).await?;
+    axum::serve(listener, Router::new().fallback(answer))
+        .with_graceful_shutdown(async move { stop.wait().await })
+        .await?;
     Ok(())
 }

@@ -64,8 +64,8 @@ pub(super) fn touched(bytes: usize) -> io::Result<MmapMut> {
     Ok(memory)
 }
 
-/// A file on disk that is mapped, and forgotten by the page cache once it was read to its end: every read of a page of it
-/// is a major fault. Since Linux 5.14; in a file system in memory there are none.
+/// A file on disk that is mapped, and forgotten by the page cache once it was read to its end: every read of a page of
+/// it is a major fault. Since Linux 5.14; in a file system in memory there are none.
 #[derive(Debug)]
 pub(super) struct ColdFile {
     file: File,

@@ -113,7 +113,8 @@ impl Recording {
     pub(super) fn newest(&self, position: Duration) -> (u64, u64) {
         let (round, within) = round(position);
         let replayed = self.blocks.partition_point(|(at, _)| *at <= within);
-        let sum = |blocks: usize| blocks.checked_sub(1).and_then(|last| self.blocks.get(last)).map_or(0, |(_, sum)| *sum);
+        let sum =
+            |blocks: usize| blocks.checked_sub(1).and_then(|last| self.blocks.get(last)).map_or(0, |(_, sum)| *sum);
         let slot = FIRST_SLOT + u64::from(round) * self.slots() + replayed as u64;
         (slot - 1, u64::from(round) * sum(self.blocks.len()) + sum(replayed))
     }

@@ -49,9 +49,12 @@ pub(super) fn when_tip(position: Duration) -> Duration {
     RUNNING + position.saturating_sub(CATCH_UP * (HASTE - 1))
 }
 
-/// When the push after one at `uptime` is due: as a validator every 10 s, but at once and often in the first minute, for
+/// When the push after one at `uptime` is due: every 10 s as a validator's, but every 2 s until it is at the tip, for
 /// whoever sits before the screen.
 pub(super) fn next_push(uptime: Duration) -> Duration {
     let period = if uptime < RUNNING + CATCH_UP { Duration::from_secs(2) } else { Duration::from_secs(10) };
     uptime + period
 }
+
+#[cfg(test)]
+mod tests;

@@ -53,7 +53,7 @@ impl Poll for Host {
         pressure(&h::PRESSURE, "memory", sample.memory_pressure, &mut finding);
         pressure(&h::PRESSURE, "io", sample.io_pressure, &mut finding);
         let most = finding.take(sample.max_map_count);
-        finding.whole(&h::MAX_MAP_COUNT, [], most);
+        finding.whole(&h::MAX_MAPS, [], most);
         finding
     }
 }

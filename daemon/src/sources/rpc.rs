@@ -14,7 +14,7 @@ pub use transactions::TransactionCounter;
 use super::admin::AdminFacts;
 use crate::hub::Latest;
 use faultline_agave::rpc::{EpochInfo, Health, NodeVersion};
-use faultline_catalog::metrics::validator::{BANK_TRANSACTION_COUNT, HEALTHY, TRANSACTIONS};
+use faultline_catalog::metrics::validator::{BANK_TRANSACTIONS, HEALTHY, TRANSACTIONS};
 use faultline_catalog::{Problem, Reading, Stamp};
 use faultline_kernel::ProcessId;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -66,13 +66,13 @@ impl Handle {
     }
 
     /// `agave_transactions_total`, from the first answer on and for as long as the daemon lives;
-    /// `agave_bank_transaction_count` and `agave_healthy` of `process`, the one followed now.
+    /// `agave_bank_transactions` and `agave_healthy` of `process`, the one followed now.
     pub fn readings(&self, process: Option<ProcessId>, out: &mut Vec<Reading>) {
         let total = self.transactions.lock().unwrap_or_else(PoisonError::into_inner).total();
         out.extend(total.map(|total| Reading::counter(&TRANSACTIONS, [], total)));
         let Some(facts) = self.facts().filter(|facts| Some(facts.process) == process) else { return };
         let count = facts.epoch_info.and_then(|info| info.transaction_count);
-        out.extend(count.map(|count| Reading::whole(&BANK_TRANSACTION_COUNT, [], count)));
+        out.extend(count.map(|count| Reading::whole(&BANK_TRANSACTIONS, [], count)));
         out.extend(facts.health.as_ref().map(|health| Reading::flag(&HEALTHY, [], *health == Health::Ok)));
     }
 

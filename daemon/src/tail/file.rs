@@ -18,9 +18,9 @@
 
 mod followed;
 
+use super::Parts;
 use super::records::Records;
 use super::view::View;
-use super::Parts;
 use crate::clock::Clock;
 use crate::supervisor::Stop;
 use faultline_catalog::{Problem, Stamp, Status};

@@ -211,7 +211,9 @@ impl JournalTail {
         let program = &self.program;
         match error.kind() {
             ErrorKind::NotFound => Problem::new(Status::Absent, format!("{program} is not installed here")),
-            ErrorKind::PermissionDenied => Problem::new(Status::Forbidden, format!("{program} may not be started: {error}")),
+            ErrorKind::PermissionDenied => {
+                Problem::new(Status::Forbidden, format!("{program} may not be started: {error}"))
+            }
             _ => Problem::new(Status::Broken, format!("{program} cannot be started: {error}")),
         }
     }

@@ -31,7 +31,10 @@ impl Probe {
     /// The numbers of the lines of [`numbered`], in the order in which they came.
     pub(super) fn numbers(&self) -> Vec<u64> {
         let seen = self.0.lock().unwrap();
-        seen.records.iter().filter_map(|record| record.split_once(" value=")?.1.split_once('i')?.0.parse().ok()).collect()
+        seen.records
+            .iter()
+            .filter_map(|record| record.split_once(" value=")?.1.split_once('i')?.0.parse().ok())
+            .collect()
     }
 
     pub(super) fn count(&self) -> usize {
@@ -62,5 +65,7 @@ impl Inlet for Probe {
 
 /// A datapoint that carries a number, as the log prints it, with its newline.
 pub(super) fn numbered(number: u64) -> String {
-    format!("[2025-03-01T12:00:00.{number:09}Z INFO  solana_metrics::metrics] datapoint: numbered value={number}i other=1i\n")
+    format!(
+        "[2025-03-01T12:00:00.{number:09}Z INFO  solana_metrics::metrics] datapoint: numbered value={number}i other=1i\n"
+    )
 }

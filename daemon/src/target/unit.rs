@@ -46,7 +46,7 @@ impl ByUnit {
         self.find_folder(around);
         let mut pids = self.folder.as_ref().map(|folder| processes(folder, DEPTH_BELOW_UNIT)).unwrap_or_default();
         let mut choice = choose(candidates(around, &pids, "unit", &mut problems));
-        if matches!(choice, Choice::None | Choice::Several(_)) && self.ask(around, &mut problems) {
+        if matches!(choice, Choice::None | Choice::Several(_)) && self.ask(around) {
             problems.clear();
             self.find_folder(around);
             pids = self.folder.as_ref().map(|folder| processes(folder, DEPTH_BELOW_UNIT)).unwrap_or_default();
@@ -100,7 +100,7 @@ impl ByUnit {
 
     /// Asks systemd, unless it was asked a moment ago; whether it answered. Its process numbers mean something only in
     /// its own pid namespace.
-    fn ask(&mut self, around: &Around<'_>, problems: &mut Vec<Problem>) -> bool {
+    fn ask(&mut self, around: &Around<'_>) -> bool {
         let lately = self.asked.is_some_and(|asked| around.now.since(asked) < ASK_EVERY);
         if !around.own_procfs || lately {
             return false;
@@ -113,7 +113,6 @@ impl ByUnit {
             }
             Err(why) => {
                 tracing::debug!(unit = self.name, why, "systemctl was of no help");
-                problems.push(Problem::new(Status::Absent, why));
                 false
             }
         }

@@ -6,7 +6,7 @@ use crate::metric::section;
 section! {
     "Validator", "From the validator's own datapoints (pushed to the daemon, or read from its log), JSON-RPC and admin socket. Deltas that the validator reports and resets are summed: these counters live as long as the daemon and never fall, a restart of the validator included. Datapoints arrive in batches about every 10 s.";
     TRANSACTIONS = Counter, Count, "agave_transactions_total" [] "Transactions processed (votes and failed ones included) since the daemon began to count.", from "growth of getEpochInfo(processed).transactionCount above the highest value seen within one process: a fork switch backwards adds nothing twice";
-    BANK_TRANSACTION_COUNT = Gauge, Count, "agave_bank_transaction_count" [] "Transactions since genesis in the processed bank; falls when a restart loads an older snapshot.", from "getEpochInfo(processed).transactionCount";
+    BANK_TRANSACTIONS = Gauge, Count, "agave_bank_transactions" [] "Transactions since genesis in the processed bank; falls when a restart loads an older snapshot.", from "getEpochInfo(processed).transactionCount";
     BLOCK_TRANSACTIONS = Counter, Count, "agave_block_transactions_total" ["leader"] "Transactions in frozen banks, forks counted each; leader tells whether this validator made the block.", from "transaction_count of cost_tracker_stats; is_leader since 3.0, unknown before";
     ROOTED_TRANSACTIONS = Counter, Count, "agave_rooted_transactions_total" [] "Transactions that became rooted.", from "tx_count of bank-forks_set_root";
     REPLAYED_TRANSACTIONS = Counter, Count, "agave_replayed_transactions_total" [] "Transactions replayed from other validators' blocks.", from "total_transactions of replay-slot-stats";

@@ -172,7 +172,9 @@ impl Question {
         match socket.ask(Method::ContactInfo).await {
             Ok(Answer::ContactInfo(ContactInfo { id, .. })) => heard.identity = Some(id),
             Err(Failure::Answer(Error::Rpc { code: NOT_TOLD, message })) => {
-                heard.problems.push(Problem::new(Status::Absent, format!("the validator keeps its identity: {message}")));
+                heard
+                    .problems
+                    .push(Problem::new(Status::Absent, format!("the validator keeps its identity: {message}")));
             }
             other => heard.miss(&self.path, other)?,
         }

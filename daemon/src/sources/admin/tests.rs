@@ -25,10 +25,12 @@ fn next() -> ProcessId {
     ProcessId { start_ticks: 2, ..me() }
 }
 
+type SharedAsked = Arc<Mutex<Option<Asked>>>;
+
 /// A poller that runs, and the process it is told to ask.
 struct Running {
     facts: Latest<AdminFacts>,
-    asked: Arc<Mutex<Option<Asked>>>,
+    asked: SharedAsked,
     stage: Stage,
 }
 
@@ -234,7 +236,7 @@ async fn without_a_ledger_or_a_process_nothing_is_asked() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn answers_of_a_process_replaced_meanwhile_are_thrown_away() {
     let folder = tempfile::tempdir().unwrap();
-    let slot: Arc<Mutex<Option<Arc<Mutex<Option<Asked>>>>>> = Arc::default();
+    let slot: Arc<Mutex<Option<SharedAsked>>> = Arc::default();
     let asked = Arc::clone(&slot);
     let _server = Server::start(folder.path(), move |method| {
         let Some(asked) = asked.lock().unwrap().clone() else { return validator(method, "\"Initializing\"") };
@@ -258,7 +260,7 @@ fn a_socket_without_the_right_to_connect_is_forbidden_with_the_remedy() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let _server = Server::start(folder.path(), |method| validator(method, "\"Running\""));
-            std::fs::set_permissions(folder.path().join("admin.rpc"), Permissions::from_mode(0)).unwrap();
+            std::fs::set_permissions(folder.path().join("admin.rpc"), Permissions::from_mode(0o000)).unwrap();
             if rustix::process::geteuid().is_root() {
                 let nobody = rustix::process::Uid::from_raw(65534);
                 rustix::thread::set_thread_res_uid(nobody, nobody, rustix::process::Uid::ROOT).unwrap();

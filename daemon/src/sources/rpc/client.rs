@@ -51,12 +51,15 @@ impl Failure {
                 Stage::Starting => {
                     (Status::Absent, format!("{server} is not open yet; it opens after the ledger is loaded"))
                 }
-                Stage::Started => {
-                    (Status::Broken, format!("nobody listens at {server}, although the validator has started; set rpc.url"))
-                }
+                Stage::Started => (
+                    Status::Broken,
+                    format!("nobody listens at {server}, although the validator has started; set rpc.url"),
+                ),
                 Stage::Answered => (Status::Gone, format!("{server} has closed")),
             },
-            Failure::Late(timeout) => (Status::Broken, format!("{server}: no answer within {} s", timeout.as_secs_f64())),
+            Failure::Late(timeout) => {
+                (Status::Broken, format!("{server}: no answer within {} s", timeout.as_secs_f64()))
+            }
             Failure::Status(code, text) => {
                 let status = if code.is_client_error() { Status::Forbidden } else { Status::Broken };
                 (status, format!("{server} answers {code}: `{text}`"))

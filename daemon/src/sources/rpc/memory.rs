@@ -57,12 +57,8 @@ impl Memory {
 
     /// What to ask next.
     pub(super) fn calls(&self) -> Vec<Call> {
-        let mut calls = vec![
-            Call::EpochInfo,
-            Call::Slot(Commitment::Confirmed),
-            Call::Slot(Commitment::Finalized),
-            Call::Health,
-        ];
+        let mut calls =
+            vec![Call::EpochInfo, Call::Slot(Commitment::Confirmed), Call::Slot(Commitment::Finalized), Call::Health];
         if !self.minimal {
             calls.push(Call::MaxShredInsertSlot);
         }

@@ -179,7 +179,9 @@ fn configured(url: &str) -> Result<Uri, Problem> {
     let uri: Option<Uri> = url.parse().ok();
     match uri.as_ref().and_then(Uri::scheme_str) {
         Some("http") => uri.ok_or_else(|| Problem::new(Status::Broken, "rpc.url is not a URL")),
-        Some("https") => Err(Problem::new(Status::Broken, "rpc.url is https, which is not supported; give an http:// url")),
+        Some("https") => {
+            Err(Problem::new(Status::Broken, "rpc.url is https, which is not supported; give an http:// url"))
+        }
         _ => Err(Problem::new(Status::Broken, "rpc.url is not a URL; give one like http://127.0.0.1:8899")),
     }
 }

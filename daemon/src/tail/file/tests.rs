@@ -83,7 +83,8 @@ fn nothing(_: &Path) {}
 
 #[test]
 fn history_is_not_counted_and_neither_is_the_line_being_written_at_the_start() {
-    let mut rig = Rig::over(|path| fs::write(path, format!("{}{}", numbered(7), "[2025 INFO x] datapoint: half")).unwrap());
+    let mut rig =
+        Rig::over(|path| fs::write(path, format!("{}{}", numbered(7), "[2025 INFO x] datapoint: half")).unwrap());
     let mut file = append(&rig.path("log"));
     file.write_all(b" datapoint: numbered value=8i\n").unwrap();
     rig.write(&mut file, 3);
@@ -328,9 +329,9 @@ fn the_intake_counts_a_datapoint_of_the_log_once() {
     tail.look(clock.now());
     let mut readings = Vec::new();
     intake.readings(clock.now(), &mut readings);
-    let used = readings.iter().find(|reading| {
-        reading.metric.name == "faultline_ingest_lines_total" && reading.labels[0].as_str() == "used"
-    });
+    let used = readings
+        .iter()
+        .find(|reading| reading.metric.name == "faultline_ingest_lines_total" && reading.labels[0].as_str() == "used");
     assert_eq!(used.and_then(|reading| reading.value.number()), Some(1.0));
 }
 

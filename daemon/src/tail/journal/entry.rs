@@ -69,7 +69,9 @@ mod tests {
 
     #[test]
     fn what_has_no_cursor_is_no_entry() {
-        for line in ["", "{}", "null", "-- Reboot --", r#"{"MESSAGE":"x"}"#, r#"{"__CURSOR":1}"#, r#"{"__CURSOR":"s=1""#] {
+        for line in
+            ["", "{}", "null", "-- Reboot --", r#"{"MESSAGE":"x"}"#, r#"{"__CURSOR":1}"#, r#"{"__CURSOR":"s=1""#]
+        {
             assert_eq!(messages(line), None, "{line}");
         }
     }

@@ -10,7 +10,8 @@ use tokio::runtime::Handle;
 
 const DEADLINE: Duration = Duration::from_secs(60);
 
-const QUICK: Pace = Pace { first: Duration::from_millis(5), most: Duration::from_millis(20), settled: Duration::from_millis(50) };
+const QUICK: Pace =
+    Pace { first: Duration::from_millis(5), most: Duration::from_millis(20), settled: Duration::from_millis(50) };
 
 /// A journalctl whose n-th life prints `out.n` and `err.n`, then runs `end.n`; without these it is silent.
 const FAKE: &str = r#"#!/bin/sh
@@ -101,7 +102,9 @@ async fn a_new_journalctl_goes_on_behind_the_last_entry() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn entries_that_print_one_datapoint_are_joined_even_over_a_new_journalctl() {
-    let line = |cursor: u32, message: &str| format!("{}\n", serde_json::json!({ "__CURSOR": cursor.to_string(), "MESSAGE": message }));
+    let line = |cursor: u32, message: &str| {
+        format!("{}\n", serde_json::json!({ "__CURSOR": cursor.to_string(), "MESSAGE": message }))
+    };
     let rig = Rig::over(|dir| {
         let head = "[2025-03-01T12:00:00Z ERROR solana_metrics::metrics] datapoint: panic message=\"one";
         fs::write(dir.join("out.1"), line(1, head)).unwrap();
@@ -143,7 +146,10 @@ async fn a_journalctl_that_ends_is_broken_in_its_own_words() {
     });
     let problem = rig.problem(|problem| problem.what.contains("Invalid"));
     assert_eq!(problem.status, Status::Broken);
-    assert!(problem.what.ends_with("for agave.service ended (exit status: 1): Failed to add match: Invalid argument"), "{problem}");
+    assert!(
+        problem.what.ends_with("for agave.service ended (exit status: 1): Failed to add match: Invalid argument"),
+        "{problem}"
+    );
     eventually(DEADLINE, "it is started anew", || (rig.calls().len() > 3).then_some(()));
     rig.end().await;
 }

@@ -103,7 +103,10 @@ fn the_report_says_what_is_looked_for_and_why_it_is_not_there() {
     let following = finder.following();
     let before = following.report();
     assert_eq!((before.looking_for.as_str(), before.looked_at), ("the validator of the unit sol", None));
-    assert_eq!(before.restarts.map(|(reason, count)| (reason.name(), count)), [("exit", 0), ("oom_kill", 0), ("unknown", 0)]);
+    assert_eq!(
+        before.restarts.map(|(reason, count)| (reason.name(), count)),
+        [("exit", 0), ("oom_kill", 0), ("unknown", 0)]
+    );
     assert_eq!(finder.find_once(), None);
     let after = following.report();
     assert!(after.looked_at.is_some());

@@ -1,4 +1,4 @@
-//! Real processes: a shell copied to a file with a validator's name, which waits for a line from a FIFO.
+//! Real processes: a shell by a link with a validator's name, which waits for a line from a FIFO.
 
 use super::finder::AtWork;
 use super::*;
@@ -28,13 +28,13 @@ impl Folder {
         self.path(name).display().to_string()
     }
 
-    /// A copy of the shell under another name.
-    fn copy(&self, name: &str) -> PathBuf {
-        let copy = self.path(name);
-        if !copy.exists() {
-            std::fs::copy("/bin/sh", &copy).unwrap();
+    /// The shell under another name. A copy could not be executed while another test's child still holds it open.
+    fn shell(&self, name: &str) -> PathBuf {
+        let link = self.path(name);
+        if !link.exists() {
+            std::os::unix::fs::symlink("/bin/sh", &link).unwrap();
         }
-        copy
+        link
     }
 
     fn run(&self, program: &Path, arguments: &[&str]) -> Running {
@@ -46,7 +46,7 @@ impl Folder {
     /// What looks like a validator and does nothing.
     fn validator(&self) -> Running {
         let (never, ledger) = (self.text("never"), self.text("ledger"));
-        self.run(&self.copy("agave-validator"), &["-c", "read line <$0", &never, "--ledger", &ledger])
+        self.run(&self.shell("agave-validator"), &["-c", "read line <$0", &never, "--ledger", &ledger])
     }
 }
 
@@ -56,7 +56,7 @@ fn the_end_and_the_successor_of_a_killed_validator_are_noticed() {
     let mut first = folder.validator();
     let work = AtWork::start(finder(config::Find::Ledger(folder.path("ledger")), HostRoot::default()));
     let target = work.wait_for("the first", |target| target.process.pid == first.pid());
-    assert_eq!(target.exe, Some(folder.path("agave-validator")));
+    assert_eq!(target.exe, std::fs::canonicalize("/bin/sh").ok());
     assert_eq!(target.ledger, Some(folder.path("ledger")));
     first.kill().unwrap();
     work.wait_for_words("waiting for its successor");
@@ -72,9 +72,9 @@ fn the_end_and_the_successor_of_a_killed_validator_are_noticed() {
 fn a_shell_that_becomes_the_validator_is_the_same_process_with_other_arguments() {
     let folder = Folder::new();
     let (fifo, never, ledger) = (folder.text("fifo"), folder.text("never"), folder.text("ledger"));
-    let validator = folder.copy("agave-validator").display().to_string();
+    let validator = folder.shell("agave-validator").display().to_string();
     let script = "read line <$0; exec $1 -c 'read line <$0' $2 --ledger $3";
-    let shell = folder.run(&folder.copy("start"), &["-c", script, &fifo, &validator, &never, &ledger]);
+    let shell = folder.run(&folder.shell("start"), &["-c", script, &fifo, &validator, &never, &ledger]);
     let work = AtWork::start(finder(config::Find::Pid(shell.pid()), HostRoot::default()));
     let before = work.wait_for("the shell", |target| target.comm == "start");
     assert_eq!((&before.validator, &before.ledger), (&None, &None));
@@ -91,7 +91,7 @@ fn a_process_is_found_by_its_name_and_its_end_is_told_before_it_is_reaped() {
     let folder = Folder::new();
     let name = format!("pretend-daemon-{}", std::process::id());
     let fifo = folder.text("fifo");
-    let running = folder.run(&folder.copy(&name), &["-c", "read line <$0; exit 3", &fifo]);
+    let running = folder.run(&folder.shell(&name), &["-c", "read line <$0; exit 3", &fifo]);
     let work = AtWork::start(finder(config::Find::ProcessName(name), HostRoot::default()));
     let target = work.wait_for("the process", |target| target.process.pid == running.pid());
     assert_eq!(target.found_by, "process_name");

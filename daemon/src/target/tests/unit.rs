@@ -1,5 +1,7 @@
 use super::super::unit::ByUnit;
 use super::*;
+use crate::supervisor::program_sync;
+use faultline_testkit::eventually::eventually;
 use std::os::unix::fs::PermissionsExt;
 
 #[test]
@@ -61,6 +63,8 @@ fn systemctl(host: &PretendHost, says: &str) -> std::ffi::OsString {
     host.write("systemctl", format!("#!/bin/sh\nprintf '{says}'\n")).unwrap();
     let path = host.path("systemctl");
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    // While another test starts a program, its child may still hold the script open for writing.
+    eventually(Duration::from_secs(60), "the script runs", || program_sync(&path).output().ok());
     path.into()
 }
 

@@ -115,7 +115,7 @@ async fn serve(stream: TcpStream, shared: &Shared) -> Option<()> {
                 let waiting = shared.waiting.fetch_add(1, Ordering::SeqCst) + 1;
                 shared.most_waiting.fetch_max(waiting, Ordering::SeqCst);
                 // Until the client goes away.
-                let _ = stream.read_u8().await;
+                stream.read_u8().await.ok();
                 shared.waiting.fetch_sub(1, Ordering::SeqCst);
                 return None;
             }

@@ -1,0 +1,127 @@
+//! The daemon under test, as its users run it: a program with arguments, addresses and an exit code.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::eventually::{Look, wait_for};
+use crate::expose::{self, Page};
+use crate::process::{Program, Running};
+use crate::{Error, Result, http};
+
+const STARTS_WITHIN: Duration = Duration::from_secs(60);
+const ENDS_WITHIN: Duration = Duration::from_secs(60);
+
+/// A running `faultlined`; killed when dropped.
+#[derive(Debug)]
+pub struct Daemon {
+    running: Running,
+    log: PathBuf,
+    metrics: String,
+    ingest: Option<String>,
+}
+
+impl Daemon {
+    /// Starts `program run` with these arguments, on free ports unless they say otherwise, and waits until it listens.
+    /// Its log goes to a file in `folder`.
+    ///
+    /// # Errors
+    /// [`Error::Ended`] with its log when it refuses to run; [`Error::Late`] when it does not say where it listens.
+    pub fn start(program: &str, arguments: &[&str], folder: &Path) -> Result<Self> {
+        let mut all: Vec<String> = vec!["run".to_owned()];
+        for (option, needed) in [("--listen", true), ("--ingest", !arguments.contains(&"--no-ingest"))] {
+            if needed && !arguments.contains(&option) {
+                all.extend([option.to_owned(), "127.0.0.1:0".to_owned()]);
+            }
+        }
+        all.extend(arguments.iter().filter(|argument| **argument != "--no-ingest").map(ToString::to_string));
+        let log = folder.join("faultlined.log");
+        let mut running =
+            Running::start(&Program { path: program.into(), arguments: all, environment: Vec::new(), output: log.clone() })?;
+        let (metrics, ingest) = wait_for(STARTS_WITHIN, "faultlined says where it listens", || {
+            running.check()?;
+            let text = std::fs::read_to_string(&log).unwrap_or_default();
+            let line = text.lines().find(|line| line.contains("listening metrics="));
+            Ok(match line.and_then(|line| Some((word(line, "metrics=")?, word(line, "ingest=")))) {
+                Some(found) => Look::Ready(found),
+                None => Look::NotYet(text),
+            })
+        })?;
+        Ok(Self { running, log, metrics, ingest })
+    }
+
+    /// `host:port` of `/metrics`.
+    pub fn metrics(&self) -> &str {
+        &self.metrics
+    }
+
+    /// What a validator's `host=` must be; empty if the daemon takes no pushes.
+    pub fn ingest_url(&self) -> String {
+        self.ingest.as_ref().map(|address| format!("http://{address}")).unwrap_or_default()
+    }
+
+    /// `host:port` of the ingest listener; empty if there is none.
+    pub fn ingest(&self) -> &str {
+        self.ingest.as_deref().unwrap_or_default()
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.running.pid()
+    }
+
+    /// Its log so far.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    /// The classic page, strictly parsed.
+    ///
+    /// # Errors
+    /// No answer, or a page that breaks the format.
+    pub fn scrape(&self) -> Result<Page> {
+        expose::parse_text(&self.page()?)
+    }
+
+    /// The classic page.
+    ///
+    /// # Errors
+    /// No answer.
+    pub fn page(&self) -> Result<String> {
+        http::get(&self.metrics, "/metrics").map(|response| response.text())
+    }
+
+    /// Sends a signal by name (`TERM`, `HUP`).
+    ///
+    /// # Errors
+    /// [`Error::Start`] without the program `kill`.
+    pub fn signal(&self, name: &str) -> Result<()> {
+        crate::process::signal(self.pid(), name)
+    }
+
+    /// Asks it to stop and waits; its exit code, `None` if a signal ended it.
+    ///
+    /// # Errors
+    /// [`Error::Late`] if it does not end.
+    pub fn stop(mut self) -> Result<Option<i32>> {
+        self.signal("TERM")?;
+        wait_for(ENDS_WITHIN, "faultlined ends", || {
+            Ok(match self.running.ended_with()? {
+                Some(status) => Look::Ready(status.code()),
+                None => Look::NotYet(self.log()),
+            })
+        })
+    }
+}
+
+fn word(line: &str, key: &str) -> Option<String> {
+    let rest = line.split_once(key)?.1;
+    rest.split_whitespace().next().map(str::to_owned)
+}
+
+/// The samples of a page that a test compares, or an error that names the one that is missing.
+///
+/// # Errors
+/// [`Error::Missing`] names the series.
+pub fn value(page: &Page, name: &str, labels: &[(&str, &str)]) -> Result<f64> {
+    page.get(name, labels).ok_or_else(|| Error::Missing(format!("{name}{labels:?} is not on the page")))
+}

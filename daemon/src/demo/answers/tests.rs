@@ -1,0 +1,88 @@
+use super::*;
+use faultline_agave::admin::{Answer as Told, Method, StartProgress};
+use faultline_agave::rpc::{Answer, Batch, Call, Commitment, Health};
+use faultline_agave::{Error, identify};
+
+const CALLS: [Call; 8] = [
+    Call::EpochInfo,
+    Call::Slot(Commitment::Processed),
+    Call::Slot(Commitment::Confirmed),
+    Call::Slot(Commitment::Finalized),
+    Call::MaxShredInsertSlot,
+    Call::Health,
+    Call::Version,
+    Call::Identity,
+];
+
+fn ask(after_running: u64) -> Vec<Answer> {
+    let recording = Recording::embedded().unwrap();
+    let batch = Batch::new(CALLS);
+    let body = http(batch.body().as_bytes(), &recording, story::RUNNING + Duration::from_secs(after_running));
+    batch.read(body.as_bytes()).unwrap().into_iter().map(Result::unwrap).collect()
+}
+
+#[test]
+fn a_batch_is_answered_as_the_daemon_reads_it() {
+    let answers = ask(100);
+    let Answer::EpochInfo(info) = answers[0] else { panic!("{answers:?}") };
+    let slot = info.absolute_slot;
+    assert!(info.transaction_count.unwrap() > TRANSACTIONS);
+    assert_eq!(answers[1..4], [Answer::Slot(slot), Answer::Slot(slot - 1), Answer::Slot(slot - 31)]);
+    assert_eq!(answers[4..6], [Answer::MaxShredInsertSlot(slot), Answer::Health(Health::Ok)]);
+    let Answer::Version(version) = &answers[6] else { panic!("{answers:?}") };
+    assert_eq!(version.solana_core, VERSION);
+    assert_eq!(answers[7], Answer::Identity(IDENTITY.to_owned()));
+    assert!(identify::is_public_key(IDENTITY));
+}
+
+#[test]
+fn it_is_unhealthy_while_it_catches_up() {
+    let answers = ask(1);
+    let (Answer::EpochInfo(info), Answer::MaxShredInsertSlot(tip)) = (&answers[0], &answers[4]) else {
+        panic!("{answers:?}")
+    };
+    let slots_behind = Some(tip - info.absolute_slot);
+    assert!((300..400).contains(&slots_behind.unwrap()));
+    assert_eq!(answers[5], Answer::Health(Health::Unhealthy { slots_behind }));
+}
+
+#[test]
+fn what_is_no_request_is_refused() {
+    let recording = Recording::embedded().unwrap();
+    for (body, code) in
+        [("", GARBAGE), ("{", GARBAGE), ("7", NO_SUCH_METHOD), (r#"{"method":"getBlock"}"#, NO_SUCH_METHOD)]
+    {
+        let answer: Value = serde_json::from_str(&http(body.as_bytes(), &recording, Duration::ZERO)).unwrap();
+        assert_eq!(answer["error"]["code"], code, "{body}");
+    }
+}
+
+fn ask_admin(method: Method, uptime: Duration) -> Result<Told, Error> {
+    let request = serde_json::from_str(&method.request(5)).unwrap();
+    let started = Duration::from_millis(1_800_000_000_500);
+    let answer = admin(&request, SocketAddr::from(([127, 0, 0, 1], 8899)), started, uptime);
+    assert!(answer.ends_with('\n'));
+    method.read(5, answer.as_bytes())
+}
+
+#[test]
+fn the_admin_socket_tells_of_the_start() {
+    let names: Vec<String> = (0..5)
+        .map(|state| match ask_admin(Method::StartProgress, Duration::from_secs(state * 2)).unwrap() {
+            Told::StartProgress(StartProgress::Other(name)) => panic!("{name} is no state"),
+            Told::StartProgress(progress) => progress.name().to_owned(),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    let expected = ["SearchingForRpcService", "DownloadingSnapshot", "LoadingLedger", "ProcessingLedger", "Running"];
+    assert_eq!(names, expected);
+}
+
+#[test]
+fn the_admin_socket_names_the_identity_once_services_run() {
+    let early = ask_admin(Method::ContactInfo, Duration::ZERO);
+    assert!(matches!(early, Err(Error::Rpc { code: BAD_PARAMS, .. })), "{early:?}");
+    let Told::ContactInfo(info) = ask_admin(Method::ContactInfo, story::RUNNING).unwrap() else { panic!("not it") };
+    assert_eq!((info.id.as_str(), info.shred_version), (IDENTITY, Some(1)));
+    assert!(matches!(ask_admin(Method::Pid, story::RUNNING), Err(Error::NotOffered { .. })));
+}

@@ -1,0 +1,72 @@
+use super::*;
+use std::fs;
+
+/// ext4, XFS, Btrfs.
+const ON_DISK: [i64; 3] = [0xef53, 0x5846_5342, 0x9123_683e];
+
+/// Minor and major faults of this thread so far.
+fn faults() -> (u64, u64) {
+    let stat = fs::read_to_string("/proc/thread-self/stat").unwrap();
+    let fields: Vec<&str> = stat.rsplit_once(") ").unwrap().1.split(' ').collect();
+    (fields[7].parse().unwrap(), fields[9].parse().unwrap())
+}
+
+#[test]
+fn memory_grows_to_its_bound_and_stays_near_it() {
+    let at = |second| wanted(Duration::from_secs(second));
+    assert_eq!([at(0), at(1), at(149), at(150), at(151), at(152)], [0, 1, 149, 150, 100, 101]);
+    for second in 150..100_000 {
+        assert!((LEAST..=MOST).contains(&at(second)), "{second}");
+    }
+    assert!(MOST * BLOCK <= 300 << 20);
+}
+
+#[test]
+fn the_heap_never_holds_more_than_its_bound() {
+    let mut heap = Heap::default();
+    heap.resize(3).unwrap();
+    assert_eq!(heap.bytes(), 3 * BLOCK);
+    heap.resize(1).unwrap();
+    assert_eq!(heap.bytes(), BLOCK);
+    heap.resize(usize::MAX).unwrap();
+    assert_eq!(heap.bytes(), MOST * BLOCK);
+}
+
+#[test]
+fn reads_stay_gentle() {
+    let all: Vec<usize> = (0..120).map(|second| reads(Duration::from_secs(second))).collect();
+    assert_eq!((all.iter().min(), all.iter().max()), (Some(&5), Some(&35)));
+}
+
+#[test]
+fn every_touched_page_is_a_minor_fault() {
+    let (before, _) = faults();
+    let memory = touched(64 * PAGE).unwrap();
+    assert!(faults().0 - before >= 64, "{}", memory.len());
+}
+
+#[test]
+fn a_cold_file_leaves_no_name_and_is_read_over_and_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut file = ColdFile::make(&folder.path().join("cold")).unwrap();
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    match file.read(FILE_PAGES + 10) {
+        Ok(()) => assert_eq!(file.next, 10),
+        // Before Linux 5.14.
+        Err(error) => assert_eq!(error.kind(), io::ErrorKind::InvalidInput),
+    }
+}
+
+#[test]
+fn reading_a_cold_file_on_a_disk_makes_major_faults() {
+    // Beside this program, because a folder for temporary files may be in memory.
+    let program = std::env::current_exe().unwrap();
+    let folder = tempfile::tempdir_in(program.parent().unwrap()).unwrap();
+    let mut file = ColdFile::make(&folder.path().join("cold")).unwrap();
+    let (_, before) = faults();
+    let read = file.read(100);
+    let kind = rustix::fs::statfs(folder.path()).unwrap().f_type;
+    if read.is_ok() && ON_DISK.contains(&kind) {
+        assert!(faults().1 - before >= 90, "{}", faults().1 - before);
+    }
+}

@@ -1,0 +1,101 @@
+use super::*;
+use faultline_agave::points::Known;
+
+fn recording() -> Recording {
+    Recording::embedded().unwrap()
+}
+
+/// The slots that lines of `name` carry in their field `key`, of four repetitions.
+fn slots(track: Track, name: &str, key: &str) -> Vec<u64> {
+    let lines = recording().between(track, Duration::ZERO, LENGTH * 4);
+    let points = lines.iter().map(|(_, line)| Point::parse(line.as_bytes()).unwrap());
+    points.filter(|point| point.name() == name).filter_map(|point| whole(&point, key)).collect()
+}
+
+#[test]
+fn slots_go_on_one_by_one_over_the_repetitions() {
+    for (track, name, key) in [
+        (Track::Own, "bank_frozen", "slot"),
+        (Track::Own, "cost_tracker_stats", "bank_slot"),
+        (Track::Own, "bank-forks_set_root", "slot"),
+        (Track::Own, "tower-vote", "root"),
+        (Track::Cluster, "shred_insert_is_full", "slot"),
+    ] {
+        let slots = slots(track, name, key);
+        assert!(slots.len() > 4 * 120, "{name}: {}", slots.len());
+        for pair in slots.windows(2) {
+            assert_eq!(pair[0] + 1, pair[1], "{name}.{key}");
+        }
+    }
+}
+
+#[test]
+fn every_line_is_one_that_the_daemon_understands() {
+    let recording = recording();
+    let (mut known, mut lines) = (0, 0);
+    for track in [Track::Own, Track::Cluster] {
+        for (_, line) in recording.between(track, Duration::ZERO, LENGTH * 2) {
+            let point = Point::parse(line.as_bytes()).unwrap();
+            point.check().unwrap();
+            assert_eq!(point.host_id(), Some(IDENTITY));
+            assert!(line.starts_with(&format!("{},host_id={IDENTITY}", point.name())), "{line}");
+            lines += 1;
+            if let Some(decoded) = Known::parse(&point) {
+                assert_eq!(decoded.unwrap().broken, 0, "{line}");
+                known += 1;
+            }
+        }
+    }
+    assert!(known > 2000 && lines > known, "{known} of {lines}");
+}
+
+#[test]
+fn no_recorded_slot_is_left() {
+    let lines = recording().between(Track::Own, Duration::ZERO, LENGTH);
+    for (_, line) in lines {
+        let point = Point::parse(line.as_bytes()).unwrap();
+        for key in SLOT_FIELDS {
+            let slot = whole(&point, key).unwrap_or(0);
+            assert!(slot < 500 || slot > FIRST_SLOT - 1000, "{line}");
+        }
+    }
+}
+
+#[test]
+fn counts_under_a_slots_name_are_left_alone() {
+    let line = "shrink_ancient_stats,host_id=x slot=7i,num_slots_shrunk=1000i 1";
+    let pieces = pieces(&Point::parse(line.as_bytes()).unwrap(), 1000).unwrap();
+    let line = Line { at: Duration::ZERO, pieces }.render(132);
+    assert_eq!(line, format!("shrink_ancient_stats,host_id={IDENTITY} slot=7i,num_slots_shrunk=1000i"));
+}
+
+#[test]
+fn slot_and_transactions_never_fall_and_agree_with_the_lines() {
+    let recording = recording();
+    let mut before = (0, 0);
+    for tenth in 0..1800 {
+        let now = recording.newest(Duration::from_millis(tenth * 100));
+        assert!(now >= before && now.1 >= before.1, "{before:?} {now:?}");
+        before = now;
+    }
+    assert_eq!(
+        recording.newest(LENGTH * 3).0,
+        slots(Track::Own, "bank_frozen", "slot")[3 * recording.blocks.len() - 1]
+    );
+    let one: u64 =
+        slots(Track::Own, "cost_tracker_stats", "transaction_count").iter().take(recording.blocks.len()).sum();
+    assert!((10_000..100_000).contains(&one), "{one}");
+    assert!(recording.newest(LENGTH * 3).1.abs_diff(3 * one) < one / 20);
+}
+
+#[test]
+fn what_is_played_in_parts_is_what_is_played_at_once() {
+    let recording = recording();
+    let whole: Vec<_> = recording.between(Track::Own, Duration::ZERO, LENGTH * 3);
+    let mut parts = Vec::new();
+    let step = Duration::from_millis(7_700);
+    for part in 0..24 {
+        parts.extend(recording.between(Track::Own, step * part, (step * (part + 1)).min(LENGTH * 3)));
+    }
+    assert_eq!(parts, whole);
+}

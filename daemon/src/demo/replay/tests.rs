@@ -1,0 +1,78 @@
+use super::*;
+use faultline_agave::line::{LineSplitter, Point};
+use faultline_agave::points::{Kind, Known};
+
+/// The bodies of all pushes of the first three minutes.
+fn bodies() -> Vec<String> {
+    let mut replay = Replay::new(Arc::new(Recording::embedded().unwrap()));
+    let mut uptime = Duration::from_secs(1);
+    let mut bodies = Vec::new();
+    while uptime < Duration::from_secs(180) {
+        bodies.push(replay.push(Stamp { uptime, unix: Duration::from_secs(1_800_000_000) + uptime }));
+        uptime = story::next_push(uptime);
+    }
+    bodies
+}
+
+fn points(body: &str) -> impl Iterator<Item = Point<'_>> {
+    body.lines().map(|line| Point::parse(line.as_bytes()).unwrap())
+}
+
+#[test]
+fn times_only_increase_and_lie_between_the_pushes() {
+    let mut before = 1_800_000_000_000_000_000;
+    for body in bodies() {
+        for point in points(&body) {
+            let time = point.timestamp().unwrap();
+            assert!(time >= before, "{point:?}");
+            before = time;
+        }
+    }
+    assert!(before > 1_800_000_160_000_000_000);
+}
+
+#[test]
+fn every_push_ends_with_the_agents_own_point() {
+    for body in bodies() {
+        let last = points(&body).last().unwrap();
+        let Known::Agent(agent) = Known::parse(&last).unwrap().unwrap().known else { panic!("{last:?}") };
+        assert_eq!(agent.points_written, Some(points(&body).count() as u64));
+        assert_eq!(points(&body).filter(|point| point.name() == "metrics").count(), 1);
+        assert!(body.ends_with('\n'));
+    }
+}
+
+#[test]
+fn the_version_is_told_once_and_before_the_first_block() {
+    let bodies = bodies().concat();
+    let kinds: Vec<Kind> = points(&bodies).filter_map(|point| Kind::of_name(point.name().as_bytes())).collect();
+    assert_eq!(kinds.iter().filter(|kind| **kind == Kind::ValidatorNew).count(), 1);
+    let first = kinds.iter().position(|kind| *kind != Kind::Agent).unwrap();
+    assert_eq!(kinds[first], Kind::ValidatorNew);
+}
+
+#[test]
+fn the_tip_is_ahead_at_first_and_then_reached() {
+    let bodies = bodies();
+    let newest = |body: &str, name: &str| {
+        points(body)
+            .filter(|point| point.name() == name)
+            .filter_map(|point| point.field("slot"))
+            .last()
+            .map(|field| field.raw().trim_end_matches('i').parse::<u64>().unwrap())
+    };
+    let distance = |body: &String| newest(body, "shred_insert_is_full")?.checked_sub(newest(body, "bank_frozen")?);
+    let distances: Vec<u64> = bodies.iter().filter_map(distance).collect();
+    assert!((350..=400).contains(&distances[0]), "{distances:?}");
+    assert!(distances.is_sorted_by(|a, b| a >= b || *b < 3), "{distances:?}");
+    assert!(*distances.last().unwrap() < 3, "{distances:?}");
+}
+
+#[test]
+fn a_body_is_line_protocol_as_the_daemon_splits_it() {
+    let body = bodies().concat();
+    let mut splitter = LineSplitter::new();
+    let mut lines = 0;
+    splitter.feed(body.as_bytes(), |line| lines += usize::from(line.is_ok()));
+    assert_eq!(lines, body.lines().count());
+}

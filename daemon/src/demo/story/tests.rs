@@ -1,0 +1,37 @@
+use super::*;
+use proptest::prelude::*;
+
+fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+#[test]
+fn nothing_is_replayed_before_services_run() {
+    assert_eq!(replayed(RUNNING), Duration::ZERO);
+    assert_eq!(tip(Duration::ZERO), tip(RUNNING));
+    assert_eq!(progress(RUNNING), "Running");
+    assert_ne!(progress(RUNNING - Duration::from_millis(1)), "Running");
+}
+
+#[test]
+fn it_is_at_the_tip_thirty_seconds_after_services_run() {
+    assert!(replayed(RUNNING + seconds(29)) < tip(RUNNING + seconds(29)));
+    for second in [30, 31, 3600] {
+        assert_eq!(replayed(RUNNING + seconds(second)), tip(RUNNING + seconds(second)));
+    }
+}
+
+#[test]
+fn pushes_come_often_until_it_is_at_the_tip_and_every_ten_seconds_then() {
+    assert_eq!(next_push(seconds(1)), seconds(3));
+    assert_eq!(next_push(RUNNING + CATCH_UP), RUNNING + CATCH_UP + seconds(10));
+}
+
+proptest! {
+    #[test]
+    fn a_position_is_reached_when_it_is_said_to_be(nanos in 0_u64..1 << 50) {
+        let uptime = RUNNING + Duration::from_nanos(nanos);
+        prop_assert_eq!(when_tip(tip(uptime)), uptime);
+        prop_assert_eq!(when_replayed(replayed(uptime)), uptime);
+    }
+}

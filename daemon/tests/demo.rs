@@ -1,0 +1,120 @@
+//! The stand-in of `run --demo` as a process of its own, seen the way the daemon sees a validator.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "the helpers of tests fail as tests do")]
+
+use faultline_agave::identify::{Process, identify};
+use faultline_agave::line::Point;
+use faultline_testkit::eventually::{eventually, eventually_seeing};
+use faultline_testkit::rpc::Rpc;
+use faultline_testkit::sink::Sink;
+use faultlined::demo::{self, Demo};
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+const DEADLINE: Duration = Duration::from_secs(60);
+
+fn start(sink: &Sink) -> Demo {
+    demo::start_program(Path::new(env!("CARGO_BIN_EXE_faultlined")), sink.address()).unwrap()
+}
+
+fn proc_file(pid: u32, name: &str) -> String {
+    fs::read_to_string(format!("/proc/{pid}/{name}")).unwrap_or_default()
+}
+
+fn validator(pid: u32) -> faultline_agave::identify::Validator {
+    let args = proc_file(pid, "cmdline");
+    let args: Vec<&str> = args.trim_end_matches('\0').split('\0').collect();
+    match identify(&proc_file(pid, "comm"), &args) {
+        Process::Validator(validator) => validator,
+        other => panic!("{other:?}: {args:?}"),
+    }
+}
+
+/// Field `n` of `/proc/PID/stat`, counted as proc(5) does.
+fn stat(pid: u32, n: usize) -> String {
+    let stat = proc_file(pid, "stat");
+    let (_, fields) = stat.rsplit_once(") ").unwrap_or_default();
+    fields.split(' ').nth(n - 3).unwrap_or_default().to_owned()
+}
+
+fn threads(pid: u32) -> BTreeSet<String> {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
+    tasks
+        .filter_map(|task| fs::read_to_string(task.path().join("comm")).ok())
+        .map(|comm| comm.trim().to_owned())
+        .collect()
+}
+
+fn ask_admin(ledger: &Path) -> String {
+    let mut socket = UnixStream::connect(ledger.join("admin.rpc")).unwrap();
+    socket.write_all(br#"{"jsonrpc":"2.0","id":1,"method":"startProgress","params":[]}"#).unwrap();
+    socket.shutdown(std::net::Shutdown::Write).unwrap();
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+#[test]
+fn it_is_taken_for_a_validator_that_starts_and_then_runs() {
+    let sink = Sink::start().unwrap();
+    let demo = start(&sink);
+    let found = validator(demo.pid());
+    assert_eq!(found.ledger.map(PathBuf::from).as_deref(), Some(demo.ledger()));
+    for name in ["solReplayStage", "solScHandler00", "solMetricsAgent", "solAdminRpc", "agave-validator"] {
+        eventually(DEADLINE, name, || threads(demo.pid()).contains(name).then_some(()));
+    }
+    assert!(File::open(demo.ledger().join("ledger.lock")).unwrap().try_lock().is_err());
+    assert!(!ask_admin(demo.ledger()).contains("Running"));
+
+    let rpc = Rpc::new(SocketAddr::from((Ipv4Addr::LOCALHOST, found.rpc_port.unwrap())));
+    let first = eventually(DEADLINE, "JSON-RPC", || rpc.processed_slot().ok());
+    assert!(ask_admin(demo.ledger()).contains("Running"));
+    eventually(DEADLINE, "slots move", || rpc.processed_slot().ok().filter(|slot| *slot > first));
+    let pushed = |name: &str| {
+        sink.bodies().iter().any(|body| {
+            let text = String::from_utf8_lossy(body);
+            text.lines().any(|line| Point::parse(line.as_bytes()).is_ok_and(|point| point.name() == name))
+        })
+    };
+    for name in ["metrics", "bank_frozen", "loaded-programs-cache-stats"] {
+        eventually(DEADLINE, name, || pushed(name).then_some(()));
+    }
+}
+
+#[test]
+fn its_memory_and_its_minor_faults_are_real() {
+    let sink = Sink::start().unwrap();
+    let demo = start(&sink);
+    let faults = || stat(demo.pid(), 10).parse::<u64>().unwrap_or(0);
+    let pages = || stat(demo.pid(), 24).parse::<u64>().unwrap_or(0);
+    let before = (faults(), pages());
+    eventually_seeing(DEADLINE, "2,000 faults and 1,000 pages more", || {
+        let now = (faults(), pages());
+        if now.0 > before.0 + 2000 && now.1 > before.1 + 1000 { Ok(()) } else { Err((before, now)) }
+    });
+}
+
+#[test]
+fn it_ends_with_its_owner_and_leaves_nothing() {
+    let sink = Sink::start().unwrap();
+    let demo = start(&sink);
+    let (pid, ledger) = (demo.pid(), demo.ledger().to_owned());
+    drop(demo);
+    assert!(!Path::new(&format!("/proc/{pid}")).exists() && !ledger.exists());
+}
+
+#[test]
+fn the_kernel_ends_it_if_nobody_is_left_to_do_so() {
+    let sink = Sink::start().unwrap();
+    // What ends is the thread that started it; a process that is killed ends all of them.
+    let demo = std::thread::scope(|scope| scope.spawn(|| start(&sink)).join().unwrap());
+    eventually_seeing(DEADLINE, "it has ended", || match stat(demo.pid(), 3).as_str() {
+        "Z" => Ok(()),
+        state => Err(state.to_owned()),
+    });
+}
