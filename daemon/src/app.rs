@@ -7,7 +7,8 @@ pub use live::Live;
 
 use crate::budget::Budget;
 use crate::clock::Clock;
-use crate::config::Config;
+use crate::config::{Config, Find, Mistake};
+use crate::demo::{self, Demo};
 use crate::hub::{Hub, Latest, Sink};
 use crate::ingest::{IngestParts, Listener};
 use crate::sinks::history::History;
@@ -25,19 +26,21 @@ use faultline_agave::identify::Program;
 use faultline_catalog::Tick;
 use faultline_kernel::{HostConstants, HostRoot};
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// How long each stage may take to end.
 const GRACE: Duration = Duration::from_secs(7);
 
-/// What `run` and `demo` need to know besides the configuration.
-#[derive(Debug, Default)]
+/// Loads the configuration again as it was loaded first: the file with the command line over it.
+pub type Reload = Box<dyn Fn() -> Result<Config, Vec<Mistake>> + Send + Sync>;
+
+/// What `run` needs to know besides the configuration.
+#[derive(Default)]
 pub struct Options {
-    /// Where the configuration came from, to be read again on SIGHUP.
-    pub file: Option<PathBuf>,
-    /// The target is the built-in stand-in.
+    /// For SIGHUP; `None` if there is no file to read again.
+    pub reload: Option<Reload>,
+    /// Starts the built-in stand-in and follows it.
     pub demo: bool,
 }
 
@@ -54,6 +57,8 @@ pub struct App {
     rpc: Option<rpc::Poller>,
     admin: Option<admin::Poller>,
     web: web::Server,
+    /// Last, so that it ends last.
+    demo: Option<Demo>,
 }
 
 impl App {
@@ -61,21 +66,23 @@ impl App {
     ///
     /// # Errors
     /// The first thing that cannot work, in words for the operator.
-    pub fn build(config: Config, options: Options) -> anyhow::Result<App> {
+    pub fn build(mut config: Config, options: Options) -> anyhow::Result<App> {
         let clock = Clock::start();
         let root = root(&config);
         let host = HostConstants::read(&root).context("the kernel's own folder cannot be read; see paths.procfs")?;
-        let finder = Finder::build(&config.target, root.clone(), clock);
-        let following = finder.following();
         let intake = Intake::new(&config.datapoints);
         let budget = Budget::default();
         let (forward, forwarder) = forwarding(&config, clock, &budget)?;
         let ingest = listener(&config, &intake, clock, budget, forward.as_ref())?;
+        let demo = options.demo.then(|| stand_in(&mut config, ingest.as_ref())).transpose()?;
+        let finder = Finder::build(&config.target, root.clone(), clock);
+        let following = finder.following();
         let log = config.log.as_ref().map(|log| LogTail::build(log, tail::Parts { intake: intake.clone(), clock }));
         let admin = config.admin.enabled.then(|| admin::Poller::new(&config.admin, clock, whom(&following)));
         let admin_facts = admin.as_ref().map(admin::Poller::facts).unwrap_or_default();
-        let rpc = config.rpc.enabled.then(|| rpc::Poller::new(&config.rpc, clock, whom(&following), admin_facts.clone()));
-        let live = Live::new(config.clone(), options.file, intake.clone());
+        let rpc =
+            config.rpc.enabled.then(|| rpc::Poller::new(&config.rpc, clock, whom(&following), admin_facts.clone()));
+        let live = Live::new(config.clone(), options.reload, intake.clone());
         let told = Told {
             intake: intake.clone(),
             rpc: rpc.as_ref().map(rpc::Poller::handle).unwrap_or_default(),
@@ -84,7 +91,9 @@ impl App {
         };
         let meter = ingest.as_ref().map(Listener::meter);
         let listening = listening::Datapoints { intake, meter, forward };
-        let sources = sources(&config, &root, &following, listening, told, &live, options.demo);
+        let mut sources = kernel_sources(&config, &root, &following);
+        sources.extend(told_sources(&config, listening, told, &live));
+        sources.push(Box::new(selfwatch::Selfwatch::new(&root, options.demo)));
         let (ticks, history) = (Latest::default(), History::default());
         let sinks: Vec<Box<dyn Sink>> = vec![Box::new(history.clone()), Box::new(ticks.clone())];
         let parts = tick::Parts { clock, interval: config.sampling.interval, following, root, host, sources };
@@ -98,7 +107,7 @@ impl App {
         };
         let web = web::Server::build(&config.metrics, state)?;
         let ticker = Ticker::new(parts, Hub::new(sinks));
-        Ok(App { live, clock, finder, ticker, ticks, ingest, forwarder, log, rpc, admin, web })
+        Ok(App { live, clock, finder, ticker, ticks, ingest, forwarder, log, rpc, admin, web, demo })
     }
 
     /// Where /metrics is served.
@@ -123,6 +132,7 @@ impl App {
     }
 
     async fn live(self) -> anyhow::Result<bool> {
+        let _demo = self.demo;
         let handle = tokio::runtime::Handle::current();
         let mut stages = ["sources", "hub", "sinks", "admin"].map(|name| Stage::new(name, &handle));
         let [sources, hub, sinks, face] = &mut stages;
@@ -179,6 +189,16 @@ fn root(config: &Config) -> HostRoot {
     HostRoot { procfs: paths.procfs, sysfs: paths.sysfs, cgroup: paths.cgroup }
 }
 
+/// Starts the built-in stand-in, which pushes to `ingest`, and has it followed. Its start is short and so is the time
+/// after which it counts as at the tip.
+fn stand_in(config: &mut Config, ingest: Option<&Listener<Intake>>) -> anyhow::Result<Demo> {
+    let ingest = ingest.context("--demo needs the ingest listener: leave [log] and ingest.enabled out")?;
+    let demo = demo::start(ingest.local_addr())?;
+    config.target.find = Find::Pid(demo.pid());
+    config.phase.at_tip_for = Duration::from_secs(5);
+    Ok(demo)
+}
+
 /// Says whom the pollers ask: only a validator can be.
 fn whom(following: &Following) -> WhomToAsk {
     let following = following.clone();
@@ -214,22 +234,21 @@ fn listener(
     Ok(Some(Listener::build(&config.ingest, parts)?))
 }
 
-/// The sources in the order in which a tick asks them. What concludes from others comes last but the daemon itself.
-fn sources(
-    config: &Config,
-    root: &HostRoot,
-    following: &Following,
-    datapoints: listening::Datapoints,
-    told: Told,
-    live: &Live,
-    demo: bool,
-) -> Vec<Box<dyn Poll>> {
-    let mut sources: Vec<Box<dyn Poll>> = vec![Box::new(listening::Target(following.clone())), Box::new(process::Process::new())];
+/// Sources that read the kernel, in the order in which a tick asks them.
+fn kernel_sources(config: &Config, root: &HostRoot, following: &Following) -> Vec<Box<dyn Poll>> {
+    let mut sources: Vec<Box<dyn Poll>> =
+        vec![Box::new(listening::Target(following.clone())), Box::new(process::Process::new())];
     if config.threads.enabled {
         sources.push(Box::new(threads::Threads::new(config.threads.clone(), crate::limits::raise_open_files())));
     }
     sources.push(Box::new(cgroup::Cgroup::new()));
     sources.push(Box::new(host::Host::new(root)));
+    sources
+}
+
+/// Sources that are told by the validator, then what concludes from them.
+fn told_sources(config: &Config, datapoints: listening::Datapoints, told: Told, live: &Live) -> Vec<Box<dyn Poll>> {
+    let mut sources: Vec<Box<dyn Poll>> = Vec::new();
     if config.ingest.enabled || config.log.is_some() {
         sources.push(Box::new(datapoints));
     }
@@ -241,6 +260,5 @@ fn sources(
         sources.push(Box::new(listening::Admin(told.admin.clone())));
     }
     sources.push(Box::new(Conclusions::new(live.config(), told)));
-    sources.push(Box::new(selfwatch::Selfwatch::new(root, demo)));
     sources
 }

@@ -129,6 +129,7 @@ impl TargetArgs {
         };
         if let Some(find) = find {
             config.target.find = find;
+            config.settle();
         }
         if let Some(url) = &self.rpc {
             config.rpc.url = Some(url.trim_end_matches('/').to_owned());
@@ -214,7 +215,9 @@ mod tests {
         std::fs::write(&file, "[metrics]\nlisten = \"127.0.0.1:1\"\n[log]\nfile = \"/v.log\"\n").unwrap();
         let parse = |more: &[&str]| {
             let file = file.display().to_string();
-            let Command::Run(args) = Cli::try_parse_from(["faultlined", "run", "--config", &file].iter().chain(more)).unwrap().command else {
+            let Command::Run(args) =
+                Cli::try_parse_from(["faultlined", "run", "--config", &file].iter().chain(more)).unwrap().command
+            else {
                 panic!("run")
             };
             args.load()

@@ -68,11 +68,8 @@ impl Schedule {
         if number <= self.last {
             return None;
         }
-        let due = Due {
-            number,
-            lateness: uptime.saturating_sub(nth(self.interval, number)),
-            missed: number - self.last - 1,
-        };
+        let due =
+            Due { number, lateness: uptime.saturating_sub(nth(self.interval, number)), missed: number - self.last - 1 };
         self.last = number;
         Some(due)
     }

@@ -46,6 +46,16 @@ pub struct Config {
     pub paths: Paths,
 }
 
+impl Config {
+    /// Switches off what a target that is no validator cannot have: pushes, a log of datapoints, JSON-RPC, the socket.
+    pub(crate) fn settle(&mut self) {
+        if matches!(self.target.find, Find::ProcessName(_)) {
+            (self.ingest.enabled, self.rpc.enabled, self.admin.enabled) = (false, false, false);
+            (self.log, self.forward) = (None, None);
+        }
+    }
+}
+
 /// How the target is found: at most one way is given, else the processes are scanned.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Find {

@@ -10,6 +10,7 @@ pub mod cli;
 pub mod config;
 
 pub mod app;
+pub mod demo;
 pub mod once;
 
 pub mod target;

@@ -1,10 +1,10 @@
 //! Arguments, logging, configuration, build, run, exit code.
 
 use clap::Parser;
-use faultlined::app::{App, Options};
-use faultlined::cli::{Cli, Command, OnceArgs, RunArgs};
+use faultlined::app::{App, Options, Reload};
+use faultlined::cli::{Cli, Command, ConfigArgs, OnceArgs, RunArgs};
 use faultlined::config::{self, Mistake};
-use faultlined::once;
+use faultlined::{demo, once, web};
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 use tracing_subscriber::EnvFilter;
@@ -15,6 +15,9 @@ const FORCED: u8 = 2;
 const USAGE: u8 = 64;
 
 fn main() -> ExitCode {
+    if demo::is_child() {
+        return demo::child_main();
+    }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
@@ -25,20 +28,22 @@ fn main() -> ExitCode {
         }
     };
     match cli.command {
-        Command::Run(args) => run(&args),
+        Command::Run(args) => run(args),
         Command::Once(args) => take_one(&args),
-        Command::CheckConfig(args) => check(args.load(), args.config.as_deref()),
+        Command::CheckConfig(args) => check(&args),
         Command::PrintConfig => print(config::DEFAULT_TEXT),
     }
 }
 
-fn run(args: &RunArgs) -> ExitCode {
+fn run(args: RunArgs) -> ExitCode {
     log_to_stderr();
     let config = match args.load() {
         Ok(config) => config,
         Err(mistakes) => return refuse(&mistakes),
     };
-    let options = Options { file: args.file.config.clone(), demo: args.demo };
+    let (demo, from_file) = (args.demo, args.file.config.is_some());
+    let reload: Reload = Box::new(move || args.load());
+    let options = Options { reload: from_file.then_some(reload), demo };
     match App::build(config, options).and_then(App::run) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(FORCED),
@@ -58,21 +63,30 @@ fn take_one(args: &OnceArgs) -> ExitCode {
     }
 }
 
-fn check(loaded: Result<config::Config, Vec<Mistake>>, file: Option<&std::path::Path>) -> ExitCode {
-    match loaded {
-        Ok(_) => print(&match file {
-            Some(file) => format!("{} is fine\n", file.display()),
-            None => "the defaults are fine; give --config FILE to check a file\n".to_owned(),
-        }),
-        Err(mistakes) => refuse(&mistakes),
+fn check(args: &ConfigArgs) -> ExitCode {
+    let config = match args.load() {
+        Ok(config) => config,
+        Err(mistakes) => return refuse(&mistakes),
+    };
+    if let Err(error) = web::check(&config.metrics) {
+        return refuse(&[Mistake { line: None, what: error.to_string() }]);
     }
+    print(&match &args.config {
+        Some(file) => format!("{} is fine\n", file.display()),
+        None => "the defaults are fine; give --config FILE to check a file\n".to_owned(),
+    })
 }
 
 /// State changes only: journald adds time and priority where it reads standard error.
 fn log_to_stderr() {
     let filter = EnvFilter::try_from_env("FAULTLINE_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
     let terminal = std::io::stderr().is_terminal();
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(terminal).with_target(false).init();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(terminal)
+        .with_target(false)
+        .init();
 }
 
 fn print(text: &str) -> ExitCode {

@@ -61,7 +61,8 @@ pub fn json(tick: &Tick) -> String {
     let series: Vec<serde_json::Value> = tick
         .readings()
         .map(|reading| {
-            let labels: Map<String, serde_json::Value> = labels(reading).map(|(k, v)| (k.to_owned(), v.into())).collect();
+            let labels: Map<String, serde_json::Value> =
+                labels(reading).map(|(k, v)| (k.to_owned(), v.into())).collect();
             let value = match &reading.value {
                 Value::Whole(n) => json!(n),
                 Value::Real(x) => json!(x),
@@ -87,7 +88,11 @@ fn labels(reading: &Reading) -> impl Iterator<Item = (&str, &str)> {
 
 fn name(reading: &Reading) -> String {
     let labels: Vec<String> = labels(reading).map(|(name, value)| format!("{name}={value:?}")).collect();
-    if labels.is_empty() { reading.metric.name.to_owned() } else { format!("{}{{{}}}", reading.metric.name, labels.join(",")) }
+    if labels.is_empty() {
+        reading.metric.name.to_owned()
+    } else {
+        format!("{}{{{}}}", reading.metric.name, labels.join(","))
+    }
 }
 
 fn value(value: &Value) -> String {

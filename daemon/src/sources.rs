@@ -61,12 +61,22 @@ impl Finding {
     }
 
     /// Adds a reading of a whole number if there is one.
-    pub fn whole<const N: usize>(&mut self, metric: &'static faultline_catalog::Metric, labels: [&'static str; N], value: Option<u64>) {
+    pub fn whole<const N: usize>(
+        &mut self,
+        metric: &'static faultline_catalog::Metric,
+        labels: [&'static str; N],
+        value: Option<u64>,
+    ) {
         self.readings.extend(value.map(|value| Reading::whole(metric, labels.map(Into::into), value)));
     }
 
     /// Adds a reading of seconds if there is one.
-    pub fn seconds<const N: usize>(&mut self, metric: &'static faultline_catalog::Metric, labels: [&'static str; N], value: Option<Duration>) {
+    pub fn seconds<const N: usize>(
+        &mut self,
+        metric: &'static faultline_catalog::Metric,
+        labels: [&'static str; N],
+        value: Option<Duration>,
+    ) {
         self.readings.extend(value.map(|value| Reading::real(metric, labels.map(Into::into), value.as_secs_f64())));
     }
 }

@@ -82,7 +82,8 @@ impl Stage {
     /// The system has no room for another thread.
     pub fn thread(&mut self, name: &'static str, body: impl FnOnce(Stop) + Send + 'static) -> std::io::Result<()> {
         let stop = self.stop.clone();
-        let handle = std::thread::Builder::new().name(name.to_owned()).stack_size(512 * 1024).spawn(move || body(stop))?;
+        let handle =
+            std::thread::Builder::new().name(name.to_owned()).stack_size(512 * 1024).spawn(move || body(stop))?;
         self.threads.push((name, handle));
         Ok(())
     }
@@ -110,7 +111,8 @@ impl Stage {
         loop {
             self.threads.retain(|(_, handle)| !handle.is_finished());
             self.tasks.retain(|(_, handle)| !handle.is_finished());
-            let busy: Vec<&'static str> = self.threads.iter().map(|(n, _)| *n).chain(self.tasks.iter().map(|(n, _)| *n)).collect();
+            let busy: Vec<&'static str> =
+                self.threads.iter().map(|(n, _)| *n).chain(self.tasks.iter().map(|(n, _)| *n)).collect();
             if busy.is_empty() {
                 return busy;
             }

@@ -83,6 +83,28 @@ impl PageInfo {
     }
 }
 
+/// Reads the web config file and what it names, and binds nothing.
+///
+/// # Errors
+/// As [`Server::build`], but for the socket.
+pub fn check(config: &Metrics) -> Result<(), WebError> {
+    let tls = load(config)?.and_then(|web| web.tls);
+    tls.map(tls::Acceptor::new).transpose().map(drop)
+}
+
+/// The web config file, if there is one. Any address but loopback needs one that protects it.
+fn load(config: &Metrics) -> Result<Option<config::WebConfig>, WebError> {
+    let web = config.web_config.as_deref().map(config::WebConfig::load).transpose()?;
+    let listen = config.listen;
+    match &web {
+        None if !listen.ip().is_loopback() => Err(WebError::Exposed { listen }),
+        Some(web) if !listen.ip().is_loopback() && !web.protects() => {
+            Err(WebError::Unprotected { listen, path: web.path.clone() })
+        }
+        _ => Ok(web),
+    }
+}
+
 /// A bound socket and everything needed to answer on it.
 #[derive(Debug)]
 pub struct Server {
@@ -100,15 +122,7 @@ impl Server {
     /// The address cannot be bound; it is not loopback and nothing protects it; the web config file, or a file it
     /// names, cannot be read or used.
     pub fn build(config: &Metrics, state: WebState) -> Result<Server, WebError> {
-        let web = config.web_config.as_deref().map(config::WebConfig::load).transpose()?;
-        let listen = config.listen;
-        match &web {
-            None if !listen.ip().is_loopback() => return Err(WebError::Exposed { listen }),
-            Some(web) if !listen.ip().is_loopback() && !web.protects() => {
-                return Err(WebError::Unprotected { listen, path: web.path.clone() });
-            }
-            _ => {}
-        }
+        let (web, listen) = (load(config)?, config.listen);
         if let Some(web) = &web
             && web.tls.is_none()
             && !listen.ip().is_loopback()

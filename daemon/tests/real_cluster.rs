@@ -1,6 +1,8 @@
 //! The daemon beside a real follower, under real load, scraped by a real Prometheus; every number compared with another
 //! reading of the same fact.
 
+#![allow(clippy::expect_used, reason = "a test that cannot prepare its scene fails")]
+
 #[path = "real_cluster/witness.rs"]
 mod witness;
 
@@ -28,6 +30,8 @@ const MISSES: &str = "agave_program_cache_misses_total";
 struct Scene {
     upstream: Sink,
     daemon: Daemon,
+    /// Another daemon, which reads the follower's log and is pushed nothing.
+    reader: Daemon,
     cluster: Cluster,
     _folder: tempfile::TempDir,
 }
@@ -43,6 +47,7 @@ impl Scene {
         let ledger = nodes.join("follower");
         let arguments = ["--config", &config, "--ledger", &ledger.display().to_string()];
         let daemon = Daemon::start(env!("CARGO_BIN_EXE_faultlined"), &arguments, folder.path())?;
+        let reader = start_reader(folder.path(), &nodes)?;
         assert_eq!(daemon.scrape_once_ticking().get("agave_up", &[]), Some(0.0));
         let cluster = Cluster::start(ClusterOptions {
             programs: PROGRAMS,
@@ -52,7 +57,7 @@ impl Scene {
             folder: Some(nodes),
             ..ClusterOptions::default()
         })?;
-        Ok(Scene { upstream, daemon, cluster, _folder: folder })
+        Ok(Scene { upstream, daemon, reader, cluster, _folder: folder })
     }
 
     fn follower(&self) -> u32 {
@@ -73,6 +78,16 @@ impl OnceTicking for Daemon {
     fn scrape_once_ticking(&self) -> faultline_testkit::expose::Page {
         eventually_seeing(PATIENCE, "the first page", || self.scrape())
     }
+}
+
+fn start_reader(folder: &Path, nodes: &Path) -> Result<Daemon> {
+    let own = folder.join("reader");
+    std::fs::create_dir(&own).expect("a folder for the reader");
+    let config = own.join("reader.toml");
+    let text = format!("[log]\nfile = {:?}\n", nodes.join("follower.log").display().to_string());
+    std::fs::write(&config, text).expect("a configuration");
+    let (config, ledger) = (config.display().to_string(), nodes.join("follower").display().to_string());
+    Daemon::start(env!("CARGO_BIN_EXE_faultlined"), &["--config", &config, "--ledger", &ledger, "--no-ingest"], &own)
 }
 
 fn write_config(folder: &Path, upstream: &Sink) -> String {
@@ -107,8 +122,9 @@ fn what_the_daemon_says_of_a_real_validator_is_what_independent_witnesses_say() 
     the_page_is_in_order_and_prometheus_agrees(&scene)?;
     load.stop();
     cache_counters_are_the_sums_of_the_raw_lines(&scene)?;
+    the_log_tells_the_same_as_the_pushes(&scene);
     a_killed_follower_is_noticed_and_its_successor_followed(&mut scene)?;
-    assert_eq!(scene.daemon.stop()?, Some(0));
+    assert_eq!((scene.daemon.stop()?, scene.reader.stop()?), (Some(0), Some(0)));
     Ok(())
 }
 
@@ -165,7 +181,9 @@ fn pools_add_up_to_the_process(scene: &Scene) -> Result<()> {
         Some(pools.iter().map(|sample| sample.value).sum::<f64>())
     };
     let before = stat_field(pid, 10)? as f64;
-    let told = eventually_seeing(PATIENCE, "pools newer than the witness", || sum().filter(|told| *told >= before).ok_or((sum(), before)));
+    let told = eventually_seeing(PATIENCE, "pools newer than the witness", || {
+        sum().filter(|told| *told >= before).ok_or((sum(), before))
+    });
     let after = stat_field(pid, 10)? as f64;
     assert!(told <= after, "all pools together: {before} <= {told} <= {after}");
     let replay = scene.number("agave_thread_pool_cpu_seconds_total", &[("pool", "solScHandler"), ("mode", "user")]);
@@ -196,7 +214,8 @@ fn the_page_is_in_order_and_prometheus_agrees(scene: &Scene) -> Result<()> {
     }
     promtool_check_metrics(&scene.daemon.page()?).expect("the page passes the linter");
     let target = scene.daemon.metrics().parse().expect("an address");
-    let mut prometheus = Prometheus::start(&PrometheusOptions { targets: vec![target], ..PrometheusOptions::default() })?;
+    let mut prometheus =
+        Prometheus::start(&PrometheusOptions { targets: vec![target], ..PrometheusOptions::default() })?;
     prometheus.wait_until_up(PATIENCE)?;
     let ask = |expression: &str| prometheus.query(expression).ok().and_then(|series| Some(series.first()?.1));
     eventually_seeing(PATIENCE, "Prometheus has what the page says", || {
@@ -239,6 +258,17 @@ fn cache_counters_are_the_sums_of_the_raw_lines(scene: &Scene) -> Result<()> {
     Ok(())
 }
 
+/// The log prints every datapoint that is pushed, from the first line on.
+fn the_log_tells_the_same_as_the_pushes(scene: &Scene) {
+    for name in [MISSES, "agave_program_cache_evictions_total", "agave_program_cache_reloads_total"] {
+        eventually_seeing(PATIENCE, &format!("{name} from the log"), || {
+            let read = scene.reader.scrape().ok().and_then(|page| page.get(name, &[]));
+            let pushed = scene.number(name, &[]);
+            if read.is_some() && read == pushed { Ok(()) } else { Err((read, pushed)) }
+        });
+    }
+}
+
 fn a_killed_follower_is_noticed_and_its_successor_followed(scene: &mut Scene) -> Result<()> {
     let old = scene.follower();
     let misses = scene.number(MISSES, &[]);
@@ -255,7 +285,11 @@ fn a_killed_follower_is_noticed_and_its_successor_followed(scene: &mut Scene) ->
     scene.cluster.start_follower()?;
     scene.cluster.wait_until_following()?;
     let again = eventually(PATIENCE, "the successor is followed", || {
-        scene.daemon.scrape().ok().filter(|page| page.get("agave_up", &[]) == Some(1.0) && page.get("agave_healthy", &[]).is_some())
+        scene
+            .daemon
+            .scrape()
+            .ok()
+            .filter(|page| page.get("agave_up", &[]) == Some(1.0) && page.get("agave_healthy", &[]).is_some())
     });
     assert_eq!(again.sum("agave_process_restarts_total"), Some(1.0));
     assert!(again.get("agave_process_start_time_seconds", &[]) > started);

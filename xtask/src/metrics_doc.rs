@@ -52,7 +52,11 @@ fn page() -> String {
 
 fn chapter(section: &Section, out: &mut String) {
     // Writing to a String cannot fail.
-    let _ = write!(out, "\n## {}\n\n{}\n\n| metric | type | labels | unit | what it says | from |\n| --- | --- | --- | --- | --- | --- |\n", section.title, section.about);
+    let _ = write!(
+        out,
+        "\n## {}\n\n{}\n\n| metric | type | labels | unit | what it says | from |\n| --- | --- | --- | --- | --- | --- |\n",
+        section.title, section.about
+    );
     for metric in section.metrics {
         let _ = writeln!(
             out,

@@ -48,7 +48,11 @@ fn tracked(root: &Path) -> anyhow::Result<Vec<PathBuf>> {
 
 #[expect(clippy::disallowed_methods, reason = "a chore runs programs itself")]
 fn output(root: &Path, program: &str, arguments: &[&str]) -> anyhow::Result<String> {
-    let output = Command::new(program).args(arguments).current_dir(root).output().with_context(|| format!("{program} cannot be run"))?;
+    let output = Command::new(program)
+        .args(arguments)
+        .current_dir(root)
+        .output()
+        .with_context(|| format!("{program} cannot be run"))?;
     if !output.status.success() {
         bail!("{program} {}: {}", arguments.join(" "), String::from_utf8_lossy(&output.stderr));
     }

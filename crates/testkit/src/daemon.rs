@@ -35,8 +35,12 @@ impl Daemon {
         }
         all.extend(arguments.iter().filter(|argument| **argument != "--no-ingest").map(ToString::to_string));
         let log = folder.join("faultlined.log");
-        let mut running =
-            Running::start(&Program { path: program.into(), arguments: all, environment: Vec::new(), output: log.clone() })?;
+        let mut running = Running::start(&Program {
+            path: program.into(),
+            arguments: all,
+            environment: Vec::new(),
+            output: log.clone(),
+        })?;
         let (metrics, ingest) = wait_for(STARTS_WITHIN, "faultlined says where it listens", || {
             running.check()?;
             let text = std::fs::read_to_string(&log).unwrap_or_default();

@@ -1,28 +1,27 @@
 //! The configuration while the daemon runs: SIGHUP reads it again. What can change without losing a count or a
 //! connection changes at once; the rest is named and waits for a restart.
 
+use super::Reload;
 use crate::config::{Config, Mistake};
 use crate::hub::Latest;
 use crate::sinks::prometheus::ConstantLabels;
 use crate::validator::intake::Intake;
 use faultline_catalog::Text;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 /// The configuration in force.
-#[derive(Debug, Clone)]
 pub struct Live {
     config: Latest<Config>,
-    file: Option<PathBuf>,
+    reload: Option<Reload>,
     intake: Intake,
 }
 
 impl Live {
-    /// `config` as loaded from `file` and the command line.
-    pub fn new(config: Config, file: Option<PathBuf>, intake: Intake) -> Self {
+    /// `config`, and how to load it again.
+    pub fn new(config: Config, reload: Option<Reload>, intake: Intake) -> Self {
         let live = Latest::default();
         live.set(Some(Arc::new(config)));
-        Live { config: live, file, intake }
+        Live { config: live, reload, intake }
     }
 
     /// Where the configuration in force is to be found.
@@ -32,11 +31,11 @@ impl Live {
 
     /// Reads the file again. A file with mistakes changes nothing.
     pub fn reload(&self) {
-        let Some(file) = &self.file else {
+        let Some(reload) = &self.reload else {
             tracing::info!("nothing to reload: the daemon was started without --config");
             return;
         };
-        match crate::config::load(file) {
+        match reload() {
             Ok(loaded) => self.replace(loaded),
             Err(mistakes) => {
                 for Mistake { line, what } in &mistakes {
@@ -54,13 +53,15 @@ impl Live {
         if waiting.is_empty() {
             tracing::info!("the configuration was reloaded");
         } else {
-            tracing::warn!(sections = waiting.join(", "), "the configuration was reloaded; these sections wait for a restart");
+            tracing::warn!(
+                sections = waiting.join(", "),
+                "the configuration was reloaded; these sections wait for a restart"
+            );
         }
     }
 }
 
 /// The current configuration with those parts of the loaded one that can change at once, and the sections that cannot.
-/// What the command line had said over the file stays.
 fn merge(current: &Config, loaded: Config) -> (Config, Vec<&'static str>) {
     let mut next = current.clone();
     next.labels = loaded.labels;
@@ -103,7 +104,8 @@ mod tests {
     #[test]
     fn what_can_change_changes_and_the_rest_is_named() {
         let current = parse("[labels]\narm = \"A\"\n").unwrap();
-        let loaded = parse("[labels]\narm = \"B\"\n[phase]\nat_tip_slots = 8\n[metrics]\nlisten = \"127.0.0.1:1\"\n").unwrap();
+        let loaded =
+            parse("[labels]\narm = \"B\"\n[phase]\nat_tip_slots = 8\n[metrics]\nlisten = \"127.0.0.1:1\"\n").unwrap();
         let (next, waiting) = merge(&current, loaded);
         assert_eq!((next.labels.arm.as_deref(), next.phase.at_tip_slots), (Some("B"), 8));
         assert_eq!(next.metrics, current.metrics);
@@ -111,11 +113,9 @@ mod tests {
     }
 
     #[test]
-    fn a_file_with_mistakes_changes_nothing() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("c.toml");
-        std::fs::write(&file, "[labels]\narm = 3\n").unwrap();
-        let live = Live::new(Config::default(), Some(file), Intake::new(&Config::default().datapoints));
+    fn a_configuration_with_mistakes_changes_nothing() {
+        let reload: Reload = Box::new(|| parse("[labels]\narm = 3\n"));
+        let live = Live::new(Config::default(), Some(reload), Intake::new(&Config::default().datapoints));
         live.reload();
         assert_eq!(live.config().get().as_deref(), Some(&Config::default()));
     }

@@ -59,7 +59,8 @@ pub(super) fn stopping() {
 
 /// Resolves at a second signal: whoever waits for the end wants it now.
 pub(super) async fn forced() {
-    let (Ok(mut terminate), Ok(mut interrupt)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt())) else {
+    let (Ok(mut terminate), Ok(mut interrupt)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
+    else {
         return std::future::pending().await;
     };
     tokio::select! {

@@ -1,7 +1,7 @@
 //! From the file's text to a [`Config`].
 
 use super::table::{Mistake, Table, address, duration, flag, text, texts, whole};
-use super::{MIN_INTERVAL, Allowed, AllowedKind, Config, Credentials, Find, Forward, Log};
+use super::{Allowed, AllowedKind, Config, Credentials, Find, Forward, Log, MIN_INTERVAL};
 use faultline_agave::config::MetricsConfig;
 use faultline_agave::identify::is_public_key;
 use std::path::{Path, PathBuf};
@@ -40,7 +40,9 @@ pub fn parse(text: &str) -> Result<Config, Vec<Mistake>> {
 fn sections(mut top: Table<'_>, m: &mut Vec<Mistake>) -> Config {
     let mut c = Config::default();
     top.table("target", m, |t, m| target(t, &mut c, m));
-    top.table("sampling", m, |t, m| t.set("interval", &mut c.sampling.interval, m, |v| at_least(duration(v)?, MIN_INTERVAL)));
+    top.table("sampling", m, |t, m| {
+        t.set("interval", &mut c.sampling.interval, m, |v| at_least(duration(v)?, MIN_INTERVAL))
+    });
     top.table("threads", m, |t, m| {
         t.set("enabled", &mut c.threads.enabled, m, flag);
         t.set("interval", &mut c.threads.interval, m, |v| at_least(duration(v)?, MIN_INTERVAL));
@@ -76,8 +78,13 @@ fn sections(mut top: Table<'_>, m: &mut Vec<Mistake>) -> Config {
         t.set("cgroup", &mut c.paths.cgroup, m, |v| text(v).map(PathBuf::from));
     });
     top.finish(m);
+    c.settle();
     if c.forward.is_some() && !c.ingest.enabled {
-        m.push(Mistake { line: None, what: "forward: there is nothing to forward without [ingest]; pushes are forwarded, log lines are not".to_owned() });
+        m.push(Mistake {
+            line: None,
+            what: "forward: there is nothing to forward without [ingest]; pushes are forwarded, log lines are not"
+                .to_owned(),
+        });
     }
     c
 }
@@ -88,7 +95,9 @@ fn target(t: &mut Table<'_>, c: &mut Config, m: &mut Vec<Mistake>) {
     if given.len() > 1 {
         t.refuse(format!("{} are given; keep one", given.join(" and ")), m);
     }
-    let pid = t.take("pid", m, |v| u32::try_from(whole(v)?).ok().filter(|pid| *pid > 0).ok_or_else(|| "a process id is wanted".to_owned()));
+    let pid = t.take("pid", m, |v| {
+        u32::try_from(whole(v)?).ok().filter(|pid| *pid > 0).ok_or_else(|| "a process id is wanted".to_owned())
+    });
     let ledger = t.take("ledger", m, text);
     let unit = t.take("unit", m, text);
     let name = t.take("process_name", m, text);
@@ -100,7 +109,11 @@ fn target(t: &mut Table<'_>, c: &mut Config, m: &mut Vec<Mistake>) {
         .unwrap_or_default();
     c.target.identity = t.take("identity", m, |v| {
         let identity = text(v)?;
-        if is_public_key(&identity) { Ok(identity) } else { Err(format!("{identity:?} is no base58 public key of 32 bytes")) }
+        if is_public_key(&identity) {
+            Ok(identity)
+        } else {
+            Err(format!("{identity:?} is no base58 public key of 32 bytes"))
+        }
     });
     c.target.program_cache_entries = t.take("program_cache_entries", m, whole);
 }
@@ -153,9 +166,8 @@ fn forward(t: &mut Table<'_>, m: &mut Vec<Mistake>) -> Option<Forward> {
         n => Err(format!("{n} is more than 24000000, which memory has room for")),
     });
     let give_up_after = t.take("give_up_after", m, duration);
-    let whole_config = t.take("metrics_config_file", m, |v| {
-        MetricsConfig::parse(&secret(v)?).map_err(|error| error.to_string())
-    });
+    let whole_config =
+        t.take("metrics_config_file", m, |v| MetricsConfig::parse(&secret(v)?).map_err(|error| error.to_string()));
     let (url, db) = (t.take("url", m, |v| http_url(text(v)?)), t.take("db", m, text));
     let (user, password) = (t.take("user", m, text), t.take("password_file", m, secret));
     let (url, credentials) = match (whole_config, url, db, user, password) {

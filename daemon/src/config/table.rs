@@ -87,7 +87,12 @@ impl<'a> Table<'a> {
     }
 
     /// Reads the table `key` with `read`; nothing happens if it is missing.
-    pub fn table(&mut self, key: &'static str, mistakes: &mut Vec<Mistake>, read: impl FnOnce(&mut Table<'a>, &mut Vec<Mistake>)) {
+    pub fn table(
+        &mut self,
+        key: &'static str,
+        mistakes: &mut Vec<Mistake>,
+        read: impl FnOnce(&mut Table<'a>, &mut Vec<Mistake>),
+    ) {
         let Some(entry) = self.entry(key) else { return };
         let path = self.name(key);
         match entry.get_ref() {
@@ -104,7 +109,12 @@ impl<'a> Table<'a> {
     }
 
     /// Reads each table of the array `key` (`[[key]]`) with `read`.
-    pub fn tables(&mut self, key: &'static str, mistakes: &mut Vec<Mistake>, mut read: impl FnMut(&mut Table<'a>, &mut Vec<Mistake>)) {
+    pub fn tables(
+        &mut self,
+        key: &'static str,
+        mistakes: &mut Vec<Mistake>,
+        mut read: impl FnMut(&mut Table<'a>, &mut Vec<Mistake>),
+    ) {
         let Some(entry) = self.entry(key) else { return };
         let path = self.name(key);
         let wrong = |line| Mistake { line: Some(line), what: format!("{path}: an array of tables is wanted") };

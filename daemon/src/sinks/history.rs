@@ -89,7 +89,8 @@ mod tests {
 
     fn tick(second: u64, major: Option<u64>) -> Arc<Tick> {
         let at = Stamp { uptime: Duration::from_secs(second), unix: Duration::ZERO };
-        let readings = major.map(|n| Reading::counter(&metrics::process::PAGE_FAULTS, ["major".into()], n)).into_iter().collect();
+        let readings =
+            major.map(|n| Reading::counter(&metrics::process::PAGE_FAULTS, ["major".into()], n)).into_iter().collect();
         let batch = Batch { readings, ..Batch::empty(Source::Process, at) };
         Arc::new(Tick { number: second, at, batches: vec![Arc::new(batch)] })
     }

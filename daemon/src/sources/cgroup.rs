@@ -144,7 +144,9 @@ fn read(sample: CgroupSample, finding: &mut Finding) {
     let swap_max = match (sample.swap_max, sample.memory_and_swap_max) {
         (Ok(limit), _) => limit.bytes(),
         // Version 1 limits memory and swap together; what is beyond memory's own limit is swap's.
-        (Err(_), Ok(both)) => both.bytes().zip(max.and_then(Limit::bytes)).map(|(both, memory)| both.saturating_sub(memory)),
+        (Err(_), Ok(both)) => {
+            both.bytes().zip(max.and_then(Limit::bytes)).map(|(both, memory)| both.saturating_sub(memory))
+        }
         (Err(error), Err(_)) => {
             finding.problem(&error);
             None

@@ -208,7 +208,8 @@ fn slots(now: Stamp, known: &Known, finding: &mut Finding) -> Option<u64> {
 
 /// The program cache's capacity as the version or the configuration says.
 fn capacity(version: Option<&str>, configured: Option<u64>, finding: &mut Finding) {
-    let stock = version.and_then(|version| Version::parse(version).ok()).map(|version| version.program_cache_capacity());
+    let stock =
+        version.and_then(|version| Version::parse(version).ok()).map(|version| version.program_cache_capacity());
     let Some(capacity) = configured.or(stock) else { return };
     finding.whole(&v::CACHE_CAPACITY, ["configured"], Some(capacity));
     finding.whole(&v::CACHE_SHRINK_TARGET, ["configured"], Some(shrink_target(capacity)));
@@ -228,7 +229,8 @@ fn client(target: &Target, version: Option<&str>) -> Option<String> {
 
 /// What a validator on this host calls itself before it has read its identity.
 fn startup_id(root: &HostRoot) -> Option<String> {
-    let name = root.read_proc("sys/kernel/hostname", |text| Ok(String::from_utf8_lossy(text.trim_ascii()).into_owned()));
+    let name =
+        root.read_proc("sys/kernel/hostname", |text| Ok(String::from_utf8_lossy(text.trim_ascii()).into_owned()));
     name.ok().map(|name| startup_host_id(&name))
 }
 

@@ -64,7 +64,12 @@ pub(super) fn minor_faults(all: Option<u64>, major: Option<u64>) -> Option<u64> 
 }
 
 /// Stalled time of one resource, of the host or of a cgroup.
-pub(super) fn pressure(metric: &'static Metric, resource: &'static str, result: Result<Pressure, ReadError>, finding: &mut Finding) {
+pub(super) fn pressure(
+    metric: &'static Metric,
+    resource: &'static str,
+    result: Result<Pressure, ReadError>,
+    finding: &mut Finding,
+) {
     if let Some(pressure) = finding.take(result) {
         finding.seconds(metric, [resource, "some"], Some(pressure.some));
         finding.seconds(metric, [resource, "full"], pressure.full);

@@ -45,9 +45,9 @@ impl Poll for Process {
         let sample = self.files(target.process, look, &mut finding).map(|files| files.sample(&mut buffer));
         self.buffer = buffer;
         if let Some(sample) = sample {
-            let start = self.boot_time.map(|boot| {
-                boot as f64 + target.process.start_ticks as f64 / look.host.clock_ticks_per_second as f64
-            });
+            let start = self
+                .boot_time
+                .map(|boot| boot as f64 + target.process.start_ticks as f64 / look.host.clock_ticks_per_second as f64);
             finding.readings.extend(start.map(|start| Reading::real(&p::START_TIME, [], start)));
             read(sample, look.host, &mut finding);
         }

@@ -30,7 +30,8 @@ impl AllowList {
         for allowed in &config.allow {
             let name: Arc<str> = allowed.name.as_str().into();
             let tags = allowed.tags.iter().map(|tag| label_name(tag).into()).collect();
-            let wanted = Wanted { name: Arc::clone(&name), field: allowed.field.as_str().into(), kind: allowed.kind, tags };
+            let wanted =
+                Wanted { name: Arc::clone(&name), field: allowed.field.as_str().into(), kind: allowed.kind, tags };
             by_name.entry(name).or_default().push(wanted);
         }
         AllowList { by_name, max_series: usize::try_from(config.max_series).unwrap_or(usize::MAX) }

@@ -185,7 +185,10 @@ impl Intake {
         let mut problems = Vec::new();
         let foreign: Vec<&str> = state.senders.of_standing(Standing::Foreign, now, FRESH).collect();
         if !foreign.is_empty() {
-            problems.push(Problem::new(Status::Broken, format!("not the followed validator, not counted: {}", foreign.join(", "))));
+            problems.push(Problem::new(
+                Status::Broken,
+                format!("not the followed validator, not counted: {}", foreign.join(", ")),
+            ));
         }
         let pending: Vec<&str> = state.senders.of_standing(Standing::Pending, now, FRESH).collect();
         if !pending.is_empty() && state.senders.identity().is_none() {
@@ -193,7 +196,9 @@ impl Intake {
             problems.push(Problem::new(Status::Absent, text));
         }
         if let Some(identity) = state.senders.assumed() {
-            let text = format!("the validator cannot be asked who it is; the only sender is taken for it: {identity}. Set target.identity to be sure");
+            let text = format!(
+                "the validator cannot be asked who it is; the only sender is taken for it: {identity}. Set target.identity to be sure"
+            );
             problems.push(Problem::new(Status::Absent, text));
         }
         if state.empty_pushes >= FILTERED_AFTER {

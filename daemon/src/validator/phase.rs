@@ -102,7 +102,9 @@ impl Phase {
         Some(match progress {
             Progress::DownloadBegins { .. } | Progress::Downloading { .. } => Phase::Downloading,
             Progress::Unpacked | Progress::GeneratingIndex { .. } => Phase::Unpacking,
-            Progress::ReplayBegins { .. } | Progress::LedgerHolds { .. } | Progress::Replaying { .. } => Phase::Replaying,
+            Progress::ReplayBegins { .. } | Progress::LedgerHolds { .. } | Progress::Replaying { .. } => {
+                Phase::Replaying
+            }
             Progress::Replayed => Phase::Starting,
             Progress::WaitingForSupermajority { .. } => Phase::WaitingForSupermajority,
             _ => return None,
@@ -320,7 +322,10 @@ mod tests {
         let mut readings = Vec::new();
         life.tracker.readings(&mut readings);
         let spent = |name: &str| {
-            readings.iter().find(|r| r.metric.name == v::PHASE_SECONDS.name && r.labels[0].as_str() == name).and_then(|r| r.value.number())
+            readings
+                .iter()
+                .find(|r| r.metric.name == v::PHASE_SECONDS.name && r.labels[0].as_str() == name)
+                .and_then(|r| r.value.number())
         };
         assert_eq!((spent("downloading"), spent("unpacking"), spent("gone")), (Some(10.0), Some(5.0), Some(6.0)));
     }

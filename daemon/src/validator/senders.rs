@@ -119,10 +119,9 @@ impl Senders {
     /// The sender of `id`, new or known; `None` if there are too many to tell apart.
     pub fn find(&mut self, id: &str, now: Stamp) -> Option<&mut Sender> {
         if let Some(at) = self.all.iter().position(|sender| sender.id == id) {
-            return self.all.get_mut(at).map(|sender| {
-                sender.newest = now;
-                sender
-            });
+            let sender = self.all.get_mut(at)?;
+            sender.newest = now;
+            return Some(sender);
         }
         if self.all.len() >= MOST_SENDERS {
             let oldest_foreign = self.all.iter().enumerate().filter(|(_, s)| s.standing == Standing::Foreign);
@@ -134,8 +133,14 @@ impl Senders {
             id if self.carried.iter().any(|known| known == id) => Standing::Ours,
             _ => Standing::Pending,
         };
-        let sender =
-            Sender { id: id.to_owned(), standing, first: now, newest: now, sums: Box::default(), recent: Recent::default() };
+        let sender = Sender {
+            id: id.to_owned(),
+            standing,
+            first: now,
+            newest: now,
+            sums: Box::default(),
+            recent: Recent::default(),
+        };
         self.all.push(sender);
         self.all.last_mut()
     }

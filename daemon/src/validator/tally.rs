@@ -5,8 +5,11 @@ use faultline_catalog::metrics::validator as v;
 use faultline_catalog::{Histogram, Metric, Reading, TIME_BOUNDS, Value};
 use std::sync::Arc;
 
+/// Reads one field of a datapoint.
+type Field<T> = fn(&T) -> Option<u64>;
+
 /// Fields of `loaded-programs-cache-stats` that are summed.
-const CACHE: [(&Metric, fn(&ProgramCache) -> Option<u64>); 12] = [
+const CACHE: [(&Metric, Field<ProgramCache>); 12] = [
     (&v::CACHE_HITS, |c| c.hits),
     (&v::CACHE_MISSES, |c| c.misses),
     (&v::CACHE_EVICTIONS, |c| c.evictions),
@@ -25,7 +28,7 @@ const CACHE: [(&Metric, fn(&ProgramCache) -> Option<u64>); 12] = [
 const ALWAYS_THERE: usize = CACHE.len() - 1;
 
 /// Stages of loading a program.
-const STAGES: [(&str, fn(&ReplaySlot) -> Option<u64>); 4] = [
+const STAGES: [(&str, Field<ReplaySlot>); 4] = [
     ("register_syscalls", |r| r.register_syscalls_us),
     ("load_elf", |r| r.load_elf_us),
     ("verify", |r| r.verify_code_us),
@@ -33,7 +36,7 @@ const STAGES: [(&str, fn(&ReplaySlot) -> Option<u64>); 4] = [
 ];
 
 /// Parts of replaying a slot.
-const PARTS: [(&str, fn(&ReplaySlot) -> Option<u64>); 5] = [
+const PARTS: [(&str, Field<ReplaySlot>); 5] = [
     ("total", |r| r.replay_total_elapsed_us),
     ("load", |r| r.load_us),
     ("execute", |r| r.execute_us),

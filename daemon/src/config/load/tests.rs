@@ -36,12 +36,16 @@ fn every_commented_key_of_the_printed_default_is_known() {
 
 fn regex_free_secret_paths(text: &str, secret: &Path) -> String {
     let line = format!("password_file = {:?}", secret.display().to_string());
-    text.lines().map(|l| if l.starts_with("password_file") { line.clone() + "\n" } else { l.to_owned() + "\n" }).collect()
+    text.lines()
+        .map(|l| if l.starts_with("password_file") { line.clone() + "\n" } else { l.to_owned() + "\n" })
+        .collect()
 }
 
 #[test]
 fn all_mistakes_are_reported_at_once_with_their_lines() {
-    let found = mistakes("[sampling]\ninterval = \"10ms\"\n[metrics]\nlisten = 9912\nlissten = \"x\"\n[nonsense]\n[target]\npid = 1\nunit = \"a\"\n");
+    let found = mistakes(
+        "[sampling]\ninterval = \"10ms\"\n[metrics]\nlisten = 9912\nlissten = \"x\"\n[nonsense]\n[target]\npid = 1\nunit = \"a\"\n",
+    );
     assert_eq!(
         found,
         [

@@ -24,7 +24,9 @@ pub fn dialect(accept: Option<&str>) -> Dialect {
     let (mut open, mut classic) = (0, 0);
     for (media, quality, version) in accept.unwrap_or("").split(',').map(media_range) {
         match media {
-            "application/openmetrics-text" if matches!(version, None | Some("1.0.0" | "0.0.1")) => open = open.max(quality),
+            "application/openmetrics-text" if matches!(version, None | Some("1.0.0" | "0.0.1")) => {
+                open = open.max(quality)
+            }
             "text/plain" | "text/*" | "*/*" => classic = classic.max(quality),
             _ => {}
         }

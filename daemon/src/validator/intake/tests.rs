@@ -18,7 +18,9 @@ fn push(intake: &Intake, now: u64, lines: &[String]) {
 }
 
 fn cache(host: &str, misses: u64, nanos: u64) -> String {
-    format!("loaded-programs-cache-stats,host_id={host} slot=1i,hits=9i,misses={misses}i,evictions=1i,reloads=1i,insertions=1i,lost_insertions=0i,replace_entry=0i,one_hit_wonders=0i,prunes_orphan=0i,prunes_environment=0i,empty_entries=0i,water_level=461i {nanos}")
+    format!(
+        "loaded-programs-cache-stats,host_id={host} slot=1i,hits=9i,misses={misses}i,evictions=1i,reloads=1i,insertions=1i,lost_insertions=0i,replace_entry=0i,one_hit_wonders=0i,prunes_orphan=0i,prunes_environment=0i,empty_entries=0i,water_level=461i {nanos}"
+    )
 }
 
 fn value(intake: &Intake, now: u64, name: &str, label: Option<&str>) -> Option<f64> {
@@ -65,7 +67,16 @@ fn a_second_validator_on_the_port_is_foreign_and_shown() {
 fn one_bad_line_spoils_nothing_else() {
     let intake = intake();
     intake.carries("A", at(1));
-    push(&intake, 1, &[cache("A", 1, 1), "garbage".into(), "loaded-programs-cache-stats,host_id=A misses= 3".into(), cache("A", 1, 2)]);
+    push(
+        &intake,
+        1,
+        &[
+            cache("A", 1, 1),
+            "garbage".into(),
+            "loaded-programs-cache-stats,host_id=A misses= 3".into(),
+            cache("A", 1, 2),
+        ],
+    );
     assert_eq!(misses(&intake), 2.0);
     assert!(lines(&intake, "bad") >= 1.0);
 }
@@ -107,11 +118,25 @@ fn pushes_without_cache_points_while_slots_advance_are_a_named_problem() {
     intake.carries("A", at(1));
     for n in 0..4u64 {
         intake.rpc_slot(100 + n * 25);
-        push(&intake, n * 10, &[format!("metrics,host_id=A points_written=1i,num_points=1i,points_lost=0i,points_buffered=0i,secs_since_last_write=10i {}", (1000 + n * 10) * 1_000_000_000)]);
+        push(
+            &intake,
+            n * 10,
+            &[format!(
+                "metrics,host_id=A points_written=1i,num_points=1i,points_lost=0i,points_buffered=0i,secs_since_last_write=10i {}",
+                (1000 + n * 10) * 1_000_000_000
+            )],
+        );
     }
     assert_eq!(value(&intake, 30, "faultline_pushes_filtered", None), Some(1.0));
     assert!(intake.problems(at(30)).iter().any(|p| p.what.contains("RUST_LOG")));
-    push(&intake, 40, &[cache("A", 0, 5), format!("metrics,host_id=A points_written=1i,secs_since_last_write=10i {}", 1_040_000_000_000u64)]);
+    push(
+        &intake,
+        40,
+        &[
+            cache("A", 0, 5),
+            format!("metrics,host_id=A points_written=1i,secs_since_last_write=10i {}", 1_040_000_000_000u64),
+        ],
+    );
     assert_eq!(value(&intake, 40, "faultline_pushes_filtered", None), Some(0.0));
 }
 
@@ -131,9 +156,15 @@ fn the_log_and_the_push_give_the_same_sums() {
 
 #[test]
 fn allowed_datapoints_become_levels_and_sums_with_a_bound_on_series() {
-    let allowed = |field: &str, kind| crate::config::Allowed { name: "cf".into(), field: field.into(), kind, tags: vec!["cf_name".into()] };
+    let allowed = |field: &str, kind| crate::config::Allowed {
+        name: "cf".into(),
+        field: field.into(),
+        kind,
+        tags: vec!["cf_name".into()],
+    };
     use crate::config::AllowedKind::{Delta, Level};
-    let intake = Intake::new(&Datapoints { allow: vec![allowed("size", Level), allowed("hits", Delta)], max_series: 4 });
+    let intake =
+        Intake::new(&Datapoints { allow: vec![allowed("size", Level), allowed("hits", Delta)], max_series: 4 });
     intake.restart(None);
     intake.carries("A", at(1));
     for n in 0..3 {
@@ -142,7 +173,13 @@ fn allowed_datapoints_become_levels_and_sums_with_a_bound_on_series() {
     }
     let mut readings = Vec::new();
     intake.readings(at(3), &mut readings);
-    let of = |name: &str| readings.iter().filter(|r| r.metric.name == name).map(|r| (r.tags[0].1.to_string(), r.value.number().unwrap())).collect::<Vec<_>>();
+    let of = |name: &str| {
+        readings
+            .iter()
+            .filter(|r| r.metric.name == name)
+            .map(|r| (r.tags[0].1.to_string(), r.value.number().unwrap()))
+            .collect::<Vec<_>>()
+    };
     assert_eq!(of("agave_datapoint"), [("one".to_owned(), 12.0), ("two".to_owned(), 12.0)]);
     assert_eq!(of("agave_datapoint_sum_total"), [("one".to_owned(), 6.0), ("two".to_owned(), 6.0)]);
     assert_eq!(value(&intake, 3, "faultline_datapoint_overflow_total", None), Some(6.0));

@@ -23,7 +23,12 @@ fn odd_readings() -> Vec<Reading> {
 #[test]
 fn classic_text_names_families_as_their_samples_and_knows_no_info_type() {
     let page = encode(&tick(odd_readings()), Dialect::Classic, &vec![]);
-    assert!(page.contains("# TYPE agave_process_page_faults_total counter\nagave_process_page_faults_total{type=\"major\"} 12\n"), "{page}");
+    assert!(
+        page.contains(
+            "# TYPE agave_process_page_faults_total counter\nagave_process_page_faults_total{type=\"major\"} 12\n"
+        ),
+        "{page}"
+    );
     assert!(page.contains("# TYPE faultline_build_info gauge\nfaultline_build_info{version=\"0.1\"} 1\n"), "{page}");
     assert!(page.contains("agave_cgroup_memory_usage_bytes 18446744073709551615\n"), "{page}");
     assert!(page.contains("agave_process_oom_score_adj -500\n"), "{page}");
@@ -34,7 +39,10 @@ fn classic_text_names_families_as_their_samples_and_knows_no_info_type() {
 #[test]
 fn openmetrics_drops_the_suffix_from_the_family_and_ends_with_eof() {
     let page = encode(&tick(odd_readings()), Dialect::OpenMetrics, &vec![]);
-    assert!(page.contains("# TYPE agave_process_page_faults counter\nagave_process_page_faults_total{type=\"major\"} 12\n"), "{page}");
+    assert!(
+        page.contains("# TYPE agave_process_page_faults counter\nagave_process_page_faults_total{type=\"major\"} 12\n"),
+        "{page}"
+    );
     assert!(page.contains("# TYPE faultline_build info\nfaultline_build_info{version=\"0.1\"} 1\n"), "{page}");
     assert!(page.contains("# UNIT agave_program_cache_time_seconds seconds\n"), "{page}");
     assert!(page.ends_with("# EOF\n"));

@@ -24,7 +24,11 @@ fn major(pools: &Pools, name: &str) -> u64 {
 #[test]
 fn numbered_threads_form_a_pool() {
     let mut pools = Pools::default();
-    pools.add(&[thread(1, "solScHandler00", 2, 0), thread(2, "solScHandler01", 3, 0), thread(3, "solBgAccounts", 7, 0)]);
+    pools.add(&[
+        thread(1, "solScHandler00", 2, 0),
+        thread(2, "solScHandler01", 3, 0),
+        thread(3, "solBgAccounts", 7, 0),
+    ]);
     pools.settle(0, 12);
     assert_eq!((major(&pools, "solScHandler"), major(&pools, "solBgAccounts")), (5, 7));
     assert_eq!(pools.exited(), (0, 0));
@@ -58,7 +62,13 @@ fn faults_between_the_two_readings_are_counted_once() {
 #[test]
 fn more_pools_than_fit_are_folded_and_counted() {
     let mut pools = Pools::default();
-    let name = |n: u32| format!("p{}", (0..6).map(|bit| if n >> bit & 1 == 1 { 'x' } else { 'y' }).collect::<String>() + &"z".repeat((n / 64) as usize));
+    let name = |n: u32| {
+        format!(
+            "p{}",
+            (0..6).map(|bit| if n >> bit & 1 == 1 { 'x' } else { 'y' }).collect::<String>()
+                + &"z".repeat((n / 64) as usize)
+        )
+    };
     let threads: Vec<ThreadSample> = (0..200).map(|n| thread(n, &name(n), 1, 0)).collect();
     pools.add(&threads);
     pools.settle(0, 200);

@@ -1,0 +1,180 @@
+//! Life and death of the real program: what it prints, where it listens, how it ends.
+
+#![allow(clippy::expect_used, clippy::panic, reason = "a test that cannot prepare its scene fails")]
+#![expect(clippy::disallowed_methods, reason = "a test starts programs itself")]
+
+use faultline_testkit::Result;
+use faultline_testkit::daemon::Daemon;
+use faultline_testkit::eventually::{eventually, eventually_seeing};
+use faultline_testkit::http::{self, Request};
+use faultline_testkit::process::{Program, Running};
+use std::os::unix::net::UnixDatagram;
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+const FAULTLINED: &str = env!("CARGO_BIN_EXE_faultlined");
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn run(arguments: &[&str]) -> Output {
+    Command::new(FAULTLINED).args(arguments).stdin(Stdio::null()).output().expect("faultlined can be run")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir().expect("a temporary folder")
+}
+
+#[test]
+fn a_configuration_with_mistakes_is_refused_with_all_of_them_and_exit_code_64() {
+    let folder = folder();
+    let file = folder.path().join("c.toml");
+    std::fs::write(&file, "[sampling]\ninterval = 3\n[nonsense]\n").expect("a file");
+    let file = file.display().to_string();
+    for arguments in [["check-config", "--config", &file], ["run", "--config", &file], ["once", "--config", &file]] {
+        let output = run(&arguments);
+        assert_eq!(output.status.code(), Some(64));
+        let said = text(&output.stderr);
+        assert!(said.contains("line 2: sampling.interval") && said.contains("line 3: nonsense"), "{said}");
+    }
+    assert_eq!(run(&["run", "--pid", "x"]).status.code(), Some(64));
+    assert_eq!(run(&["nonsense"]).status.code(), Some(64));
+    assert_eq!(run(&["--help"]).status.code(), Some(0));
+}
+
+#[test]
+fn the_printed_configuration_is_a_good_one() {
+    let folder = folder();
+    let file = folder.path().join("c.toml");
+    std::fs::write(&file, run(&["print-config"]).stdout).expect("a file");
+    let output = run(&["check-config", "--config", &file.display().to_string()]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+}
+
+#[test]
+fn one_sample_of_any_process_is_printed_as_a_table_and_as_json() {
+    let own = std::process::id().to_string();
+    let table = text(&run(&["once", "--pid", &own]).stdout);
+    assert!(table.contains("agave_process_page_faults_total{type=\"minor\"}"), "{table}");
+    let output = run(&["once", "--pid", &own, "--json"]);
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let series = json["series"].as_array().expect("series");
+    assert!(series.iter().any(|s| s["name"] == "agave_process_threads" && s["value"].as_u64() >= Some(1)), "{json}");
+    let nobody = run(&["once", "--process-name", "no-such-program"]);
+    assert_eq!(nobody.status.code(), Some(1));
+    assert!(text(&nobody.stderr).contains("no-such-program"), "{}", text(&nobody.stderr));
+}
+
+#[test]
+fn it_follows_a_process_serves_every_page_and_ends_in_order() -> Result<()> {
+    let folder = folder();
+    let own = std::process::id().to_string();
+    let daemon = Daemon::start(FAULTLINED, &["--pid", &own, "--interval", "100ms"], folder.path())?;
+    let page = eventually(PATIENCE, "the process is followed", || {
+        daemon.scrape().ok().filter(|page| page.get("agave_process_threads", &[]).is_some())
+    });
+    assert_eq!(page.get("agave_up", &[]), Some(1.0));
+    assert!(page.samples.len() < 1500, "{} series", page.samples.len());
+    let status = |path: &str| http::get(daemon.metrics(), path).map(|answer| answer.status);
+    assert_eq!((status("/")?, status("/healthz")?, status("/readyz")?, status("/nothing")?), (200, 200, 200, 404));
+    let open =
+        Request::new("GET", "/metrics").header("Accept", "application/openmetrics-text").send(daemon.metrics())?;
+    assert!(open.header("content-type").is_some_and(|kind| kind.starts_with("application/openmetrics-text")));
+    faultline_testkit::expose::parse_openmetrics(&open.text())?;
+    let log = daemon.log();
+    assert!(!log.contains("ERROR"), "{log}");
+    assert_eq!(daemon.stop()?, Some(0));
+    Ok(())
+}
+
+#[test]
+fn a_port_that_is_taken_is_named_with_what_to_do() -> Result<()> {
+    let folder = folder();
+    let own = std::process::id().to_string();
+    let daemon = Daemon::start(FAULTLINED, &["--pid", &own], folder.path())?;
+    let output = run(&["run", "--pid", &own, "--listen", daemon.metrics(), "--ingest", "127.0.0.1:0"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains(daemon.metrics()), "{}", text(&output.stderr));
+    let exposed = run(&["run", "--pid", &own, "--listen", "0.0.0.0:0", "--ingest", "127.0.0.1:0"]);
+    assert_eq!(exposed.status.code(), Some(1));
+    assert!(text(&exposed.stderr).contains("web_config"), "{}", text(&exposed.stderr));
+    Ok(())
+}
+
+#[test]
+fn a_reload_takes_labels_over_and_names_what_waits_for_a_restart() -> Result<()> {
+    let folder = folder();
+    let file = folder.path().join("c.toml");
+    let write = |arm: &str, interval: &str| {
+        let text = format!("[labels]\narm = {arm:?}\n[sampling]\ninterval = {interval:?}\n");
+        std::fs::write(&file, text).expect("a file");
+    };
+    write("A", "100ms");
+    let own = std::process::id().to_string();
+    let daemon = Daemon::start(FAULTLINED, &["--config", &file.display().to_string(), "--pid", &own], folder.path())?;
+    let has_arm =
+        |arm: &str| daemon.scrape().is_ok_and(|page| page.matching("agave_target_info", &[("arm", arm)]).len() == 1);
+    eventually(PATIENCE, "the first label", || has_arm("A").then_some(()));
+    write("B", "200ms");
+    daemon.signal("HUP")?;
+    eventually(PATIENCE, "the second label", || has_arm("B").then_some(()));
+    eventually_seeing(PATIENCE, "the log names the section that waits", || {
+        let log = daemon.log();
+        if log.contains("sections=\"sampling\"") { Ok(()) } else { Err(log) }
+    });
+    std::fs::write(&file, "[labels]\narm = 3\n").expect("a file");
+    daemon.signal("HUP")?;
+    eventually(PATIENCE, "the mistake is told", || daemon.log().contains("labels.arm").then_some(()));
+    assert!(has_arm("B"), "a file with mistakes changes nothing");
+    Ok(())
+}
+
+#[test]
+fn the_supervisor_is_told_of_readiness_life_and_the_end() -> Result<()> {
+    let folder = folder();
+    let path = folder.path().join("notify");
+    let socket = UnixDatagram::bind(&path).expect("a socket");
+    socket.set_read_timeout(Some(PATIENCE)).expect("a deadline");
+    let hear = |wanted: &str| {
+        let mut buffer = [0; 4096];
+        loop {
+            let length = socket.recv(&mut buffer).unwrap_or_else(|error| panic!("{wanted}: {error}"));
+            if text(&buffer[..length]).contains(wanted) {
+                return;
+            }
+        }
+    };
+    let own = std::process::id().to_string();
+    let arguments = ["run", "--pid", &own, "--listen", "127.0.0.1:0", "--ingest", "127.0.0.1:0", "--interval", "100ms"];
+    let mut child = Running::start(&Program {
+        path: FAULTLINED.into(),
+        arguments: arguments.map(str::to_owned).to_vec(),
+        environment: vec![("NOTIFY_SOCKET".to_owned(), Some(path.display().to_string()))],
+        output: folder.path().join("log"),
+    })?;
+    hear("READY=1");
+    hear("WATCHDOG=1");
+    faultline_testkit::process::signal(child.pid(), "HUP")?;
+    hear("RELOADING=1");
+    hear("READY=1");
+    faultline_testkit::process::signal(child.pid(), "TERM")?;
+    hear("STOPPING=1");
+    let status = eventually(PATIENCE, "the end", || child.ended_with().ok().flatten());
+    assert_eq!(status.code(), Some(0));
+    Ok(())
+}
+
+#[test]
+fn a_process_that_is_no_validator_has_no_sources_of_a_validator() -> Result<()> {
+    let folder = folder();
+    let name = std::fs::read_to_string("/proc/self/comm").expect("a name").trim().to_owned();
+    let daemon = Daemon::start(FAULTLINED, &["--process-name", &name, "--no-ingest"], folder.path())?;
+    let page = eventually_seeing(PATIENCE, "a page", || daemon.scrape());
+    for source in ["datapoints", "rpc", "admin_rpc", "log"] {
+        assert_eq!(page.get("faultline_source_up", &[("source", source)]), None, "{source}");
+    }
+    assert_eq!(daemon.ingest(), "");
+    Ok(())
+}

@@ -1,0 +1,396 @@
+//! What every source that reads the kernel must keep, whatever is the matter with one of its files: the outcome is counted
+//! under its name and kind, everything else of the same tick is read as ever, and nothing takes the place of what is not
+//! known.
+#![allow(clippy::unwrap_used, reason = "what cannot go on fails the test")]
+
+#[path = "support/pretend.rs"]
+mod pretend;
+
+use faultline_catalog::metrics::daemon::SOURCE_PROBLEMS;
+use faultline_catalog::metrics::process::START_TIME;
+use faultline_catalog::{Source, Status, Tick, Value};
+use faultline_testkit::host::PretendHost;
+use pretend::{OF_THE_KERNEL, Pretend, series};
+use std::collections::BTreeMap;
+use std::fs;
+use std::process::Command;
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+/// With everything a source can read, so that everything can be missed.
+const HOST: &str = "linux-6.1-v2";
+const HOST_V1: &str = "linux-5.15-v1";
+
+/// Every source looks again, and reads context switches too.
+const LONG: Duration = Duration::from_secs(31);
+
+/// How a file's text is made up.
+#[derive(Clone, Copy, PartialEq)]
+enum Form {
+    /// One number or word.
+    Sole,
+    /// Lines of a key and a value, of which every kernel has others: without any, nothing is known.
+    Keys,
+    /// Lines or fields at fixed places.
+    Fixed,
+    /// A list, which may be empty.
+    List,
+}
+use Form::{Fixed, Keys, List, Sole};
+
+/// A file, who reads it, and the beginnings of the series that cannot be had without it.
+struct File {
+    host: &'static str,
+    path: &'static str,
+    form: Form,
+    readers: &'static [Source],
+    lost: &'static [&'static str],
+}
+
+const fn file(path: &'static str, form: Form, readers: &'static [Source], lost: &'static [&'static str]) -> File {
+    File { host: HOST, path, form, readers, lost }
+}
+
+const fn file_v1(path: &'static str, form: Form, lost: &'static [&'static str]) -> File {
+    File { host: HOST_V1, path, form, readers: CGROUP, lost }
+}
+
+const PROCESS: &[Source] = &[Source::Process];
+const THREADS: &[Source] = &[Source::Threads];
+const CGROUP: &[Source] = &[Source::Cgroup];
+const HOSTS: &[Source] = &[Source::Host];
+const OF_THREADS: &[&str] = &[
+    "agave_thread_pool_",
+    "agave_process_context_switches",
+    "agave_process_block_io",
+    "faultline_thread_pools_folded",
+];
+
+/// Every file that a polled source reads at a tick.
+const FILES: &[File] = &[
+    file(
+        "proc/4242/stat",
+        Fixed,
+        &[Source::Process, Source::Threads],
+        &["agave_process_", "agave_thread_pool_", "faultline_thread_pools_folded"],
+    ),
+    file(
+        "proc/4242/status",
+        Keys,
+        PROCESS,
+        &["agave_process_resident", "agave_process_swap", "agave_process_page_table"],
+    ),
+    file("proc/4242/io", Keys, PROCESS, &["agave_process_io_bytes"]),
+    file("proc/4242/oom_score", Sole, PROCESS, &["agave_process_oom_score{"]),
+    file("proc/4242/oom_score_adj", Sole, PROCESS, &["agave_process_oom_score_adj"]),
+    file("proc/4242/limits", Fixed, PROCESS, &["agave_process_max_fds"]),
+    file("proc/stat", Fixed, PROCESS, &["agave_process_start_time"]),
+    file("proc/4242/task/4243/stat", Fixed, THREADS, OF_THREADS),
+    file("proc/4242/task/4243/schedstat", Fixed, THREADS, OF_THREADS),
+    file("proc/4242/task/4243/status", Keys, THREADS, OF_THREADS),
+    file("proc/sys/kernel/task_delayacct", Sole, THREADS, &["agave_process_block_io", "agave_thread_pool_block_io"]),
+    file("proc/4242/cgroup", Fixed, CGROUP, &["agave_cgroup_", "agave_memory_"]),
+    file("sys/fs/cgroup/validator.slice/sol.service/memory.current", Sole, CGROUP, &["agave_cgroup_memory_usage"]),
+    file("sys/fs/cgroup/validator.slice/sol.service/memory.peak", Sole, CGROUP, &["agave_cgroup_memory_peak"]),
+    file(
+        "sys/fs/cgroup/validator.slice/sol.service/memory.max",
+        Sole,
+        CGROUP,
+        &["agave_cgroup_memory_limit_bytes{limit=\"max\"}", "agave_memory_"],
+    ),
+    file("sys/fs/cgroup/validator.slice/memory.max", Sole, CGROUP, &["agave_memory_"]),
+    file(
+        "sys/fs/cgroup/validator.slice/sol.service/memory.high",
+        Sole,
+        CGROUP,
+        &["agave_cgroup_memory_limit_bytes{limit=\"high\"}"],
+    ),
+    file(
+        "sys/fs/cgroup/validator.slice/sol.service/memory.swap.max",
+        Sole,
+        CGROUP,
+        &["agave_cgroup_memory_limit_bytes{limit=\"swap_max\"}"],
+    ),
+    file("sys/fs/cgroup/validator.slice/sol.service/memory.swap.current", Sole, CGROUP, &["agave_cgroup_memory_swap"]),
+    file(
+        "sys/fs/cgroup/validator.slice/sol.service/memory.stat",
+        Keys,
+        CGROUP,
+        &[
+            "agave_cgroup_memory_stat",
+            "agave_cgroup_memory_refaults",
+            "agave_cgroup_memory_page_faults",
+            "agave_cgroup_memory_reclaim",
+            "agave_memory_unreclaimable",
+        ],
+    ),
+    file("sys/fs/cgroup/validator.slice/sol.service/memory.events", Keys, CGROUP, &["agave_cgroup_memory_events"]),
+    file("sys/fs/cgroup/validator.slice/sol.service/io.stat", List, CGROUP, &["agave_cgroup_io_bytes"]),
+    file("sys/fs/cgroup/validator.slice/sol.service/cpu.stat", Keys, CGROUP, &["agave_cgroup_cpu_throttled"]),
+    file(
+        "sys/fs/cgroup/validator.slice/sol.service/cpu.pressure",
+        Fixed,
+        CGROUP,
+        &["agave_cgroup_pressure_stalled_seconds_total{resource=\"cpu\""],
+    ),
+    file(
+        "sys/fs/cgroup/validator.slice/sol.service/memory.pressure",
+        Fixed,
+        CGROUP,
+        &["agave_cgroup_pressure_stalled_seconds_total{resource=\"memory\""],
+    ),
+    file(
+        "sys/fs/cgroup/validator.slice/sol.service/io.pressure",
+        Fixed,
+        CGROUP,
+        &["agave_cgroup_pressure_stalled_seconds_total{resource=\"io\""],
+    ),
+    file("proc/meminfo", Keys, &[Source::Host, Source::Cgroup], &["agave_host_memory"]),
+    file("proc/vmstat", Keys, HOSTS, &["agave_host_page_faults", "agave_host_swap_pages", "agave_host_oom_kills"]),
+    file("proc/pressure/cpu", Fixed, HOSTS, &["agave_host_pressure_stalled_seconds_total{resource=\"cpu\""]),
+    file("proc/pressure/memory", Fixed, HOSTS, &["agave_host_pressure_stalled_seconds_total{resource=\"memory\""]),
+    file("proc/pressure/io", Fixed, HOSTS, &["agave_host_pressure_stalled_seconds_total{resource=\"io\""]),
+    file("proc/sys/vm/max_map_count", Sole, HOSTS, &["agave_host_max_map"]),
+    file_v1(
+        "sys/fs/cgroup/memory/system.slice/sol.service/memory.usage_in_bytes",
+        Sole,
+        &["agave_cgroup_memory_usage"],
+    ),
+    file_v1(
+        "sys/fs/cgroup/memory/system.slice/sol.service/memory.max_usage_in_bytes",
+        Sole,
+        &["agave_cgroup_memory_peak"],
+    ),
+    file_v1(
+        "sys/fs/cgroup/memory/system.slice/sol.service/memory.limit_in_bytes",
+        Sole,
+        &["agave_cgroup_memory_limit_bytes", "agave_memory_"],
+    ),
+    file_v1("sys/fs/cgroup/memory/system.slice/memory.limit_in_bytes", Sole, &["agave_memory_"]),
+    file_v1(
+        "sys/fs/cgroup/memory/system.slice/sol.service/memory.stat",
+        Keys,
+        &[
+            "agave_cgroup_memory_stat",
+            "agave_cgroup_memory_refaults",
+            "agave_cgroup_memory_page_faults",
+            "agave_cgroup_memory_swap",
+            "agave_memory_unreclaimable",
+        ],
+    ),
+    file_v1("sys/fs/cgroup/memory/system.slice/sol.service/memory.oom_control", Keys, &["agave_cgroup_memory_events"]),
+    file_v1(
+        "sys/fs/cgroup/blkio/system.slice/sol.service/blkio.throttle.io_service_bytes_recursive",
+        List,
+        &["agave_cgroup_io_bytes"],
+    ),
+    file_v1("sys/fs/cgroup/cpu,cpuacct/system.slice/sol.service/cpu.stat", Keys, &["agave_cgroup_cpu_throttled"]),
+];
+
+/// What a tick read of the kernel.
+fn kernels(tick: &Tick) -> BTreeMap<String, Value> {
+    let batches = tick.batches.iter().filter(|batch| OF_THE_KERNEL.contains(&batch.source));
+    batches.flat_map(|batch| &batch.readings).map(|reading| (series(reading), reading.value.clone())).collect()
+}
+
+fn counted(tick: &Tick, source: Source, kind: Status) -> f64 {
+    tick.number_of(&SOURCE_PROBLEMS, &[source.name(), kind.name()]).unwrap_or(0.0)
+}
+
+/// The damage to one file is counted since `before` (an undamaged host without it), and does no harm beyond that file.
+fn hold(file: &File, what: &str, kind: Status, tick: &Tick, before: Option<&Tick>) -> Result<(), String> {
+    let healthy = healthy(file.host);
+    let before = before.unwrap_or(&healthy);
+    for source in file.readers {
+        if counted(tick, *source, kind) - counted(before, *source, kind) < 1.0 {
+            return Err(format!("{} {what}: not counted as {} of {}\n", file.path, kind.name(), source.name()));
+        }
+    }
+    unharmed(file, what, tick)
+}
+
+/// What the tick still reads is what an undamaged host gives, and only what is in the damaged file is missing.
+fn unharmed(file: &File, what: &str, tick: &Tick) -> Result<(), String> {
+    let (whole, now) = (kernels(&healthy(file.host)), kernels(tick));
+    let name = || format!("{} {what}", file.path);
+    for (series, value) in &now {
+        if whole.get(series) != Some(value) {
+            return Err(format!("{}: {series} reads {value:?} instead of {:?}\n", name(), whole.get(series)));
+        }
+    }
+    let missing: Vec<&String> = whole.keys().filter(|series| !now.contains_key(*series)).collect();
+    for series in &missing {
+        if !file.lost.iter().any(|lost| series.starts_with(lost)) {
+            return Err(format!("{}: {series} is lost with it\n", name()));
+        }
+    }
+    if missing.is_empty() { Err(format!("{}: nothing is missing\n", name())) } else { Ok(()) }
+}
+
+/// What an undamaged host gives at its first tick.
+fn healthy(host: &str) -> Arc<Tick> {
+    static TICKS: LazyLock<[(&str, Arc<Tick>); 2]> =
+        LazyLock::new(|| [HOST, HOST_V1].map(|host| (host, Pretend::following(host).tick())));
+    TICKS.iter().find(|(name, _)| *name == host).map(|(_, tick)| Arc::clone(tick)).unwrap()
+}
+
+/// Runs `check` for every one of these files and reports all that fail together.
+fn each<'f>(files: impl IntoIterator<Item = &'f File>, check: impl Fn(&File) -> Result<(), String>) {
+    let wrong: String = files.into_iter().filter_map(|file| check(file).err()).collect();
+    assert!(wrong.is_empty(), "{wrong}");
+}
+
+/// Without these nothing is missing, and that is right: a thread whose files are gone has ended, a kernel need not count
+/// the wait for a CPU, and a group without a limit's file cannot limit.
+const MAY_BE_ABSENT: [&str; 7] = [
+    "proc/4242/task/4243/stat",
+    "proc/4242/task/4243/status",
+    "proc/4242/task/4243/schedstat",
+    "sys/fs/cgroup/memory/system.slice/memory.limit_in_bytes",
+    "sys/fs/cgroup/memory/system.slice/sol.service/memory.limit_in_bytes",
+    "sys/fs/cgroup/validator.slice/memory.max",
+    "sys/fs/cgroup/validator.slice/sol.service/memory.max",
+];
+
+#[test]
+fn a_missing_file_is_counted_as_absent_and_takes_only_its_own_series_with_it() {
+    each(FILES.iter().filter(|file| !MAY_BE_ABSENT.contains(&file.path)), |file| {
+        let mut pretend = Pretend::following(file.host);
+        pretend.host.remove(file.path).unwrap();
+        // A folder of a process without `stat` is that of a process that has ended.
+        let kind = if file.path == "proc/4242/stat" { Status::Gone } else { Status::Absent };
+        hold(file, "removed", kind, &pretend.tick(), None)
+    });
+}
+
+#[test]
+fn a_file_that_has_become_nonsense_is_counted_as_broken_each_time_and_read_again_once_it_is_mended() {
+    for (what, nonsense) in [
+        ("garbled", &b"garbage\n"[..]),
+        ("binary", b"\xff\xfe\0\x01\n"),
+        ("a huge number", b"99999999999999999999999\n"),
+    ] {
+        // The boot time is read once in a process's life.
+        each(FILES.iter().filter(|file| file.path != "proc/stat"), |file| {
+            let mut pretend = Pretend::following(file.host);
+            let whole = fs::read(pretend.host.path(file.path)).unwrap();
+            let before = pretend.tick_after(LONG);
+            pretend.host.write(file.path, nonsense).unwrap();
+            let first = pretend.tick_after(LONG);
+            hold(file, what, Status::Broken, &first, Some(&before))?;
+            hold(file, what, Status::Broken, &pretend.tick_after(LONG), Some(&first))?;
+            pretend.host.write(file.path, whole).unwrap();
+            let mended = kernels(&pretend.tick_after(LONG));
+            if mended == kernels(&before) { Ok(()) } else { Err(format!("{}: not read again\n", file.path)) }
+        });
+    }
+}
+
+#[test]
+fn a_text_cut_after_its_first_word_is_broken() {
+    // Of one word nothing can be cut; a device without counters is an idle one; the first line of `status` is not wanted.
+    let can_tell = |file: &&File| !matches!(file.form, Sole | List) && !file.path.ends_with("/status");
+    each(FILES.iter().filter(can_tell), |file| {
+        let mut pretend = Pretend::following(file.host);
+        let whole = fs::read(pretend.host.path(file.path)).unwrap();
+        let word = whole.iter().position(|byte| byte.is_ascii_whitespace() || *byte == b':').unwrap();
+        pretend.host.write(file.path, &whole[..word]).unwrap();
+        hold(file, "cut", Status::Broken, &pretend.tick(), None)
+    });
+}
+
+#[test]
+fn an_empty_number_or_line_is_broken() {
+    each(FILES.iter().filter(|file| matches!(file.form, Sole | Fixed)), |file| {
+        let mut pretend = Pretend::following(file.host);
+        pretend.host.write(file.path, "").unwrap();
+        // A process in no hierarchy at all has an empty list of groups.
+        let kind = if file.path == "proc/4242/cgroup" { Status::Absent } else { Status::Broken };
+        hold(file, "empty", kind, &pretend.tick(), None)
+    });
+}
+
+#[test]
+fn an_empty_list_of_keys_gives_nothing_and_no_zeros() {
+    // The sum over threads is then that of the others.
+    let of_all = |file: &&File| matches!(file.form, Keys | List) && !file.path.contains("/task/");
+    each(FILES.iter().filter(of_all), |file| {
+        let mut pretend = Pretend::following(file.host);
+        pretend.host.write(file.path, "").unwrap();
+        unharmed(file, "empty", &pretend.tick())
+    });
+}
+
+/// Ends the process as the kernel does: what is held of it reads as nothing, and its folder is no more.
+fn end(host: &PretendHost) {
+    fn empty(folder: &std::path::Path) {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                empty(&path);
+            } else if !path.is_symlink() {
+                fs::write(path, "").unwrap();
+            }
+        }
+    }
+    empty(&host.path("proc/4242"));
+    host.remove("proc/4242").unwrap();
+}
+
+#[test]
+fn a_process_that_vanishes_between_ticks_is_counted_as_gone_and_leaves_nothing_but_the_host() {
+    for ticks_before in [0, 1, 7] {
+        let mut pretend = Pretend::following(HOST);
+        for _ in 0..ticks_before {
+            pretend.tick();
+        }
+        end(&pretend.host);
+        let tick = pretend.tick_after(LONG);
+        for source in [Source::Process, Source::Threads, Source::Cgroup] {
+            assert!(counted(&tick, source, Status::Gone) >= 1.0, "{} after {ticks_before} ticks", source.name());
+            let batch = tick.batches.iter().find(|batch| batch.source == source).unwrap();
+            assert!(!batch.up, "{} is up without a process", source.name());
+            // When it started is known for as long as it is followed.
+            let left = batch.readings.iter().find(|reading| reading.metric.name != START_TIME.name);
+            assert!(left.is_none(), "{}: {left:?}", source.name());
+        }
+        let host = |tick: &Tick| {
+            kernels(tick).into_iter().filter(|(series, _)| series.starts_with("agave_host_")).collect::<Vec<_>>()
+        };
+        assert_eq!(host(&tick), host(&healthy(HOST)));
+    }
+}
+
+#[test]
+fn a_file_that_may_not_be_read_is_counted_as_forbidden_and_takes_only_its_own_series_with_it() {
+    if !PretendHost::forbidden_works().unwrap() {
+        return as_nobody("a_file_that_may_not_be_read_is_counted_as_forbidden_and_takes_only_its_own_series_with_it");
+    }
+    each(FILES, |file| {
+        let mut pretend = Pretend::following(file.host);
+        pretend.host.forbid(file.path).unwrap();
+        hold(file, "forbidden", Status::Forbidden, &pretend.tick(), None)
+    });
+}
+
+/// Runs one test of this program again as a user whom permissions bind.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "permissions do not bind root, and a test program cannot give its rights back"
+)]
+fn as_nobody(test: &str) {
+    let program = std::env::current_exe().unwrap();
+    let user = ["--reuid=65534", "--regid=65534", "--clear-groups"];
+    let may_run = Command::new("setpriv").args(user).arg(&program).args(["--list"]).output();
+    if !may_run.is_ok_and(|output| output.status.success()) {
+        eprintln!(
+            "SKIPPED: root is bound by no permission, and setpriv cannot run {} as another user",
+            program.display()
+        );
+        return;
+    }
+    let output =
+        Command::new("setpriv").args(user).arg(&program).args(["--exact", test, "--nocapture"]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.contains("1 passed"), "as nobody:\n{said}");
+}
