@@ -13,8 +13,8 @@ use crate::hub::{Hub, Latest, Sink};
 use crate::ingest::{IngestParts, Listener};
 use crate::sinks::history::History;
 use crate::sources::admin::{Asked, WhomToAsk};
-use crate::sources::conclusions::{Conclusions, Told};
-use crate::sources::{Poll, admin, cgroup, host, listening, process, rpc, selfwatch, threads};
+use crate::sources::conclusions::Told;
+use crate::sources::{self, admin, listening, rpc, selfwatch};
 use crate::supervisor::Stage;
 use crate::tail::{self, LogTail};
 use crate::target::{Finder, Following};
@@ -91,8 +91,8 @@ impl App {
         };
         let meter = ingest.as_ref().map(Listener::meter);
         let listening = listening::Datapoints { intake, meter, forward };
-        let mut sources = kernel_sources(&config, &root, &following);
-        sources.extend(told_sources(&config, listening, told, &live));
+        let mut sources = sources::polled(&config, &root, &following);
+        sources.extend(sources::told(&config, listening, told, live.config()));
         sources.push(Box::new(selfwatch::Selfwatch::new(&root, options.demo)));
         let (ticks, history) = (Latest::default(), History::default());
         let sinks: Vec<Box<dyn Sink>> = vec![Box::new(history.clone()), Box::new(ticks.clone())];
@@ -232,33 +232,4 @@ fn listener(
     }
     let parts = IngestParts { intake: intake.clone(), clock, budget, forward: forward.cloned() };
     Ok(Some(Listener::build(&config.ingest, parts)?))
-}
-
-/// Sources that read the kernel, in the order in which a tick asks them.
-fn kernel_sources(config: &Config, root: &HostRoot, following: &Following) -> Vec<Box<dyn Poll>> {
-    let mut sources: Vec<Box<dyn Poll>> =
-        vec![Box::new(listening::Target(following.clone())), Box::new(process::Process::new())];
-    if config.threads.enabled {
-        sources.push(Box::new(threads::Threads::new(config.threads.clone(), crate::limits::raise_open_files())));
-    }
-    sources.push(Box::new(cgroup::Cgroup::new()));
-    sources.push(Box::new(host::Host::new(root)));
-    sources
-}
-
-/// Sources that are told by the validator, then what concludes from them.
-fn told_sources(config: &Config, datapoints: listening::Datapoints, told: Told, live: &Live) -> Vec<Box<dyn Poll>> {
-    let mut sources: Vec<Box<dyn Poll>> = Vec::new();
-    if config.ingest.enabled || config.log.is_some() {
-        sources.push(Box::new(datapoints));
-    }
-    sources.extend(told.log.clone().map(|view| Box::new(listening::Log(view)) as Box<dyn Poll>));
-    if config.rpc.enabled {
-        sources.push(Box::new(listening::Rpc(told.rpc.clone())));
-    }
-    if config.admin.enabled {
-        sources.push(Box::new(listening::Admin(told.admin.clone())));
-    }
-    sources.push(Box::new(Conclusions::new(live.config(), told)));
-    sources
 }

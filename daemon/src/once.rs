@@ -3,7 +3,7 @@
 use crate::clock::{Clock, Due};
 use crate::config::Config;
 use crate::hub::{Hub, Latest};
-use crate::sources::{Poll, cgroup, host, process, threads};
+use crate::sources;
 use crate::target::Finder;
 use crate::tick::{Parts, Ticker};
 use faultline_catalog::{Histogram, Reading, Tick, Value};
@@ -28,12 +28,7 @@ pub fn sample(config: &Config) -> anyhow::Result<Arc<Tick>> {
         let reasons: Vec<String> = report.problems.iter().map(ToString::to_string).collect();
         anyhow::bail!("no process to look at; looked for {}. {}", report.looking_for, reasons.join("; "));
     }
-    let sources: Vec<Box<dyn Poll>> = vec![
-        Box::new(process::Process::new()),
-        Box::new(threads::Threads::new(config.threads.clone(), crate::limits::raise_open_files())),
-        Box::new(cgroup::Cgroup::new()),
-        Box::new(host::Host::new(&root)),
-    ];
+    let sources = sources::polled(config, &root, &following);
     let host = HostConstants::read(&root)?;
     let parts = Parts { clock, interval: Duration::from_secs(1), following, root, host, sources };
     let ticks: Latest<Tick> = Latest::default();

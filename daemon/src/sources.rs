@@ -14,7 +14,10 @@ pub mod rpc;
 pub mod selfwatch;
 pub mod threads;
 
-use crate::target::Target;
+use crate::config::Config;
+use crate::hub::Latest;
+use crate::target::{Following, Target};
+use conclusions::Told;
 use faultline_catalog::{Problem, Reading, Source, Stamp, Status};
 use faultline_kernel::{ErrorKind, HostConstants, HostRoot, ReadError};
 use std::time::Duration;
@@ -41,6 +44,8 @@ pub struct Finding {
     pub problems: Vec<Problem>,
     /// Whether the source did its main job.
     pub up: bool,
+    /// Whether this was found before: a listening source has had no news since the last tick.
+    pub repeated: bool,
 }
 
 impl Finding {
@@ -93,4 +98,37 @@ pub trait Poll: Send {
 
     /// Looks. Whatever happens is in the finding: a look never fails.
     fn look(&mut self, look: &Look<'_>) -> Finding;
+}
+
+/// The sources that are asked, in the order in which a tick asks them. Those that are told come after.
+pub fn polled(config: &Config, root: &HostRoot, following: &Following) -> Vec<Box<dyn Poll>> {
+    let mut sources: Vec<Box<dyn Poll>> = vec![
+        Box::new(listening::Target { following: following.clone(), told: None }),
+        Box::new(process::Process::new()),
+    ];
+    if config.threads.enabled {
+        sources.push(Box::new(threads::Threads::new(config.threads.clone(), crate::limits::raise_open_files())));
+    }
+    sources.push(Box::new(cgroup::Cgroup::new()));
+    sources.push(Box::new(host::Host::new(root)));
+    sources
+}
+
+/// The sources that are told by the validator, then what concludes from all. `live` is the configuration in force.
+pub fn told(config: &Config, datapoints: listening::Datapoints, told: Told, live: Latest<Config>) -> Vec<Box<dyn Poll>> {
+    let mut sources: Vec<Box<dyn Poll>> = Vec::new();
+    if config.ingest.enabled || config.log.is_some() {
+        sources.push(Box::new(datapoints));
+    }
+    if let Some(view) = told.log.clone() {
+        sources.push(Box::new(listening::Log(view)));
+    }
+    if config.rpc.enabled {
+        sources.push(Box::new(listening::Rpc { handle: told.rpc.clone(), told: None }));
+    }
+    if config.admin.enabled {
+        sources.push(Box::new(listening::Admin { facts: told.admin.clone(), told: None }));
+    }
+    sources.push(Box::new(conclusions::Conclusions::new(live, told)));
+    sources
 }

@@ -9,7 +9,7 @@ use crate::hub::Hub;
 use crate::sources::{Look, Poll};
 use crate::supervisor::Stop;
 use crate::target::{Following, Target};
-use faultline_catalog::{Batch, Source, Stamp, Tick};
+use faultline_catalog::{Batch, Stamp, Tick};
 use faultline_kernel::{HostConstants, HostRoot, ProcessId};
 use std::sync::Arc;
 use std::time::Duration;
@@ -98,8 +98,8 @@ impl Ticker {
         let batches = self.entries.iter_mut().map(|entry| {
             if changed || entry.due <= at.uptime {
                 let look = Look { now: at, target, root: &self.root, host: &self.host };
-                entry.ask(&look, &self.clock);
-                self.book.looked(&entry.last);
+                let repeated = entry.ask(&look, &self.clock);
+                self.book.looked(&entry.last, repeated);
             }
             Arc::clone(&entry.last)
         });
@@ -112,7 +112,8 @@ impl Ticker {
 }
 
 impl Entry {
-    fn ask(&mut self, look: &Look<'_>, clock: &Clock) {
+    /// Looks; true if what is found was found before.
+    fn ask(&mut self, look: &Look<'_>, clock: &Clock) -> bool {
         let (at, began) = (look.now, clock.now());
         let finding = self.source.look(look);
         let took = clock.now().since(began);
@@ -123,10 +124,6 @@ impl Entry {
         }
         let (readings, problems, up) = (finding.readings, finding.problems, finding.up);
         self.last = Arc::new(Batch { source: self.source.source(), at, took, readings, problems, up });
+        finding.repeated
     }
-}
-
-/// Everything a source of this name read, of one tick.
-pub fn batch_of(tick: &Tick, source: Source) -> Option<&Batch> {
-    tick.batches.iter().map(Arc::as_ref).find(|batch| batch.source == source)
 }

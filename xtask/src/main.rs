@@ -1,6 +1,9 @@
 //! Chores of the project. `cargo run -p xtask` lists them.
 
+mod licenses;
 mod metrics_doc;
+mod pages;
+mod run;
 mod tidy;
 
 use std::path::{Path, PathBuf};
@@ -11,7 +14,8 @@ cargo run -p xtask -- CHORE
 
   metrics-doc           write docs/METRICS.md from the catalog
   metrics-doc --check   fail if docs/METRICS.md is not what the catalog says
-  tidy                  fail where the tree breaks a house rule
+  tidy                  fail where the tree breaks a house rule or a document does not match it
+  licenses              fail where a dependency has a licence that deny.toml does not allow; list them all
 ";
 
 fn main() -> ExitCode {
@@ -21,6 +25,7 @@ fn main() -> ExitCode {
         ["metrics-doc"] => metrics_doc::write(&root()),
         ["metrics-doc", "--check"] => metrics_doc::check(&root()),
         ["tidy"] => tidy::check(&root()),
+        ["licenses"] => licenses::check(&root()),
         _ => {
             eprint!("{USAGE}");
             return ExitCode::from(64);

@@ -23,6 +23,8 @@ Generated from the catalog by `cargo run -p xtask -- metrics-doc`; do not edit.
   and never fall.
 - No label grows with time. `cluster`, `experiment`, `arm` and `run` come from the configuration and sit on
   `agave_target_info`, or on every `agave_` series with `metrics.constant_labels_everywhere`.
+- A single field that an older kernel or validator does not write is absent without a problem; a whole file that is not
+  there is one.
 - Every value is taken on the daemon's own tick; a scrape gets the newest one and measures nothing.
 ";
 

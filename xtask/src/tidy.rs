@@ -1,24 +1,25 @@
 //! House rules that no compiler knows: the sizes of files, who may depend on whom, words that do not belong in the tree.
 
+use crate::pages;
+use crate::run::{output, read};
 use anyhow::{Context, bail};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 /// Lines of a file without its tests.
 const LONGEST: usize = 400;
 
-/// Who may depend on whom inside the workspace; `testkit` only for tests.
-const ALLOWED: [(&str, &[&str]); 6] = [
-    ("faultline-catalog", &[]),
-    ("faultline-kernel", &[]),
-    ("faultline-agave", &[]),
-    ("faultlined", &["faultline-catalog", "faultline-kernel", "faultline-agave"]),
-    ("faultline-testkit", &[]),
-    ("xtask", &["faultline-catalog"]),
+/// Package, folder, and on whom it may depend inside the workspace; `testkit` only for tests. In reading order.
+const MEMBERS: [(&str, &str, &[&str]); 6] = [
+    ("faultline-catalog", "crates/catalog", &[]),
+    ("faultline-kernel", "crates/kernel", &[]),
+    ("faultline-agave", "crates/agave", &[]),
+    ("faultlined", "daemon", &["faultline-catalog", "faultline-kernel", "faultline-agave"]),
+    ("faultline-testkit", "crates/testkit", &[]),
+    ("xtask", "xtask", &["faultline-catalog"]),
 ];
 
 /// Text that must not be in any file that git keeps.
-const UNWANTED: [&str; 3] = ["/work/", "FIXME", "XXX"];
+const UNWANTED: [&str; 5] = ["/work/", "FIXME", "XXX", "todo!(", "unimplemented!("];
 
 /// Fails with every rule that is broken.
 pub(crate) fn check(root: &Path) -> anyhow::Result<()> {
@@ -34,6 +35,7 @@ pub(crate) fn check(root: &Path) -> anyhow::Result<()> {
         }
     }
     dependencies(root, &mut broken)?;
+    pages::check(root, &files, &MEMBERS, &mut broken)?;
     if broken.is_empty() {
         println!("tidy: {} files", files.len());
         return Ok(());
@@ -44,23 +46,6 @@ pub(crate) fn check(root: &Path) -> anyhow::Result<()> {
 fn tracked(root: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let names = output(root, "git", &["ls-files", "--cached", "--others", "--exclude-standard"])?;
     Ok(names.lines().map(PathBuf::from).filter(|file| root.join(file).is_file()).collect())
-}
-
-#[expect(clippy::disallowed_methods, reason = "a chore runs programs itself")]
-fn output(root: &Path, program: &str, arguments: &[&str]) -> anyhow::Result<String> {
-    let output = Command::new(program)
-        .args(arguments)
-        .current_dir(root)
-        .output()
-        .with_context(|| format!("{program} cannot be run"))?;
-    if !output.status.success() {
-        bail!("{program} {}: {}", arguments.join(" "), String::from_utf8_lossy(&output.stderr));
-    }
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
-}
-
-fn read(root: &Path, file: &Path) -> anyhow::Result<String> {
-    std::fs::read_to_string(root.join(file)).with_context(|| format!("{} cannot be read", file.display()))
 }
 
 fn sizes(file: &Path, text: &str, broken: &mut Vec<String>) {
@@ -91,13 +76,13 @@ fn dependencies(root: &Path, broken: &mut Vec<String>) -> anyhow::Result<()> {
     let packages = metadata["packages"].as_array().context("cargo metadata names no packages")?;
     for package in packages {
         let name = package["name"].as_str().unwrap_or_default();
-        let Some((_, allowed)) = ALLOWED.iter().find(|(member, _)| *member == name) else {
+        let Some((_, _, allowed)) = MEMBERS.iter().find(|(member, ..)| *member == name) else {
             broken.push(format!("{name}: not in the table of members; see xtask/src/tidy.rs"));
             continue;
         };
         for dependency in package["dependencies"].as_array().into_iter().flatten() {
             let on = dependency["name"].as_str().unwrap_or_default();
-            let inside = ALLOWED.iter().any(|(member, _)| *member == on);
+            let inside = MEMBERS.iter().any(|(member, ..)| *member == on);
             let for_tests = dependency["kind"] == "dev";
             if inside && !for_tests && !allowed.contains(&on) {
                 broken.push(format!("{name} depends on {on}, which the table does not allow"));

@@ -136,13 +136,14 @@ pub(crate) fn amount(text: &[u8]) -> Option<u64> {
 }
 
 /// Reads a file of `key value` lines into the fields that `slot` names; keys it does not name are skipped unread, since
-/// every kernel has others. `separator` stands between key and value.
+/// every kernel has others. `separator` stands between key and value. An empty text is no such file.
 pub(crate) fn fill<T: Default>(
     text: &[u8],
     separator: u8,
     slot: impl for<'a> Fn(&'a mut T, &[u8]) -> Option<&'a mut Option<u64>>,
 ) -> Result<T, ParseError> {
     let mut facts = T::default();
+    let mut empty = true;
     for line in lines(text) {
         let Some((key, value)) = line.split_at_byte(separator) else {
             return Err(line.error("expected a key and a value"));
@@ -150,8 +151,9 @@ pub(crate) fn fill<T: Default>(
         if let Some(slot) = slot(&mut facts, key) {
             *slot = Some(amount(value).ok_or_else(|| line.error("expected a number"))?);
         }
+        empty = false;
     }
-    Ok(facts)
+    if empty { Err(ParseError::new(1, text, "expected lines of keys and values")) } else { Ok(facts) }
 }
 
 /// The only number of a file.

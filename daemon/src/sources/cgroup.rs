@@ -7,7 +7,7 @@ use faultline_catalog::{Problem, Reading, Source, Stamp, Status, Text};
 use faultline_kernel::parse::cgroup_io::Device;
 use faultline_kernel::parse::cgroup_memory_stat::MemoryStat;
 use faultline_kernel::parse::meminfo::{self, Meminfo};
-use faultline_kernel::{CgroupFiles, CgroupSample, HeldFile, HostRoot, Limit, ProcessId, locate};
+use faultline_kernel::{CgroupFiles, ErrorKind, CgroupSample, HeldFile, HostRoot, Limit, ProcessId, locate};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -147,8 +147,10 @@ fn read(sample: CgroupSample, finding: &mut Finding) {
         (Err(_), Ok(both)) => {
             both.bytes().zip(max.and_then(Limit::bytes)).map(|(both, memory)| both.saturating_sub(memory))
         }
-        (Err(error), Err(_)) => {
-            finding.problem(&error);
+        // Each version lacks the other's file; what else is wrong is the reason.
+        (Err(error), Err(other)) => {
+            let lacks = error.kind() == ErrorKind::Absent;
+            finding.problem(if lacks { &other } else { &error });
             None
         }
     };

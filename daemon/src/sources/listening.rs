@@ -8,7 +8,7 @@ use crate::ingest;
 use crate::tail;
 use crate::target::Following;
 use crate::validator::intake::Intake;
-use faultline_catalog::{Problem, Source};
+use faultline_catalog::{Problem, Source, Stamp};
 
 /// The validator's datapoints, and the listener and the forwarder they pass through.
 pub struct Datapoints {
@@ -26,7 +26,8 @@ impl Poll for Datapoints {
     }
 
     fn look(&mut self, look: &Look<'_>) -> Finding {
-        let mut finding = Finding { up: self.intake.up(look.now), ..Finding::default() };
+        // What is wrong with the pushes is a state, told at every tick.
+        let mut finding = Finding { up: self.intake.up(look.now), repeated: true, ..Finding::default() };
         self.intake.readings(look.now, &mut finding.readings);
         finding.problems = self.intake.problems(look.now);
         if let Some(meter) = &self.meter {
@@ -42,7 +43,12 @@ impl Poll for Datapoints {
 }
 
 /// JSON-RPC.
-pub struct Rpc(pub rpc::Handle);
+pub struct Rpc {
+    /// What the poller found.
+    pub handle: rpc::Handle,
+    /// When the answer was heard that was told last.
+    pub told: Option<Stamp>,
+}
 
 impl Poll for Rpc {
     fn source(&self) -> Source {
@@ -52,8 +58,9 @@ impl Poll for Rpc {
     fn look(&mut self, look: &Look<'_>) -> Finding {
         let mut finding = Finding::default();
         let process = look.target.map(|target| target.process);
-        self.0.readings(process, &mut finding.readings);
-        if let Some(facts) = self.0.facts().filter(|facts| Some(facts.process) == process) {
+        self.handle.readings(process, &mut finding.readings);
+        if let Some(facts) = self.handle.facts().filter(|facts| Some(facts.process) == process) {
+            finding.repeated = self.told.replace(facts.at) == Some(facts.at);
             finding.up = facts.up;
             finding.problems.clone_from(&facts.problems);
         }
@@ -62,7 +69,12 @@ impl Poll for Rpc {
 }
 
 /// The admin socket.
-pub struct Admin(pub Latest<AdminFacts>);
+pub struct Admin {
+    /// What the poller found.
+    pub facts: Latest<AdminFacts>,
+    /// When the answer was heard that was told last.
+    pub told: Option<Stamp>,
+}
 
 impl Poll for Admin {
     fn source(&self) -> Source {
@@ -72,7 +84,8 @@ impl Poll for Admin {
     fn look(&mut self, look: &Look<'_>) -> Finding {
         let mut finding = Finding::default();
         let process = look.target.map(|target| target.process);
-        if let Some(facts) = self.0.get().filter(|facts| Some(facts.process) == process) {
+        if let Some(facts) = self.facts.get().filter(|facts| Some(facts.process) == process) {
+            finding.repeated = self.told.replace(facts.at) == Some(facts.at);
             finding.up = facts.up;
             finding.problems.clone_from(&facts.problems);
         }
@@ -90,12 +103,17 @@ impl Poll for Log {
 
     fn look(&mut self, _: &Look<'_>) -> Finding {
         let status = self.0.status();
-        Finding { up: status.up, problems: status.problem.into_iter().collect(), readings: Vec::new() }
+        Finding { up: status.up, problems: status.problem.into_iter().collect(), readings: Vec::new(), repeated: true }
     }
 }
 
 /// The search for the process.
-pub struct Target(pub Following);
+pub struct Target {
+    /// What the finder found.
+    pub following: Following,
+    /// When it looked, as told last.
+    pub told: Option<Stamp>,
+}
 
 impl Poll for Target {
     fn source(&self) -> Source {
@@ -104,8 +122,10 @@ impl Poll for Target {
 
     fn look(&mut self, look: &Look<'_>) -> Finding {
         let mut finding = Finding { up: look.target.is_some(), ..Finding::default() };
-        self.0.readings(&mut finding.readings);
-        finding.problems = self.0.report().problems;
+        self.following.readings(&mut finding.readings);
+        let report = self.following.report();
+        finding.repeated = std::mem::replace(&mut self.told, report.looked_at) == report.looked_at;
+        finding.problems = report.problems;
         finding
     }
 }

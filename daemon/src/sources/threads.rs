@@ -28,7 +28,8 @@ pub struct Threads {
 #[derive(Debug)]
 struct Followed {
     process: ProcessId,
-    reader: Reader,
+    /// `None` after a reading failed: it is opened again, the sums stay.
+    reader: Option<Reader>,
     /// When context switches were last read too, by a reader of its own that holds nothing in between.
     switches_at: Option<Stamp>,
     files: ProcessFiles,
@@ -37,14 +38,36 @@ struct Followed {
 
 impl Followed {
     fn open(root: &HostRoot, process: ProcessId, descriptors: usize) -> Result<Self, ReadError> {
+        let files = ProcessFiles::open(root, process.pid)?;
+        let mut followed = Followed { process, reader: None, switches_at: None, files, pools: Pools::default() };
+        followed.reopen(root, descriptors)?;
+        Ok(followed)
+    }
+
+    fn reopen(&mut self, root: &HostRoot, descriptors: usize) -> Result<&mut Reader, ReadError> {
         let options = ThreadOptions { descriptors, with_switches: false };
-        Ok(Followed {
-            process,
-            reader: Reader::open(root, process.pid, options)?,
-            switches_at: None,
-            files: ProcessFiles::open(root, process.pid)?,
-            pools: Pools::default(),
-        })
+        let reader = match self.reader.take() {
+            Some(reader) => reader,
+            None => Reader::open(root, self.process.pid, options)?,
+        };
+        Ok(self.reader.insert(reader))
+    }
+
+    /// Reads all threads, with their context switches if `switches`, then the process.
+    fn read(&mut self, look: &Look<'_>, descriptors: usize, switches: bool, buffer: &mut Vec<u8>) -> Result<(), ReadError> {
+        if switches {
+            let options = ThreadOptions { descriptors: 0, with_switches: true };
+            let mut reader = Reader::open(look.root, self.process.pid, options)?;
+            self.pools.add(reader.sample()?);
+            self.switches_at = Some(look.now);
+        } else {
+            self.reopen(look.root, descriptors)?;
+            let Some(reader) = &mut self.reader else { return Ok(()) };
+            self.pools.add(reader.sample()?);
+        }
+        let stat = self.files.stat(buffer)?;
+        self.pools.settle(stat.minflt, stat.majflt);
+        Ok(())
     }
 }
 
@@ -62,18 +85,13 @@ impl Threads {
         }
         let Some(followed) = &mut self.followed else { return Ok(()) };
         let due = |at: Option<Stamp>| at.is_none_or(|at| look.now.since(at) >= self.config.switches_interval);
-        if due(followed.switches_at) {
-            followed.switches_at = Some(look.now);
-            let options = ThreadOptions { descriptors: 0, with_switches: true };
-            let mut reader = Reader::open(look.root, process.pid, options)?;
-            followed.pools.add(reader.sample()?);
-        } else {
-            followed.pools.add(followed.reader.sample()?);
+        let switches = due(followed.switches_at);
+        let read = followed.read(look, self.descriptors, switches, &mut self.buffer);
+        if read.is_err() {
+            followed.reader = None;
         }
-        let stat = followed.files.stat(&mut self.buffer)?;
-        followed.pools.settle(stat.minflt, stat.majflt);
-        finding.up = true;
-        Ok(())
+        finding.up = read.is_ok();
+        read
     }
 }
 
@@ -94,7 +112,6 @@ impl Poll for Threads {
         };
         if let Err(error) = self.read(look, target.process, &mut finding) {
             finding.problem(&error);
-            self.followed = None;
             return finding;
         }
         if let Some(followed) = &self.followed {
@@ -119,6 +136,9 @@ fn readings(pools: &Pools, hertz: f64, delayacct: bool, finding: &mut Finding) {
         if let Some(delay) = totals.run_queue {
             push(Reading::real(&q::RUN_QUEUE, [pool()], delay.as_secs_f64()));
         }
+    }
+    if all.run_queue.is_none() {
+        finding.problems.push(Problem::new(Status::Absent, "run-queue delay: this kernel has no schedstat"));
     }
     let (majflt, minflt) = pools.exited();
     finding.whole(&q::PAGE_FAULTS, ["exited", "major"], Some(majflt));

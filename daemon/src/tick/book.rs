@@ -41,8 +41,9 @@ impl Book {
     }
 
     /// A source looked. What is absent or forbidden is a state and counts when it begins; what vanished or was not
-    /// understood is an event and counts each time. A state that begins or ends is logged.
-    pub fn looked(&mut self, batch: &Batch) {
+    /// understood is an event and counts each time, unless the source only tells again what it told before (`repeated`).
+    /// A state that begins or ends is logged.
+    pub fn looked(&mut self, batch: &Batch, repeated: bool) {
         let account = self.accounts.entry(batch.source).or_default();
         if account.up != batch.up {
             tracing::info!(source = batch.source.name(), up = batch.up, "source changed");
@@ -56,7 +57,8 @@ impl Book {
             if new {
                 note(batch.source, problem);
             }
-            if new || matches!(problem.status, Status::Gone | Status::Broken) {
+            let event = !repeated && matches!(problem.status, Status::Gone | Status::Broken);
+            if new || event {
                 *account.counts.entry(problem.status).or_default() += 1;
             }
         }
@@ -112,11 +114,20 @@ mod tests {
     fn a_state_counts_when_it_begins_and_an_event_each_time() {
         let mut book = Book::default();
         for _ in 0..3 {
-            book.looked(&batch(&[(Status::Absent, "memory.high"), (Status::Broken, "memory.stat")]));
+            book.looked(&batch(&[(Status::Absent, "memory.high"), (Status::Broken, "memory.stat")]), false);
         }
         assert_eq!((count(&book, Status::Absent), count(&book, Status::Broken)), (1, 3));
-        book.looked(&batch(&[]));
-        book.looked(&batch(&[(Status::Absent, "memory.high")]));
+        book.looked(&batch(&[]), false);
+        book.looked(&batch(&[(Status::Absent, "memory.high")]), false);
         assert_eq!(count(&book, Status::Absent), 2);
+    }
+
+    #[test]
+    fn what_is_only_told_again_is_no_new_event() {
+        let mut book = Book::default();
+        for repeated in [false, true, true] {
+            book.looked(&batch(&[(Status::Broken, "no answer")]), repeated);
+        }
+        assert_eq!(count(&book, Status::Broken), 1);
     }
 }

@@ -9,8 +9,8 @@ use faultlined::clock::{Clock, Due};
 use faultlined::config::Config;
 use faultlined::hub::{Hub, Latest};
 use faultlined::sinks::history::History;
-use faultlined::sources::conclusions::{Conclusions, Told};
-use faultlined::sources::{Poll, cgroup, host, listening, process, rpc, selfwatch, threads};
+use faultlined::sources::conclusions::Told;
+use faultlined::sources::{self, Poll, listening, rpc, selfwatch};
 use faultlined::target::{Finder, Target};
 use faultlined::tick::{Parts, Ticker};
 use faultlined::validator::intake::Intake;
@@ -123,20 +123,11 @@ fn constants(root: &HostRoot) -> HostConstants {
 fn sources(config: &Config, root: &HostRoot, finder: &Finder, intake: &Intake) -> Vec<Box<dyn Poll>> {
     let live = Latest::default();
     live.set(Some(Arc::new(config.clone())));
-    let (rpc, admin) = (rpc::Handle::default(), Latest::default());
-    let told = Told { intake: intake.clone(), rpc: rpc.clone(), admin: admin.clone(), log: None };
+    let told = Told { intake: intake.clone(), rpc: rpc::Handle::default(), admin: Latest::default(), log: None };
     let datapoints = listening::Datapoints { intake: intake.clone(), meter: None, forward: None };
-    vec![
-        Box::new(listening::Target(finder.following())),
-        Box::new(process::Process::new()),
-        Box::new(threads::Threads::new(config.threads.clone(), 1024)),
-        Box::new(cgroup::Cgroup::new()),
-        Box::new(host::Host::new(root)),
-        Box::new(datapoints),
-        Box::new(listening::Rpc(rpc)),
-        Box::new(listening::Admin(admin)),
-        Box::new(Conclusions::new(live, told)),
-        // Its own process is the real one.
-        Box::new(selfwatch::Selfwatch::new(&HostRoot::default(), false)),
-    ]
+    let mut sources = sources::polled(config, root, &finder.following());
+    sources.extend(sources::told(config, datapoints, told, live));
+    // Its own process is the real one.
+    sources.push(Box::new(selfwatch::Selfwatch::new(&HostRoot::default(), false)));
+    sources
 }

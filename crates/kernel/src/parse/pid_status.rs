@@ -40,9 +40,12 @@ pub struct PidStatus {
 }
 
 /// # Errors
-/// A known line with something else where a number must be.
+/// An empty text, or a known line with something else where a number must be.
 pub fn parse(text: &[u8]) -> Result<PidStatus, ParseError> {
     let mut status = PidStatus::default();
+    if text.trim_ascii().is_empty() {
+        return Err(ParseError::new(1, text, "expected lines of keys and values"));
+    }
     for line in lines(text) {
         let Some((key, value)) = line.split_at_byte(b':') else {
             return Err(line.error("expected a key and a value"));

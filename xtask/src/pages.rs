@@ -1,0 +1,88 @@
+//! What the documents claim about the tree and a program can check: links lead somewhere, named tests exist, the table of
+//! members is the one that holds, README's commands are the ones that CI runs.
+
+use crate::run::read;
+use std::path::{Path, PathBuf};
+
+/// What README promises a newcomer; CI runs both.
+const COMMANDS: [&str; 2] = ["cargo run --release --bin faultlined -- run --demo", "cargo test --workspace"];
+
+/// Adds every claim that does not hold. `members` are package, folder and what it may depend on.
+pub(crate) fn check(
+    root: &Path,
+    files: &[PathBuf],
+    members: &[(&str, &str, &[&str])],
+    broken: &mut Vec<String>,
+) -> anyhow::Result<()> {
+    for file in files.iter().filter(|file| file.extension().is_some_and(|e| e == "md")) {
+        let text = read(root, file)?;
+        let folder = file.parent().unwrap_or(Path::new(""));
+        for target in links(&text).filter(|target| !root.join(folder).join(target).exists()) {
+            broken.push(format!("{}: the link {target} leads nowhere", file.display()));
+        }
+        for (source, test) in named_tests(&text) {
+            if !read(root, Path::new(source)).is_ok_and(|code| code.contains(&format!("fn {test}("))) {
+                broken.push(format!("{}: there is no test {source}::{test}", file.display()));
+            }
+        }
+    }
+    let architecture = read(root, Path::new("ARCHITECTURE.md"))?;
+    for row in members.iter().map(row) {
+        if !architecture.contains(&row) {
+            broken.push(format!("ARCHITECTURE.md: the table of members has no line that begins {row}"));
+        }
+    }
+    for file in ["README.md", ".ci/run"] {
+        let text = read(root, Path::new(file))?;
+        for command in COMMANDS.iter().filter(|command| !text.contains(**command)) {
+            broken.push(format!("{file}: {command:?} is missing"));
+        }
+    }
+    Ok(())
+}
+
+fn row((package, folder, uses): &(&str, &str, &[&str])) -> String {
+    let uses: Vec<&str> = uses.iter().map(|name| name.trim_start_matches("faultline-")).collect();
+    let uses = if uses.is_empty() { "nothing".to_owned() } else { uses.join(", ") };
+    format!("| `{folder}` | {package} | {uses} |")
+}
+
+/// Relative targets of Markdown links, without their anchors.
+fn links(text: &str) -> impl Iterator<Item = &str> {
+    let targets = text.split("](").skip(1).filter_map(|after| after.split(')').next());
+    let targets = targets
+        .filter(|target| !target.contains("://") && !target.starts_with('#') && !target.contains(char::is_whitespace));
+    targets.filter_map(|target| target.split('#').next())
+}
+
+/// Names like `daemon/src/hub.rs::a_test`, in backquotes.
+fn named_tests(text: &str) -> impl Iterator<Item = (&str, &str)> {
+    let quoted = text.split('`').skip(1).step_by(2);
+    quoted.filter_map(|name| name.split_once("::")).filter(|(file, _)| file.ends_with(".rs"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_links_into_the_tree_are_followed() {
+        let text = "[a](docs/A.md#part) [b](https://example.org/x) [c](#here) `x[1](y)`";
+        assert_eq!(links(text).collect::<Vec<_>>(), ["docs/A.md", "y"]);
+    }
+
+    #[test]
+    fn tests_are_named_by_file_and_function() {
+        let text = "held by `daemon/src/hub.rs::a_test` and `kernel::Error`";
+        assert_eq!(named_tests(text).collect::<Vec<_>>(), [("daemon/src/hub.rs", "a_test")]);
+    }
+
+    #[test]
+    fn a_member_that_uses_nothing_says_so() {
+        assert_eq!(
+            row(&("faultline-catalog", "crates/catalog", &[])),
+            "| `crates/catalog` | faultline-catalog | nothing |"
+        );
+        assert_eq!(row(&("faultlined", "daemon", &["faultline-agave"])), "| `daemon` | faultlined | agave |");
+    }
+}
