@@ -132,7 +132,7 @@ impl TargetArgs {
             config.settle();
         }
         if let Some(url) = &self.rpc {
-            config.rpc.url = Some(url.trim_end_matches('/').to_owned());
+            config.rpc.url = config::rpc_url(url).ok();
         }
         set(&mut config.paths.procfs, &self.procfs);
         set(&mut config.paths.sysfs, &self.sysfs);
@@ -140,9 +140,8 @@ impl TargetArgs {
     }
 
     fn mistakes(&self) -> Vec<Mistake> {
-        let bad = self.rpc.as_ref().filter(|url| !url.starts_with("http://") && !url.starts_with("https://"));
-        let what = |url: &String| format!("--rpc: {url:?} does not begin with http:// or https://");
-        bad.map(|url| Mistake { line: None, what: what(url) }).into_iter().collect()
+        let bad = self.rpc.as_deref().and_then(|url| config::rpc_url(url).err());
+        bad.map(|what| Mistake { line: None, what: format!("--rpc: {what}") }).into_iter().collect()
     }
 }
 

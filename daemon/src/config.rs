@@ -5,6 +5,7 @@ mod load;
 pub mod table;
 
 pub use default::TEXT as DEFAULT_TEXT;
+pub(crate) use load::rpc_url;
 pub use load::{load, parse};
 pub use table::Mistake;
 

@@ -115,7 +115,12 @@ pub fn polled(config: &Config, root: &HostRoot, following: &Following) -> Vec<Bo
 }
 
 /// The sources that are told by the validator, then what concludes from all. `live` is the configuration in force.
-pub fn told(config: &Config, datapoints: listening::Datapoints, told: Told, live: Latest<Config>) -> Vec<Box<dyn Poll>> {
+pub fn told(
+    config: &Config,
+    datapoints: listening::Datapoints,
+    told: Told,
+    live: Latest<Config>,
+) -> Vec<Box<dyn Poll>> {
     let mut sources: Vec<Box<dyn Poll>> = Vec::new();
     if config.ingest.enabled || config.log.is_some() {
         sources.push(Box::new(datapoints));

@@ -62,7 +62,7 @@ fn sections(mut top: Table<'_>, m: &mut Vec<Mistake>) -> Config {
     top.table("forward", m, |t, m| c.forward = forward(t, m));
     top.table("rpc", m, |t, m| {
         t.set("enabled", &mut c.rpc.enabled, m, flag);
-        c.rpc.url = t.take("url", m, |v| http_url(text(v)?));
+        c.rpc.url = t.take("url", m, |v| rpc_url(&text(v)?));
         t.set("interval", &mut c.rpc.interval, m, |v| at_least(duration(v)?, MIN_INTERVAL));
         t.set("timeout", &mut c.rpc.timeout, m, |v| at_least(duration(v)?, Duration::from_millis(10)));
     });
@@ -225,6 +225,14 @@ fn http_url(url: String) -> Result<String, String> {
         Ok(url.trim_end_matches('/').to_owned())
     } else {
         Err(format!("{url:?} does not begin with http:// or https://"))
+    }
+}
+
+/// The address of a validator's JSON-RPC, without a slash at its end. A validator serves plain http.
+pub(crate) fn rpc_url(url: &str) -> Result<String, String> {
+    match url.strip_prefix("http://") {
+        Some(server) if !server.is_empty() => Ok(url.trim_end_matches('/').to_owned()),
+        _ => Err(format!("{url:?} is not http://ADDRESS:PORT; a validator serves its JSON-RPC by plain http")),
     }
 }
 

@@ -7,7 +7,7 @@ use faultline_catalog::{Problem, Reading, Source, Stamp, Status, Text};
 use faultline_kernel::parse::cgroup_io::Device;
 use faultline_kernel::parse::cgroup_memory_stat::MemoryStat;
 use faultline_kernel::parse::meminfo::{self, Meminfo};
-use faultline_kernel::{CgroupFiles, ErrorKind, CgroupSample, HeldFile, HostRoot, Limit, ProcessId, locate};
+use faultline_kernel::{CgroupFiles, CgroupSample, ErrorKind, HeldFile, HostRoot, Limit, ProcessId, locate};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;

@@ -54,7 +54,13 @@ impl Followed {
     }
 
     /// Reads all threads, with their context switches if `switches`, then the process.
-    fn read(&mut self, look: &Look<'_>, descriptors: usize, switches: bool, buffer: &mut Vec<u8>) -> Result<(), ReadError> {
+    fn read(
+        &mut self,
+        look: &Look<'_>,
+        descriptors: usize,
+        switches: bool,
+        buffer: &mut Vec<u8>,
+    ) -> Result<(), ReadError> {
         if switches {
             let options = ThreadOptions { descriptors: 0, with_switches: true };
             let mut reader = Reader::open(look.root, self.process.pid, options)?;

@@ -90,3 +90,14 @@ fn a_password_is_never_shown() {
     let credentials = Credentials { db: "d".into(), user: "u".into(), password: "hunter2".into() };
     assert!(!format!("{credentials:?}").contains("hunter2"));
 }
+
+#[test]
+fn json_rpc_is_asked_by_plain_http_only() {
+    assert_eq!(
+        parse("[rpc]\nurl = \"http://127.0.0.1:8899/\"\n").unwrap().rpc.url.as_deref(),
+        Some("http://127.0.0.1:8899")
+    );
+    for wrong in ["https://127.0.0.1:8899", "127.0.0.1:8899", "http://"] {
+        assert!(!mistakes(&format!("[rpc]\nurl = {wrong:?}\n")).is_empty(), "{wrong}");
+    }
+}
