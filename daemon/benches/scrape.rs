@@ -70,6 +70,7 @@ fn main() {
     let one = tick(1);
     report("page, classic", |_| {}, |_| prometheus::page(&one, Dialect::Classic, &none).len());
     report("page, OpenMetrics", |_| {}, |_| prometheus::page(&one, Dialect::OpenMetrics, &none).len());
+    report("page, protobuf", |_| {}, |_| prometheus::page(&one, Dialect::Protobuf, &none).len());
 
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let mut ticks = Latest::default();

@@ -10,7 +10,7 @@ use crate::clock::Clock;
 use crate::config::{Config, Find, Mistake};
 use crate::demo::{self, Demo};
 use crate::hub::{Hub, Latest, Sink};
-use crate::ingest::{IngestParts, Listener};
+use crate::ingest::{self, IngestParts, Listener};
 use crate::sinks::history::History;
 use crate::sources::admin::{Asked, WhomToAsk};
 use crate::sources::conclusions::Told;
@@ -171,6 +171,14 @@ impl App {
         tracing::info!(graceful, "stopped");
         Ok(graceful)
     }
+}
+
+/// What is wrong with a configuration that only those can tell whom it configures: files it names, addresses it opens to
+/// others.
+pub fn mistakes(config: &Config) -> Vec<Mistake> {
+    let web = web::check(&config.metrics).err().map(|error| error.to_string());
+    let ingest = ingest::check(&config.ingest).err().map(|error| error.to_string());
+    [web, ingest].into_iter().flatten().map(|what| Mistake { line: None, what }).collect()
 }
 
 /// Two workers: one may parse a large push while the other answers scrapes.

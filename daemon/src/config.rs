@@ -123,11 +123,18 @@ pub struct Metrics {
     pub web_config: Option<PathBuf>,
     /// Put the constant labels on every `agave_` series, not only on `agave_target_info`.
     pub constant_labels_everywhere: bool,
+    /// Send protobuf with native histograms to scrapers that prefer it.
+    pub native_histograms: bool,
 }
 
 impl Default for Metrics {
     fn default() -> Self {
-        Metrics { listen: loopback(9912), web_config: None, constant_labels_everywhere: false }
+        Metrics {
+            listen: loopback(9912),
+            web_config: None,
+            constant_labels_everywhere: false,
+            native_histograms: false,
+        }
     }
 }
 

@@ -126,13 +126,12 @@ impl Handle {
     /// What keeps the upstream from taking pushes; empty while nothing does.
     pub fn problems(&self) -> Vec<(Status, String)> {
         let health = self.0.health.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let (pushes, bytes) = self.0.queue.waiting();
         match health {
             Health::Untried | Health::Well => Vec::new(),
             Health::Failing(reason) => vec![(
                 Status::Broken,
                 format!(
-                    "upstream {} does not take pushes: {reason}; {pushes} of them ({bytes} bytes) wait, for at most {} s",
+                    "upstream {} does not take pushes: {reason}; they wait in the queue for at most {} s",
                     self.0.upstream,
                     self.0.give_up_after.as_secs()
                 ),

@@ -118,16 +118,22 @@ struct Limits {
 const LIMITS: Limits =
     Limits { body: MAX_BODY, connections: MAX_CONNECTIONS, idle: IDLE_TIME, head: HEAD_TIME, body_time: BODY_TIME };
 
+/// Whether the configured address may be listened on; binds nothing.
+///
+/// # Errors
+/// Not a loopback address.
+pub fn check(config: &config::Ingest) -> Result<(), Error> {
+    if config.listen.ip().is_loopback() { Ok(()) } else { Err(Error::NotLoopback(config.listen)) }
+}
+
 impl<I: Intake> Listener<I> {
     /// Binds the configured address.
     ///
     /// # Errors
     /// Not a loopback address, or the system does not give it.
     pub fn build(config: &config::Ingest, parts: IngestParts<I>) -> Result<Self, Error> {
+        check(config)?;
         let address = config.listen;
-        if !address.ip().is_loopback() {
-            return Err(Error::NotLoopback(address));
-        }
         let listener = std::net::TcpListener::bind(address).map_err(|source| match source.kind() {
             io::ErrorKind::AddrInUse => Error::InUse(address),
             _ => Error::Listen { address, source },

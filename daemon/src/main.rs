@@ -1,10 +1,10 @@
 //! Arguments, logging, configuration, build, run, exit code.
 
 use clap::Parser;
-use faultlined::app::{App, Options, Reload};
+use faultlined::app::{self, App, Options, Reload};
 use faultlined::cli::{Cli, Command, ConfigArgs, OnceArgs, RunArgs};
 use faultlined::config::{self, Mistake};
-use faultlined::{demo, once, web};
+use faultlined::{demo, once};
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 use tracing_subscriber::EnvFilter;
@@ -41,6 +41,10 @@ fn run(args: RunArgs) -> ExitCode {
         Ok(config) => config,
         Err(mistakes) => return refuse(&mistakes),
     };
+    let mistakes = app::mistakes(&config);
+    if !mistakes.is_empty() {
+        return refuse(&mistakes);
+    }
     let (demo, from_file) = (args.demo, args.file.config.is_some());
     let reload: Reload = Box::new(move || args.load());
     let options = Options { reload: from_file.then_some(reload), demo };
@@ -68,8 +72,9 @@ fn check(args: &ConfigArgs) -> ExitCode {
         Ok(config) => config,
         Err(mistakes) => return refuse(&mistakes),
     };
-    if let Err(error) = web::check(&config.metrics) {
-        return refuse(&[Mistake { line: None, what: error.to_string() }]);
+    let mistakes = app::mistakes(&config);
+    if !mistakes.is_empty() {
+        return refuse(&mistakes);
     }
     print(&match &args.config {
         Some(file) => format!("{} is fine\n", file.display()),
@@ -103,6 +108,14 @@ fn refuse(mistakes: &[Mistake]) -> ExitCode {
 }
 
 fn fail(error: &anyhow::Error) -> ExitCode {
-    eprintln!("faultlined: {error:#}");
+    let mut said = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        // Some errors tell their cause themselves.
+        if !said.contains(&cause) {
+            said += if said.is_empty() { "" } else { ": " };
+            said += &cause;
+        }
+    }
+    eprintln!("faultlined: {said}");
     ExitCode::FAILURE
 }

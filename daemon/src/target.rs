@@ -260,7 +260,9 @@ impl Finder {
     /// Sees whether the process has executed another program in place; `Err` when the new one is not what is looked for.
     fn look_again(&mut self, current: &Arc<Target>, now: Stamp) -> Result<Arc<Target>, ()> {
         let print = process::fingerprint(&self.root, current.process);
-        let same = print.is_none_or(|(comm, exe)| comm.to_str_lossy() == current.comm && exe == current.exe);
+        // A process that is being torn down, which takes a large one seconds, has neither a program nor arguments any more.
+        let same_exe = |exe: Option<PathBuf>| exe.is_none() || exe == current.exe;
+        let same = print.is_none_or(|(comm, exe)| comm.to_str_lossy() == current.comm && same_exe(exe));
         let fresh = if same { None } else { process::look(&self.root, current.process.pid, current.found_by).ok() };
         let took = self.clock.now().since(now);
         {

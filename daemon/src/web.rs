@@ -137,7 +137,7 @@ impl Server {
         let listener = TcpListener::bind(listen).map_err(bind)?;
         listener.set_nonblocking(true).map_err(bind)?;
         let address = listener.local_addr().map_err(bind)?;
-        let site = Arc::new(Site::new(state, users, headers));
+        let site = Arc::new(Site::new(state, users, headers).with_native_histograms(config.native_histograms));
         Ok(Server { listener, address, site, tls: tls.map(Arc::new) })
     }
 

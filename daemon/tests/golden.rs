@@ -38,7 +38,7 @@ impl Case {
     }
 
     fn page(&self, dialect: Dialect) -> String {
-        page(&self.tick, dialect, &self.constant)
+        String::from_utf8(page(&self.tick, dialect, &self.constant)).unwrap()
     }
 }
 

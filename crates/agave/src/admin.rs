@@ -27,8 +27,8 @@ pub enum Method {
     RpcAddress,
     /// The process id in the validator's own pid namespace. Since 3.0 and late 2.3; [`Error::NotOffered`] before.
     Pid,
-    /// Identity and shred version. All versions; refused with [`Error::Rpc`] -32602 until start-up is complete, and by
-    /// solana-test-validator for good.
+    /// Identity and shred version. All versions; refused with [`Error::Rpc`] -32602 until start-up is complete;
+    /// solana-test-validator 2.1.14 refused it still after it said `Running`.
     ContactInfo,
 }
 

@@ -1,5 +1,7 @@
 //! Counting durations into buckets.
 
+use crate::NativeBuckets;
+
 /// Upper bounds of time histograms in seconds: 0.1 ms to 10 s, 1-2.5-5 per decade.
 pub static TIME_BOUNDS: [f64; 16] =
     [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
@@ -8,19 +10,20 @@ pub static TIME_BOUNDS: [f64; 16] =
 pub static LATENESS_BOUNDS: [f64; 13] =
     [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0];
 
-/// A histogram of seconds with fixed bounds. Never falls.
+/// A histogram of seconds with fixed bounds and, beside them, exponential ones. Never falls.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Histogram {
     bounds: &'static [f64],
     /// One count per bound, then one for everything above; not cumulative.
     counts: Vec<u64>,
+    native: NativeBuckets,
     sum: f64,
 }
 
 impl Histogram {
     /// An empty histogram over `bounds`, which ascend.
     pub fn new(bounds: &'static [f64]) -> Self {
-        Histogram { bounds, counts: vec![0; bounds.len() + 1], sum: 0.0 }
+        Histogram { bounds, counts: vec![0; bounds.len() + 1], native: NativeBuckets::new(), sum: 0.0 }
     }
 
     /// Counts one value; a value that is not finite or is negative is not a duration and is left out.
@@ -31,6 +34,7 @@ impl Histogram {
         let bucket = self.bounds.partition_point(|bound| *bound < seconds);
         if let Some(count) = self.counts.get_mut(bucket) {
             *count += 1;
+            self.native.observe(seconds);
             self.sum += seconds;
         }
     }
@@ -43,6 +47,7 @@ impl Histogram {
         for (mine, theirs) in self.counts.iter_mut().zip(&other.counts) {
             *mine += theirs;
         }
+        self.native.merge(&other.native);
         self.sum += other.sum;
     }
 
@@ -54,6 +59,11 @@ impl Histogram {
     /// The sum of all counted values, in seconds.
     pub fn sum(&self) -> f64 {
         self.sum
+    }
+
+    /// The same values in exponential buckets.
+    pub fn native(&self) -> &NativeBuckets {
+        &self.native
     }
 
     /// (upper bound, values at or below it), ascending; the last bound is infinite.
@@ -92,6 +102,20 @@ mod tests {
             histogram.observe(odd);
         }
         assert_eq!((histogram.count(), histogram.sum()), (0, 0.0));
+    }
+
+    #[test]
+    fn both_kinds_of_buckets_count_the_same_values_after_a_merge_too() {
+        let (mut one, mut other) = (Histogram::new(&TIME_BOUNDS), Histogram::new(&TIME_BOUNDS));
+        [0.0, 0.0002, 3.0, -1.0].iter().for_each(|value| one.observe(*value));
+        [0.0002, 99.0, f64::NAN].iter().for_each(|value| other.observe(*value));
+        one.merge(&other);
+        let native = one.native().zero_count() + one.native().filled().map(|(_, n)| n).sum::<u64>();
+        assert_eq!((native, one.count()), (5, 5));
+        let unlike = Histogram::new(&LATENESS_BOUNDS);
+        let before = one.clone();
+        one.merge(&unlike);
+        assert_eq!(one, before);
     }
 
     #[test]

@@ -16,10 +16,12 @@
 mod histogram;
 mod metric;
 pub mod metrics;
+mod native;
 mod reading;
 mod tick;
 
 pub use histogram::{Histogram, LATENESS_BOUNDS, TIME_BOUNDS};
 pub use metric::{Kind, Metric, Section, Unit};
+pub use native::NativeBuckets;
 pub use reading::{Reading, Text, Value};
 pub use tick::{Batch, Problem, Source, Stamp, Status, Tick};

@@ -34,7 +34,7 @@ pub enum ReadError {
         path: Arc<Path>,
     },
     /// The text is not what the kernel's documentation promises, or reading failed in another way.
-    #[error("{}:{line}: {what}: {text:?}", path.display())]
+    #[error("{}", broken(path, *line, what, text))]
     Broken {
         /// The file.
         path: Arc<Path>,
@@ -45,6 +45,14 @@ pub enum ReadError {
         /// What was expected, or the system's error.
         what: Cow<'static, str>,
     },
+}
+
+/// A failed read has no line and no text to show.
+fn broken(path: &Path, line: usize, what: &str, text: &str) -> String {
+    match line {
+        0 => format!("{}: {what}", path.display()),
+        line => format!("{}:{line}: {what}: {text:?}", path.display()),
+    }
 }
 
 /// The four reasons without their detail: a label value.

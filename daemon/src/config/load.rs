@@ -122,6 +122,7 @@ fn metrics(t: &mut Table<'_>, c: &mut Config, m: &mut Vec<Mistake>) {
     t.set("listen", &mut c.metrics.listen, m, address);
     c.metrics.web_config = t.take("web_config", m, |v| text(v).map(PathBuf::from));
     t.set("constant_labels_everywhere", &mut c.metrics.constant_labels_everywhere, m, flag);
+    t.set("native_histograms", &mut c.metrics.native_histograms, m, flag);
 }
 
 fn log(t: &mut Table<'_>, m: &mut Vec<Mistake>) -> Option<Log> {

@@ -1,16 +1,42 @@
-//! The exposition: the newest tick as text, in the dialect the scraper asks for.
+//! The exposition: the newest tick as a page, in the dialect the scraper asks for.
 
 mod negotiate;
+mod protobuf;
 mod text;
 
 pub use negotiate::{Dialect, accepts_gzip, dialect};
 
-use faultline_catalog::{Text, Tick};
+use faultline_catalog::{Metric, Reading, Text, Tick, metrics};
+use std::collections::HashMap;
 
 /// Labels from the configuration that go on every `agave_` series if `constant_labels_everywhere` is set.
 pub type ConstantLabels = Vec<(&'static str, Text)>;
 
-/// The whole page.
-pub fn page(tick: &Tick, dialect: Dialect, constant: &ConstantLabels) -> String {
-    text::encode(tick, dialect, constant)
+/// The whole page; UTF-8 but for protobuf.
+pub fn page(tick: &Tick, dialect: Dialect, constant: &ConstantLabels) -> Vec<u8> {
+    match dialect {
+        Dialect::Classic => text::encode(tick, text::Format::Classic, constant).into_bytes(),
+        Dialect::OpenMetrics => text::encode(tick, text::Format::OpenMetrics, constant).into_bytes(),
+        Dialect::Protobuf => protobuf::encode(tick, constant),
+    }
+}
+
+/// The tick's readings, family by family in the catalog's order; a family without readings is left out.
+fn families(tick: &Tick) -> impl Iterator<Item = (&'static Metric, Vec<&Reading>)> {
+    let mut families: HashMap<&'static str, Vec<&Reading>> = HashMap::new();
+    for reading in tick.readings() {
+        families.entry(reading.metric.name).or_default().push(reading);
+    }
+    metrics::all().filter_map(move |metric| families.remove(metric.name).map(|readings| (metric, readings)))
+}
+
+/// All labels of a series: its metric's own, an allow-list's tags, the constant ones.
+fn labels<'a>(reading: &'a Reading, constant: &'a ConstantLabels) -> impl Iterator<Item = (&'a str, &'a str)> {
+    let own = reading.metric.labels.iter().copied().zip(reading.labels.iter().map(Text::as_str));
+    let tags = reading.tags.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    let everywhere = constant
+        .iter()
+        .filter(|(name, _)| reading.metric.name.starts_with("agave_") && !reading.metric.labels.contains(name))
+        .map(|(name, value)| (*name, value.as_str()));
+    own.chain(tags).chain(everywhere)
 }

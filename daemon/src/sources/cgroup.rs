@@ -7,8 +7,11 @@ use faultline_catalog::{Problem, Reading, Source, Stamp, Status, Text};
 use faultline_kernel::parse::cgroup_io::Device;
 use faultline_kernel::parse::cgroup_memory_stat::MemoryStat;
 use faultline_kernel::parse::meminfo::{self, Meminfo};
-use faultline_kernel::{CgroupFiles, CgroupSample, ErrorKind, HeldFile, HostRoot, Limit, ProcessId, locate};
+use faultline_kernel::{
+    CgroupFiles, CgroupSample, ErrorKind, HeldFile, HostRoot, Limit, ProcessCgroups, ProcessId, locate,
+};
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -49,6 +52,12 @@ impl Cgroup {
             self.followed = None;
             return;
         };
+        if let Some(top) = not_mounted(&cgroups) {
+            let what = format!("{}: no cgroup file system is mounted there; see paths.cgroup", top.display());
+            finding.problems.push(Problem::new(Status::Absent, what));
+            self.followed = None;
+            return;
+        }
         self.own_pressure = cgroups.unified.as_ref().is_ok_and(|unified| unified.folder != unified.top);
         let path = cgroups.memory.as_ref().or(cgroups.unified.as_ref()).ok().map(|folder| folder.path.clone());
         let moved = self.path != path || self.followed.as_ref().is_none_or(|(followed, ..)| *followed != process);
@@ -89,6 +98,12 @@ impl Cgroup {
         });
         Text::Shared(Arc::clone(name))
     }
+}
+
+/// The topmost folder of the memory hierarchy if it is not there: unlike a cgroup, a mount does not vanish with a process.
+fn not_mounted(cgroups: &ProcessCgroups) -> Option<&Path> {
+    let memory = cgroups.memory.as_ref().ok()?;
+    (!memory.top.is_dir()).then_some(&*memory.top)
 }
 
 impl Poll for Cgroup {

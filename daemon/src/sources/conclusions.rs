@@ -108,7 +108,7 @@ impl Conclusions {
             tracing::warn!("the validator cannot be asked for its identity; its only sender is taken for it");
         }
         if let Some(slot) = known.rpc.as_ref().and_then(|facts| facts.epoch_info.map(|info| info.absolute_slot)) {
-            self.told.intake.rpc_slot(slot);
+            self.told.intake.rpc_slot(slot, look.now);
         }
     }
 
@@ -137,7 +137,7 @@ impl Conclusions {
             [
                 text(exe.as_deref()),
                 text(Some(&target.comm)),
-                text(version),
+                text(version.map(short).as_deref()),
                 text(client(target, version).as_deref()),
                 text(labels.cluster.as_deref()),
                 text(identity),
@@ -204,6 +204,11 @@ fn slots(now: Stamp, known: &Known, finding: &mut Finding) -> Option<u64> {
     let behind = rpc.and_then(|facts| facts.slots_behind).or_else(|| points.behind());
     finding.whole(&v::SLOTS_BEHIND, [], behind);
     behind
+}
+
+/// A version without its details, which JSON-RPC leaves out and `validator-new` tells: one validator, one label.
+fn short(version: &str) -> String {
+    Version::parse(version).map_or_else(|_| version.to_owned(), |version| version.to_string())
 }
 
 /// The program cache's capacity as the version or the configuration says.

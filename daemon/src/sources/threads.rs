@@ -14,6 +14,8 @@ use std::time::Duration;
 
 /// Descriptors for holding threads' files, beyond what the daemon needs for itself.
 const MOST_DESCRIPTORS: usize = 4096;
+/// What the daemon needs at least for its sockets and for the files of the process, the cgroup and the host.
+const OWN_DESCRIPTORS: u64 = 128;
 
 /// The threads of the followed process.
 #[derive(Debug)]
@@ -80,8 +82,7 @@ impl Followed {
 impl Threads {
     /// Holds nothing yet. `descriptors` is how many the process may have open.
     pub fn new(config: config::Threads, descriptors: u64) -> Self {
-        // Sockets, the process, the cgroup and the host need some; half is theirs.
-        let descriptors = usize::try_from(descriptors / 2).unwrap_or(usize::MAX).min(MOST_DESCRIPTORS);
+        let descriptors = for_threads(descriptors);
         Threads { config, descriptors, followed: None, buffer: Vec::new() }
     }
 
@@ -99,6 +100,12 @@ impl Threads {
         finding.up = read.is_ok();
         read
     }
+}
+
+/// How many of the process's descriptors may hold threads' files: half of what the daemon does not need at least, since
+/// connections come and go. With none, threads are opened, read and closed.
+fn for_threads(all: u64) -> usize {
+    usize::try_from(all.saturating_sub(OWN_DESCRIPTORS) / 2).unwrap_or(usize::MAX).min(MOST_DESCRIPTORS)
 }
 
 impl Poll for Threads {
@@ -164,5 +171,16 @@ fn readings(pools: &Pools, hertz: f64, delayacct: bool, finding: &mut Finding) {
             let seconds = totals.blkio_ticks as f64 / hertz;
             finding.readings.push(Reading::real(&q::BLOCK_IO_DELAY, [Text::Shared(name.clone())], seconds));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Below `ulimit -n 64` held threads once left no descriptor for reading the others.
+    #[test]
+    fn a_small_limit_of_descriptors_is_left_to_the_rest_of_the_daemon() {
+        assert_eq!([64, 128, 1024, u64::MAX].map(for_threads), [0, 0, 448, MOST_DESCRIPTORS]);
     }
 }

@@ -55,7 +55,8 @@ impl ByLedger {
         let refused = |status, why: &str| Problem::new(status, format!("{}: {why}", socket.display()));
         match listener(&socket) {
             Ok(Some(pid)) => match process::look(around.root, pid, "admin.rpc") {
-                Ok(seen) if seen.subcommand.is_none() => return Some(seen.target),
+                // Without arguments it is being torn down.
+                Ok(seen) if seen.subcommand.is_none() && seen.program.is_some() => return Some(seen.target),
                 Ok(_) => {}
                 Err(error) => problems.push(process::problem(&error)),
             },

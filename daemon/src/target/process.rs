@@ -11,6 +11,9 @@ use std::sync::Arc;
 /// Threads that only a running validator has: the admin socket's comes early in its start, the other one late.
 const VALIDATORS_THREADS: [&str; 2] = ["solReplayStage", "solAdminRpc"];
 
+/// So many bytes of a program's name are the process's name.
+const KEPT_OF_A_NAME: usize = 15;
+
 /// A process that lives.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Seen {
@@ -20,6 +23,8 @@ pub(super) struct Seen {
     pub(super) parent: u32,
     /// The first argument, by which a name longer than the kernel keeps is told.
     pub(super) program: Option<String>,
+    /// The path of the script that it interprets, if its name is the script's.
+    pub(super) script: Option<String>,
 }
 
 impl Seen {
@@ -43,14 +48,28 @@ pub(super) fn look(root: &HostRoot, pid: u32, found_by: &'static str) -> Result<
     let arguments: Vec<String> =
         files.cmdline()?.into_iter().map(|argument| argument.to_string_lossy().into_owned()).collect();
     let comm = stat.comm.to_string();
+    let script = script(&comm, &arguments).cloned();
     let (validator, subcommand) = match identify::identify(&comm, &arguments) {
+        _ if script.is_some() => (None, None),
         identify::Process::Validator(validator) => (Some(validator), None),
         identify::Process::Subcommand { name, .. } => (None, Some(name)),
         identify::Process::Other => (None, None),
     };
     let ledger = validator.as_ref().and_then(|validator| ledger(root, pid, validator));
     let target = Target { process: files.id(), comm, exe: files.exe().ok(), validator, ledger, found_by };
-    Ok(Seen { target, subcommand, parent: stat.ppid, program: arguments.into_iter().next() })
+    Ok(Seen { target, subcommand, parent: stat.ppid, program: arguments.into_iter().next(), script })
+}
+
+/// The script for which the kernel has started an interpreter. It calls the process like the script, cut to what it keeps
+/// of a name (`agave-validator.sh` becomes `agave-validator`), and puts the script's path behind the interpreter's and at
+/// most one argument of it.
+fn script<'a>(comm: &str, arguments: &'a [String]) -> Option<&'a String> {
+    let is_called_so = |argument: &&String| {
+        let name = argument.rsplit('/').next().unwrap_or_default();
+        name.bytes().take(KEPT_OF_A_NAME).eq(comm.bytes())
+    };
+    let (interpreter, others) = arguments.split_first()?;
+    if is_called_so(&interpreter) { None } else { others.iter().take(2).find(is_called_so) }
 }
 
 /// `stat` of a process that is neither a zombie nor another one with its number.

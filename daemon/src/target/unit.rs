@@ -73,7 +73,7 @@ impl ByUnit {
         }
         let describe = |&pid: &u32| {
             let seen = process::look(root, pid, "unit").ok()?;
-            Some(format!("{pid} {}", seen.target.comm))
+            Some(format!("{pid} {}", seen.script.unwrap_or(seen.target.comm)))
         };
         let others: Vec<String> = pids.iter().filter_map(describe).take(5).collect();
         match others.as_slice() {

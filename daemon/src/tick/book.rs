@@ -93,7 +93,7 @@ fn note(source: Source, problem: &Problem) {
     match problem.status {
         Status::Absent | Status::Gone => tracing::debug!(source, what, "not there"),
         Status::Forbidden => tracing::warn!(source, what, "may not be read"),
-        Status::Broken => tracing::warn!(source, what, "not understood"),
+        Status::Broken => tracing::warn!(source, what, "broken"),
     }
 }
 

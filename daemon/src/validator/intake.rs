@@ -47,6 +47,8 @@ struct State {
     /// Slots as JSON-RPC told them, when the last push ended and now.
     rpc_slot_at_push: Option<u64>,
     rpc_slot: Option<u64>,
+    /// When JSON-RPC of this process told a slot first and last.
+    answers: Option<(Stamp, Stamp)>,
     empty_pushes: u32,
     log_recent: Recent,
 }
@@ -117,7 +119,7 @@ impl Intake {
         state.values.forget_levels();
         state.coverage.restart();
         (state.newest_slots, state.version, state.last_push) = (None, None, None);
-        (state.rpc_slot, state.rpc_slot_at_push, state.empty_pushes) = (None, None, 0);
+        (state.rpc_slot, state.rpc_slot_at_push, state.empty_pushes, state.answers) = (None, None, 0, None);
         state.take(settled, self.allow().max_series());
     }
 
@@ -138,8 +140,10 @@ impl Intake {
     }
 
     /// JSON-RPC told this processed slot: slots that advance while pushes carry none are a sign of filtering.
-    pub fn rpc_slot(&self, slot: u64) {
-        self.lock().rpc_slot = Some(slot);
+    pub fn rpc_slot(&self, slot: u64, now: Stamp) {
+        let mut state = self.lock();
+        state.rpc_slot = Some(slot);
+        state.answers = Some((state.answers.map_or(now, |(first, _)| first), now));
     }
 
     /// What the phase and the target's labels want.
@@ -205,6 +209,10 @@ impl Intake {
             let text = "pushes carry no program cache points although slots advance: the validator's RUST_LOG filters them; set RUST_LOG=solana=info,agave=info,solana_metrics=warn for it";
             problems.push(Problem::new(Status::Absent, text));
         }
+        if state.is_silent(now) {
+            let text = "no datapoints for a minute although the validator answers JSON-RPC: its SOLANA_METRICS_CONFIG does not lead here, or its RUST_LOG filters them all; it needs RUST_LOG=solana=info,agave=info,solana_metrics=warn or none";
+            problems.push(Problem::new(Status::Absent, text));
+        }
         problems
     }
 
@@ -222,6 +230,12 @@ impl State {
             self.lines.add(sums.lines);
         }
         self.lines.foreign += settled.foreign;
+    }
+
+    /// Whether a validator that runs, and has run for long enough to push, does not.
+    fn is_silent(&self, now: Stamp) -> bool {
+        let runs = self.answers.is_some_and(|(first, last)| now.since(first) >= FRESH && now.since(last) < FRESH);
+        runs && self.last_push.is_none_or(|at| now.since(at) >= FRESH)
     }
 
     fn end_push(&mut self, time: i64, since: u64, cache_points: u64) {

@@ -215,7 +215,8 @@ impl Tracker {
             (self.near_since, self.far_since) = (None, None);
             return start;
         }
-        if !evidence.running && !self.phase.runs() {
+        // Only a validator whose services run hears of a tip.
+        if !evidence.running && evidence.behind.is_none() && !self.phase.runs() {
             // Started, but it tells nothing: what was last heard stands.
             return match self.phase {
                 Phase::Absent | Phase::Gone => Phase::Initializing,
@@ -225,10 +226,14 @@ impl Tracker {
         self.of_distance(now, evidence.behind)
     }
 
-    /// Of a validator whose services run. Without a distance, what was last known stands.
+    /// Of a validator whose services run. Without a distance, what was last known stands; but silence does not count as
+    /// time near the tip.
     fn of_distance(&mut self, now: Stamp, behind: Option<u64>) -> Phase {
         let current = if self.phase.runs() { self.phase } else { Phase::CatchingUp };
-        let Some(behind) = behind else { return current };
+        let Some(behind) = behind else {
+            self.near_since = None;
+            return current;
+        };
         self.near_since = (behind <= self.config.at_tip_slots).then(|| self.near_since.unwrap_or(now));
         self.far_since = (behind > self.config.behind_slots).then(|| self.far_since.unwrap_or(now));
         let lasts = |since: Option<Stamp>, long: Duration| since.is_some_and(|since| now.since(since) >= long);
@@ -311,6 +316,24 @@ mod tests {
         life.lives(100, running(Some(0)));
         assert_eq!(life.lives(1000, running(None)), Phase::AtTip);
         assert_eq!(life.lives(10, Evidence { alive: true, ..Evidence::default() }), Phase::AtTip);
+    }
+
+    #[test]
+    fn silence_is_no_time_near_the_tip() {
+        let mut life = Life::new();
+        life.lives(40, running(Some(0)));
+        life.lives(40, running(None));
+        assert_eq!(life.lives(60, running(Some(0))), Phase::CatchingUp);
+        assert_eq!(life.lives(1, running(Some(0))), Phase::AtTip);
+    }
+
+    #[test]
+    fn a_validator_that_cannot_be_asked_runs_when_its_datapoints_tell_a_distance() {
+        let mut life = Life::new();
+        let told = |behind| Evidence { alive: true, behind, ..Evidence::default() };
+        assert_eq!(life.lives(5, told(None)), Phase::Initializing);
+        assert_eq!(life.lives(5, told(Some(4))), Phase::CatchingUp);
+        assert_eq!(life.lives(60, told(Some(4))), Phase::AtTip);
     }
 
     #[test]

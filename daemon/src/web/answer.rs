@@ -30,11 +30,19 @@ pub(super) struct Site {
     users: Option<Users>,
     headers: Vec<(HeaderName, HeaderValue)>,
     pages: Pages,
+    /// Whether a scraper that prefers protobuf gets it.
+    native_histograms: bool,
 }
 
 impl Site {
     pub(super) fn new(state: WebState, users: Option<Users>, headers: Vec<(HeaderName, HeaderValue)>) -> Self {
-        Site { state, users, headers, pages: Pages::default() }
+        Site { state, users, headers, pages: Pages::default(), native_histograms: false }
+    }
+
+    /// The same, but protobuf goes to those who prefer it, if `allowed`.
+    pub(super) fn with_native_histograms(mut self, allowed: bool) -> Self {
+        self.native_histograms = allowed;
+        self
     }
 
     pub(super) fn clock(&self) -> Clock {
@@ -88,7 +96,7 @@ impl Site {
                 "There is no tick yet: the first one comes an interval after the start.".to_owned(),
             );
         };
-        let dialect = dialect(text_of(headers, header::ACCEPT).as_deref());
+        let dialect = dialect(text_of(headers, header::ACCEPT).as_deref(), self.native_histograms);
         let gzip = accepts_gzip(text_of(headers, header::ACCEPT_ENCODING).as_deref());
         let (page, compressed) = self.pages.get(&tick, dialect, gzip, &self.state.constant);
         let mut answer = whole(StatusCode::OK, HeaderValue::from_static(dialect.content_type()), page);

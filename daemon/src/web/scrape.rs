@@ -31,9 +31,9 @@ impl Kept {
         if let Some(page) = self.find(dialect, false) {
             return page;
         }
-        let text = Bytes::from(page(tick, dialect, constant));
-        self.pages.push((dialect, false, text.clone()));
-        text
+        let page = Bytes::from(page(tick, dialect, constant));
+        self.pages.push((dialect, false, page.clone()));
+        page
     }
 }
 
@@ -101,6 +101,14 @@ mod tests {
         let text = |tick: &Tick, dialect| String::from_utf8(pages.get(tick, dialect, false, &none).0.to_vec()).unwrap();
         assert!(!text(&tick(1, 7), Dialect::Classic).contains("# EOF"));
         assert!(text(&tick(1, 7), Dialect::OpenMetrics).ends_with("# EOF\n"));
+        assert!(
+            pages
+                .get(&tick(1, 7), Dialect::Protobuf, false, &none)
+                .0
+                .windows(21)
+                .any(|w| w == b"faultline_ticks_total")
+        );
+        assert!(!text(&tick(1, 7), Dialect::Classic).contains('\0'));
         assert!(text(&tick(2, 8), Dialect::Classic).contains("faultline_ticks_total 8\n"));
     }
 

@@ -1,6 +1,6 @@
 //! Messages that tell how far a start has come.
 
-/// A step of a start, as logged. Wording checked against 2.0.5 to 4.4.0.
+/// A step of a start, as logged. Wording of 2.0.5 to 4.4.0 after their sources; a wording not known gives no step.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub enum Progress {

@@ -18,7 +18,7 @@ section! {
     KEPT_UP = Gauge, Flag, "agave_kept_up" [] "1 if the validator was at the tip for 99 % of the time since this process was first there, 0 if not; absent before.", from "the phase, summed tick by tick";
     ZERO_TPS = Counter, Seconds, "agave_zero_tps_seconds_total" [] "Seconds, from the first execution on, whose datapoints arrived and carry no transaction.", from "timestamps of cost_tracker_stats, within the time covered by pushes";
     TPS_UNKNOWN = Counter, Seconds, "agave_tps_unknown_seconds_total" [] "Seconds, from the first execution on, of which no datapoints arrived.", from "gaps between metrics points";
-    OWN_SLOTS = Counter, Count, "agave_own_slots_total" [] "Slots this validator led: they are in no replay histogram.", from "replay-slot-stats with total_transactions=0";
+    OWN_SLOTS = Counter, Count, "agave_own_slots_total" [] "Slots this validator led: they are in no replay histogram.", from "replay-slot-stats with no transactions, no entries and no shreds: an empty replayed slot has entries";
     CACHE_HITS = Counter, Count, "agave_program_cache_hits_total" [] "Program cache hits as the validator counts them; before 4.4.0 inflated and not to be set against misses.", from "hits of loaded-programs-cache-stats, summed";
     CACHE_MISSES = Counter, Count, "agave_program_cache_misses_total" [] "Programs not usable in the cache at the first look; several threads that miss the same program count each.", from "misses of loaded-programs-cache-stats, summed";
     CACHE_EVICTIONS = Counter, Count, "agave_program_cache_evictions_total" [] "Compiled programs unloaded to make room.", from "evictions of loaded-programs-cache-stats, summed";

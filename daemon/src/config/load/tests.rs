@@ -1,4 +1,5 @@
 use super::*;
+use proptest::prelude::*;
 
 fn mistakes(text: &str) -> Vec<String> {
     parse(text).map_or_else(|m| m.iter().map(ToString::to_string).collect(), |_| Vec::new())
@@ -100,4 +101,61 @@ fn json_rpc_is_asked_by_plain_http_only() {
     for wrong in ["https://127.0.0.1:8899", "127.0.0.1:8899", "http://"] {
         assert!(!mistakes(&format!("[rpc]\nurl = {wrong:?}\n")).is_empty(), "{wrong}");
     }
+}
+
+#[test]
+fn nesting_without_end_is_a_mistake_and_no_stack_overflow() {
+    for open in ["[", "a = [", "a = {b = ", "[[a]]\n[a.", "a."] {
+        assert!(parse(&open.repeat(20_000)).is_err(), "{open}");
+    }
+    assert!(parse(&format!("a{} = 1\n", ".a".repeat(20_000))).is_err());
+}
+
+/// Keys and headers of the printed default in their order, many with the comment mark taken away, some damaged, and
+/// noise behind some.
+fn damaged_default() -> impl Strategy<Value = String> {
+    let keys: Vec<&str> = crate::config::DEFAULT_TEXT.lines().filter(|line| !line.starts_with("# ")).collect();
+    let damage = proptest::option::weighted(0.1, (any::<prop::sample::Index>(), any::<char>()));
+    let noise = prop_oneof![9 => Just(String::new()), 1 => "[\\[\\]{}=\"'\\\\#.,a-z0-9 \\n-]{0,12}"];
+    let change = (proptest::bool::weighted(0.8), damage, noise);
+    let count = keys.len();
+    let changes = proptest::collection::vec(change, count);
+    (proptest::sample::subsequence(keys, 0..=count), changes).prop_map(|(lines, changes)| {
+        let changed = lines.iter().zip(changes).map(|(line, (bare, damage, noise))| {
+            let mut line: Vec<char> = if bare { line.trim_start_matches('#') } else { line }.chars().collect();
+            if let (Some((at, with)), false) = (damage, line.is_empty()) {
+                let at = at.index(line.len());
+                line[at] = with;
+            }
+            line.into_iter().collect::<String>() + &noise + "\n"
+        });
+        changed.collect()
+    })
+}
+
+fn assert_mistakes_within(text: &str) {
+    let lines = text.matches('\n').count() + 1;
+    for mistake in parse(text).err().unwrap_or_default() {
+        assert!(mistake.line.is_none_or(|line| (1..=lines).contains(&line)), "{mistake} in {text:?}");
+        assert!(!mistake.what.is_empty(), "{text:?}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_text_is_a_configuration_or_has_mistakes_on_its_own_lines(text in any::<String>()) {
+        assert_mistakes_within(&text);
+    }
+
+    #[test]
+    fn a_damaged_default_is_a_configuration_or_has_mistakes_on_its_own_lines(text in damaged_default()) {
+        assert_mistakes_within(&text);
+    }
+}
+
+#[test]
+fn native_histograms_are_off_unless_asked_for() {
+    assert!(!Config::default().metrics.native_histograms);
+    let asked = parse("[metrics]\nnative_histograms = true\n").unwrap();
+    assert!(asked.metrics.native_histograms);
 }

@@ -1,12 +1,14 @@
 //! Which dialect and which encoding a scraper's headers ask for.
 
-/// A dialect of the text exposition.
+/// A format of the exposition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dialect {
     /// `text/plain; version=0.0.4`: what every scraper and curl understand.
     Classic,
     /// OpenMetrics 1.0.
     OpenMetrics,
+    /// Delimited `io.prometheus.client.MetricFamily` messages, with native histograms.
+    Protobuf,
 }
 
 impl Dialect {
@@ -15,71 +17,129 @@ impl Dialect {
         match self {
             Dialect::Classic => "text/plain; version=0.0.4; charset=utf-8",
             Dialect::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+            Dialect::Protobuf => {
+                "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited"
+            }
         }
     }
 }
 
-/// The dialect an Accept header prefers; classic text where it asks for neither, or asks for nothing.
-pub fn dialect(accept: Option<&str>) -> Dialect {
-    let (mut open, mut classic) = (0, 0);
-    for (media, quality, version) in accept.unwrap_or("").split(',').map(media_range) {
-        match media {
-            "application/openmetrics-text" if matches!(version, None | Some("1.0.0" | "0.0.1")) => {
-                open = open.max(quality)
+/// The dialect an Accept header prefers; classic text where it asks for none, or asks for nothing. Protobuf only if
+/// `native_histograms` allows it: a Prometheus that reads it may drop the fixed buckets. Of equals the richer is taken.
+pub fn dialect(accept: Option<&str>, native_histograms: bool) -> Dialect {
+    let (mut protobuf, mut open, mut classic) = (0, 0, 0);
+    for range in accept.unwrap_or("").split(',').map(media_range) {
+        match range.media {
+            "application/vnd.google.protobuf" if native_histograms && range.is_delimited_families() => {
+                protobuf = protobuf.max(range.quality)
             }
-            "text/plain" | "text/*" | "*/*" => classic = classic.max(quality),
+            "application/openmetrics-text" if matches!(range.version, None | Some("1.0.0" | "0.0.1")) => {
+                open = open.max(range.quality)
+            }
+            "text/plain" | "text/*" | "*/*" => classic = classic.max(range.quality),
             _ => {}
         }
     }
-    if open > 0 && open >= classic { Dialect::OpenMetrics } else { Dialect::Classic }
+    if protobuf > 0 && protobuf >= open.max(classic) {
+        Dialect::Protobuf
+    } else if open > 0 && open >= classic {
+        Dialect::OpenMetrics
+    } else {
+        Dialect::Classic
+    }
 }
 
 /// Whether an Accept-Encoding header takes gzip.
 pub fn accepts_gzip(accept_encoding: Option<&str>) -> bool {
     let mut star = false;
-    for (coding, quality, _) in accept_encoding.unwrap_or("").split(',').map(media_range) {
-        match coding {
-            "gzip" | "x-gzip" => return quality > 0,
-            "*" => star = quality > 0,
+    for range in accept_encoding.unwrap_or("").split(',').map(media_range) {
+        match range.media {
+            "gzip" | "x-gzip" => return range.quality > 0,
+            "*" => star = range.quality > 0,
             _ => {}
         }
     }
     star
 }
 
-/// (media type or coding, quality in thousandths, version) of one element. A quality that is no number counts as 0.
-fn media_range(element: &str) -> (&str, u32, Option<&str>) {
+/// One element of an Accept or Accept-Encoding header.
+struct Range<'a> {
+    /// Media type or coding.
+    media: &'a str,
+    /// In thousandths. A quality that is no number counts as 0.
+    quality: u32,
+    version: Option<&'a str>,
+    proto: Option<&'a str>,
+    encoding: Option<&'a str>,
+}
+
+impl Range<'_> {
+    fn is_delimited_families(&self) -> bool {
+        self.proto == Some("io.prometheus.client.MetricFamily") && self.encoding == Some("delimited")
+    }
+}
+
+fn media_range(element: &str) -> Range<'_> {
     let mut parts = element.split(';').map(str::trim);
     let media = parts.next().unwrap_or("");
-    let (mut quality, mut version) = (1000, None);
+    let mut range = Range { media, quality: 1000, version: None, proto: None, encoding: None };
     for (key, value) in parts.filter_map(|p| p.split_once('=')) {
+        let value = value.trim();
         match key.trim() {
-            "q" => quality = value.trim().parse::<f32>().map_or(0, |q| (q.clamp(0.0, 1.0) * 1000.0) as u32),
-            "version" => version = Some(value.trim()),
+            "q" => range.quality = value.parse::<f32>().map_or(0, |q| (q.clamp(0.0, 1.0) * 1000.0) as u32),
+            "version" => range.version = Some(value),
+            "proto" => range.proto = Some(value),
+            "encoding" => range.encoding = Some(value),
             _ => {}
         }
     }
-    (media, quality, version)
+    range
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn prometheus_gets_openmetrics_when_it_prefers_it() {
         let prometheus = "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1";
-        assert_eq!(dialect(Some(prometheus)), Dialect::OpenMetrics);
+        assert_eq!(dialect(Some(prometheus), false), Dialect::OpenMetrics);
     }
 
     #[test]
     fn curl_and_scrapers_of_plain_text_get_classic_text() {
-        assert_eq!(dialect(None), Dialect::Classic);
-        assert_eq!(dialect(Some("*/*")), Dialect::Classic);
-        assert_eq!(dialect(Some("text/plain;version=0.0.4;q=1,*/*;q=0.1")), Dialect::Classic);
-        assert_eq!(dialect(Some("application/openmetrics-text;q=0.2,text/plain;q=0.8")), Dialect::Classic);
-        assert_eq!(dialect(Some("application/openmetrics-text;q=0")), Dialect::Classic);
-        assert_eq!(dialect(Some("application/openmetrics-text;version=2.0.0,text/plain;q=0.5")), Dialect::Classic);
+        assert_eq!(dialect(None, false), Dialect::Classic);
+        assert_eq!(dialect(Some("*/*"), false), Dialect::Classic);
+        assert_eq!(dialect(Some("text/plain;version=0.0.4;q=1,*/*;q=0.1"), false), Dialect::Classic);
+        assert_eq!(dialect(Some("application/openmetrics-text;q=0.2,text/plain;q=0.8"), false), Dialect::Classic);
+        assert_eq!(dialect(Some("application/openmetrics-text;q=0"), false), Dialect::Classic);
+        assert_eq!(
+            dialect(Some("application/openmetrics-text;version=2.0.0,text/plain;q=0.5"), false),
+            Dialect::Classic
+        );
+    }
+
+    /// What Prometheus 2.42 sends with native histograms enabled.
+    const NATIVE: &str = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited,application/openmetrics-text;version=1.0.0;q=0.8,application/openmetrics-text;version=0.0.1;q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1";
+
+    #[test]
+    fn protobuf_is_sent_only_where_it_is_preferred_and_allowed() {
+        assert_eq!(dialect(Some(NATIVE), true), Dialect::Protobuf);
+        assert_eq!(dialect(Some(NATIVE), false), Dialect::OpenMetrics);
+        assert_eq!(dialect(None, true), Dialect::Classic);
+        assert_eq!(dialect(Some("*/*"), true), Dialect::Classic);
+        let least = NATIVE.replace("delimited", "delimited;q=0.2");
+        assert_eq!(dialect(Some(&least), true), Dialect::OpenMetrics);
+        assert_eq!(dialect(Some(&NATIVE.replace("delimited", "delimited;q=0")), true), Dialect::OpenMetrics);
+    }
+
+    #[test]
+    fn protobuf_of_other_messages_or_framing_is_not_taken_for_ours() {
+        for other in [NATIVE.replace("delimited", "text"), NATIVE.replace("MetricFamily", "Other")] {
+            assert_eq!(dialect(Some(&other), true), Dialect::OpenMetrics, "{other}");
+        }
+        assert_eq!(dialect(Some("application/vnd.google.protobuf"), true), Dialect::Classic);
     }
 
     #[test]
@@ -91,5 +151,41 @@ mod tests {
         assert!(!accepts_gzip(Some("*, gzip;q=0")));
         assert!(!accepts_gzip(Some("br")));
         assert!(!accepts_gzip(None));
+    }
+
+    fn header() -> impl Strategy<Value = Vec<String>> {
+        let media = prop_oneof![
+            Just("application/openmetrics-text".to_owned()),
+            Just("application/vnd.google.protobuf".to_owned()),
+            Just("text/plain".to_owned()),
+            Just("*/*".to_owned()),
+            Just("gzip".to_owned()),
+            Just("*".to_owned()),
+            any::<String>(),
+        ];
+        let parameter = prop_oneof![
+            Just(String::new()),
+            Just(";version=1.0.0".to_owned()),
+            any::<f32>().prop_map(|q| format!("; q={q}")),
+            "[;=q. 0-9é-]{0,12}",
+        ];
+        let element = (media, parameter).prop_map(|(media, parameter)| (media + &parameter).replace(',', ";"));
+        proptest::collection::vec(element, 0..8)
+    }
+
+    proptest! {
+        #[test]
+        fn any_header_gets_an_answer_that_its_order_does_not_change(elements in header(), native: bool) {
+            let reversed: Vec<String> = elements.iter().rev().cloned().collect();
+            prop_assert_eq!(dialect(Some(&elements.join(",")), native), dialect(Some(&reversed.join(",")), native));
+        }
+
+        #[test]
+        fn what_does_not_name_gzip_or_all_codings_is_not_gzipped(elements in header()) {
+            let text = elements.join(",");
+            if accepts_gzip(Some(&text)) {
+                prop_assert!(text.contains("gzip") || text.contains('*'), "{}", text);
+            }
+        }
     }
 }

@@ -1,24 +1,24 @@
 //! Both text dialects. They differ in how a family is named (classic: as its samples; OpenMetrics: without `_total` and
 //! `_info`), in the type of an info metric and in the closing line.
 
-use super::{ConstantLabels, Dialect};
-use faultline_catalog::{Histogram, Kind, Metric, Reading, Tick, Unit, Value, metrics};
-use std::collections::HashMap;
+use super::{ConstantLabels, families, labels};
+use faultline_catalog::{Histogram, Kind, Metric, Reading, Tick, Unit, Value};
 use std::fmt::Write;
 
+/// Which of the two.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Format {
+    Classic,
+    OpenMetrics,
+}
+
 /// Encodes the tick's readings, family by family in the catalog's order; a family without readings is left out.
-pub(super) fn encode(tick: &Tick, dialect: Dialect, constant: &ConstantLabels) -> String {
-    let mut families: HashMap<&'static str, Vec<&Reading>> = HashMap::new();
-    for reading in tick.readings() {
-        families.entry(reading.metric.name).or_default().push(reading);
+pub(super) fn encode(tick: &Tick, format: Format, constant: &ConstantLabels) -> String {
+    let mut page = Page { out: String::with_capacity(96 * 1024), format, constant };
+    for (metric, readings) in families(tick) {
+        page.family(metric, &readings);
     }
-    let mut page = Page { out: String::with_capacity(96 * 1024), dialect, constant };
-    for metric in metrics::all() {
-        if let Some(readings) = families.get(metric.name) {
-            page.family(metric, readings);
-        }
-    }
-    if dialect == Dialect::OpenMetrics {
+    if format == Format::OpenMetrics {
         page.out.push_str("# EOF\n");
     }
     page.out
@@ -26,18 +26,18 @@ pub(super) fn encode(tick: &Tick, dialect: Dialect, constant: &ConstantLabels) -
 
 struct Page<'a> {
     out: String,
-    dialect: Dialect,
+    format: Format,
     constant: &'a ConstantLabels,
 }
 
 impl Page<'_> {
     fn family(&mut self, metric: &Metric, readings: &[&Reading]) {
-        let name = match self.dialect {
-            Dialect::Classic => metric.name,
-            Dialect::OpenMetrics => metric.name.trim_end_matches("_total").trim_end_matches("_info"),
+        let name = match self.format {
+            Format::Classic => metric.name,
+            Format::OpenMetrics => metric.name.trim_end_matches("_total").trim_end_matches("_info"),
         };
-        let kind = match (metric.kind, self.dialect) {
-            (Kind::Info, Dialect::Classic) => "gauge",
+        let kind = match (metric.kind, self.format) {
+            (Kind::Info, Format::Classic) => "gauge",
             (kind, _) => kind.word(),
         };
         self.out.push_str("# HELP ");
@@ -46,7 +46,7 @@ impl Page<'_> {
         self.escaped(metric.help, false);
         // Writing to a String cannot fail.
         let _ = writeln!(self.out, "\n# TYPE {name} {kind}");
-        if let (Dialect::OpenMetrics, Some(unit)) = (self.dialect, unit_of(metric)) {
+        if let (Format::OpenMetrics, Some(unit)) = (self.format, unit_of(metric)) {
             let _ = writeln!(self.out, "# UNIT {name} {unit}");
         }
         for reading in readings {
@@ -85,15 +85,8 @@ impl Page<'_> {
     }
 
     fn labels(&mut self, reading: &Reading, bound: Option<f64>) {
-        let own = reading.metric.labels.iter().copied().zip(reading.labels.iter().map(|t| t.as_str()));
-        let tags = reading.tags.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-        let constant = self.constant;
-        let everywhere = constant
-            .iter()
-            .filter(|(name, _)| reading.metric.name.starts_with("agave_") && !reading.metric.labels.contains(name))
-            .map(|(name, value)| (*name, value.as_str()));
         let mut open = false;
-        for (name, value) in own.chain(tags).chain(everywhere) {
+        for (name, value) in labels(reading, self.constant) {
             self.out.push(if open { ',' } else { '{' });
             open = true;
             self.out.push_str(name);
@@ -118,7 +111,7 @@ impl Page<'_> {
             match c {
                 '\\' => self.out.push_str("\\\\"),
                 '\n' => self.out.push_str("\\n"),
-                '"' if label || self.dialect == Dialect::OpenMetrics => self.out.push_str("\\\""),
+                '"' if label || self.format == Format::OpenMetrics => self.out.push_str("\\\""),
                 c => self.out.push(c),
             }
         }

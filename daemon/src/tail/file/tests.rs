@@ -536,8 +536,15 @@ impl Model {
     }
 }
 
+/// Fewer than usual, since they are made of files; `PROPTEST_CASES` asks for more.
+fn cases() -> ProptestConfig {
+    let asked = std::env::var_os("PROPTEST_CASES").is_some();
+    let usual = ProptestConfig::default();
+    ProptestConfig { cases: if asked { usual.cases } else { 100 }, ..usual }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
+    #![proptest_config(cases())]
     #[test]
     fn whatever_the_order_of_writes_rotations_and_looks_every_line_comes_once(
         steps in proptest::collection::vec(step(), 1..150),

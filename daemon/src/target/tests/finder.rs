@@ -85,6 +85,28 @@ fn a_zombie_is_gone_and_a_kill_for_want_of_memory_is_the_reason() {
     assert_eq!(labels, [("exit", Some(0.0)), ("oom_kill", Some(1.0)), ("unknown", Some(0.0))]);
 }
 
+/// The kernel takes a process's program and arguments away before its many GB, which take it seconds.
+#[test]
+fn a_process_that_is_torn_down_is_followed_to_its_end_and_keeps_the_reason() {
+    let host = host();
+    Pretend::validator(77).on(&host);
+    let exe = host.root().join("proc/77/exe");
+    std::os::unix::fs::symlink("/opt/agave-validator", &exe).unwrap();
+    host.write("proc/vmstat", "oom_kill 4\n").unwrap();
+    let work = AtWork::start(finder(config::Find::Scan, HostRoot::below(host.root())));
+    let before = work.wait_for("the validator", |target| target.exe.is_some());
+    host.write("proc/vmstat", "oom_kill 5\n").unwrap();
+    std::fs::remove_file(&exe).unwrap();
+    host.write("proc/77/cmdline", "").unwrap();
+    for look in ["one that may have begun before", "another look"] {
+        let last = work.following.report().looked_at;
+        eventually(DEADLINE, look, || (work.following.report().looked_at > last).then_some(()));
+    }
+    assert_eq!(work.following.current(), Some(before));
+    Pretend::validator(77).state('Z').on(&host);
+    work.wait_for_words("has ended (oom_kill)");
+}
+
 #[test]
 fn a_program_that_takes_the_validators_place_in_the_process_is_not_followed() {
     let host = host();

@@ -49,6 +49,31 @@ fn a_unit_without_a_validator_says_what_it_has() {
 }
 
 #[test]
+fn a_start_up_script_that_is_called_like_the_validator_is_not_taken_for_it() {
+    let host = host();
+    let bench = Bench::new(&host);
+    let mut unit = ByUnit::new("sol");
+    let script = Pretend::new(70, "agave-validator");
+    host.write("sys/fs/cgroup/system.slice/sol.service/cgroup.procs", "70\n71\n").unwrap();
+    for line in ["/bin/bash /home/sol/agave-validator.sh", "/bin/sh -e ./agave-validator --ledger /l"] {
+        script.clone().line(line).on(&host);
+        let found = unit.find(&bench.around());
+        assert!(words(&found).contains("has no validator among its processes (70 "), "{}", words(&found));
+        assert!(words(&found).contains("agave-validator"), "{}", words(&found));
+    }
+    Pretend::validator(71).threads(&[]).parent(70).on(&host);
+    assert_eq!(pid_of(&unit.find(&bench.around())), Some(71));
+}
+
+#[test]
+fn a_validator_whose_log_is_called_like_it_is_no_script() {
+    let host = host();
+    Pretend::validator(71).line("/opt/agave-validator -o /var/log/agave-validator.log").on(&host);
+    host.write("sys/fs/cgroup/system.slice/sol.service/cgroup.procs", "71\n").unwrap();
+    assert_eq!(pid_of(&ByUnit::new("sol").find(&Bench::new(&host).around())), Some(71));
+}
+
+#[test]
 fn a_name_that_leads_elsewhere_is_not_found() {
     let host = host();
     Pretend::validator(71).on(&host);

@@ -112,12 +112,32 @@ fn an_older_batch_does_not_bring_an_older_level_back() {
     assert_eq!(value(&intake, 2, "agave_write_cache_bytes", None), Some(7.0));
 }
 
+/// `RUST_LOG=solana=warn` leaves nothing to push at all: such a validator looks like one that was told no address.
+#[test]
+fn a_validator_that_answers_but_pushes_nothing_for_a_minute_is_a_named_problem() {
+    let intake = intake();
+    intake.carries("A", at(1));
+    let silent =
+        |second| intake.problems(at(second)).iter().any(|problem| problem.what.contains("SOLANA_METRICS_CONFIG"));
+    for second in 1..=61 {
+        assert!(!silent(second - 1), "{second}");
+        intake.rpc_slot(second, at(second));
+    }
+    assert!(silent(61));
+    push(&intake, 62, &[cache("A", 3, 20)]);
+    assert!(!silent(62));
+    assert!(!silent(200), "a validator that no longer answers is somebody else's problem");
+    intake.restart(None);
+    intake.rpc_slot(7, at(201));
+    assert!(!silent(201), "another process has its own minute");
+}
+
 #[test]
 fn pushes_without_cache_points_while_slots_advance_are_a_named_problem() {
     let intake = intake();
     intake.carries("A", at(1));
     for n in 0..4u64 {
-        intake.rpc_slot(100 + n * 25);
+        intake.rpc_slot(100 + n * 25, at(n * 10));
         push(
             &intake,
             n * 10,

@@ -1,5 +1,5 @@
 use super::*;
-use faultline_catalog::{Batch, Source, Stamp, TIME_BOUNDS, Text};
+use faultline_catalog::{Batch, Source, Stamp, TIME_BOUNDS, Text, metrics};
 use std::sync::Arc;
 
 fn tick(readings: Vec<Reading>) -> Tick {
@@ -22,7 +22,7 @@ fn odd_readings() -> Vec<Reading> {
 
 #[test]
 fn classic_text_names_families_as_their_samples_and_knows_no_info_type() {
-    let page = encode(&tick(odd_readings()), Dialect::Classic, &vec![]);
+    let page = encode(&tick(odd_readings()), Format::Classic, &vec![]);
     assert!(
         page.contains(
             "# TYPE agave_process_page_faults_total counter\nagave_process_page_faults_total{type=\"major\"} 12\n"
@@ -38,7 +38,7 @@ fn classic_text_names_families_as_their_samples_and_knows_no_info_type() {
 
 #[test]
 fn openmetrics_drops_the_suffix_from_the_family_and_ends_with_eof() {
-    let page = encode(&tick(odd_readings()), Dialect::OpenMetrics, &vec![]);
+    let page = encode(&tick(odd_readings()), Format::OpenMetrics, &vec![]);
     assert!(
         page.contains("# TYPE agave_process_page_faults counter\nagave_process_page_faults_total{type=\"major\"} 12\n"),
         "{page}"
@@ -50,7 +50,7 @@ fn openmetrics_drops_the_suffix_from_the_family_and_ends_with_eof() {
 
 #[test]
 fn buckets_are_cumulative_and_their_bounds_have_a_point() {
-    let page = encode(&tick(odd_readings()), Dialect::OpenMetrics, &vec![]);
+    let page = encode(&tick(odd_readings()), Format::OpenMetrics, &vec![]);
     assert!(page.contains("agave_program_cache_time_seconds_bucket{path=\"replay\",le=\"0.25\"} 0\n"), "{page}");
     assert!(page.contains("agave_program_cache_time_seconds_bucket{path=\"replay\",le=\"1.0\"} 1\n"), "{page}");
     assert!(page.contains("agave_program_cache_time_seconds_bucket{path=\"replay\",le=\"+Inf\"} 1\n"), "{page}");
@@ -60,7 +60,7 @@ fn buckets_are_cumulative_and_their_bounds_have_a_point() {
 #[test]
 fn constant_labels_go_on_the_validators_series_only() {
     let constant = vec![("cluster", Text::from("testnet"))];
-    let page = encode(&tick(odd_readings()), Dialect::Classic, &constant);
+    let page = encode(&tick(odd_readings()), Format::Classic, &constant);
     assert!(page.contains("agave_process_page_faults_total{type=\"major\",cluster=\"testnet\"} 12\n"), "{page}");
     assert!(page.contains("faultline_build_info{version=\"0.1\"} 1\n"), "{page}");
 }

@@ -1,0 +1,141 @@
+//! Exponential buckets, as Prometheus' native histograms want them.
+
+/// Prometheus' name for the growth from bound to bound: each is 2^(2^-schema) times the one before, here 2^(1/8) or 9 %.
+const SCHEMA: i32 = 3;
+
+/// Buckets per doubling.
+const STEPS: i32 = 1 << SCHEMA;
+
+/// 2^(step/8) for each step within a doubling.
+const GROWTH: [f64; STEPS as usize] = [
+    1.0,
+    1.0905077326652577,
+    1.189207115002721,
+    1.2968395546510096,
+    std::f64::consts::SQRT_2,
+    1.5422108254079407,
+    1.681792830507429,
+    1.8340080864093424,
+];
+
+/// 2^-14 s, or 61 µs. Like the fixed buckets, which begin at 0.1 ms, these tell nothing below apart.
+const ZERO_THRESHOLD: f64 = 1.0 / 16384.0;
+
+/// The bucket that begins at the zero threshold.
+const FIRST: i32 = -14 * STEPS + 1;
+
+/// The bucket that ends at 2^6 s.
+const LAST: i32 = 6 * STEPS;
+
+/// Exponential buckets of seconds from 61 µs to 64 s: 160 at most, whatever is observed.
+///
+/// The bucket with index `i` holds values above 2^((i-1)/8) up to 2^(i/8). Values up to the zero threshold are counted in
+/// the zero bucket; values above 64 s in the last one, as no bucket of the format is open-ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NativeBuckets {
+    zero: u64,
+    /// One count per index from [`FIRST`] to [`LAST`]; not cumulative.
+    counts: Vec<u64>,
+}
+
+impl NativeBuckets {
+    /// Prometheus' schema number.
+    pub const SCHEMA: i32 = SCHEMA;
+    /// Values up to this are counted in the zero bucket, in seconds.
+    pub const ZERO_THRESHOLD: f64 = ZERO_THRESHOLD;
+
+    pub(crate) fn new() -> Self {
+        NativeBuckets { zero: 0, counts: vec![0; (LAST - FIRST + 1) as usize] }
+    }
+
+    /// Counts a value that is finite and not negative.
+    pub(crate) fn observe(&mut self, seconds: f64) {
+        if seconds <= ZERO_THRESHOLD {
+            self.zero += 1;
+            return;
+        }
+        let place = (index(seconds).min(LAST) - FIRST) as usize;
+        if let Some(count) = self.counts.get_mut(place) {
+            *count += 1;
+        }
+    }
+
+    pub(crate) fn merge(&mut self, other: &NativeBuckets) {
+        self.zero += other.zero;
+        for (mine, theirs) in self.counts.iter_mut().zip(&other.counts) {
+            *mine += theirs;
+        }
+    }
+
+    /// Values counted in the zero bucket.
+    pub fn zero_count(&self) -> u64 {
+        self.zero
+    }
+
+    /// (index, values in that bucket alone) of every bucket that is not empty, ascending.
+    pub fn filled(&self) -> impl Iterator<Item = (i32, u64)> + '_ {
+        (FIRST..).zip(self.counts.iter().copied()).filter(|(_, count)| *count > 0)
+    }
+}
+
+/// The bucket of a finite value above the zero threshold. Taken from the value's exponent and a comparison of its
+/// fraction, since a logarithm may be off by one beside a bound.
+fn index(seconds: f64) -> i32 {
+    const FRACTION: u64 = (1 << 52) - 1;
+    let bits = seconds.to_bits();
+    let exponent = (bits >> 52) as i32 - 1023;
+    let fraction = f64::from_bits((bits & FRACTION) | 1.0_f64.to_bits());
+    exponent * STEPS + GROWTH.partition_point(|bound| *bound < fraction) as i32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn filled(values: &[f64]) -> (u64, Vec<(i32, u64)>) {
+        let mut buckets = NativeBuckets::new();
+        values.iter().for_each(|value| buckets.observe(*value));
+        (buckets.zero_count(), buckets.filled().collect())
+    }
+
+    #[test]
+    fn a_bucket_ends_at_the_power_of_two_that_its_index_names() {
+        for (step, bound) in GROWTH.iter().enumerate() {
+            // A power of a root may be rounded twice: compared to the last two digits.
+            assert!((bound.powi(8) / f64::from(1 << step) - 1.0).abs() < 1e-15 * 8.0, "2^({step}/8)");
+        }
+        for power in -13..=6 {
+            let bound = f64::from(power).exp2();
+            assert_eq!(index(bound), power * 8);
+            assert_eq!(index(bound.next_up()), power * 8 + 1);
+            assert_eq!(index(bound.next_down()), power * 8);
+        }
+    }
+
+    #[test]
+    fn between_the_bounds_the_index_is_the_rounded_up_logarithm() {
+        let mut value = ZERO_THRESHOLD * 1.0001;
+        while value < 64.0 {
+            assert_eq!(index(value), (value.log2() * 8.0).ceil() as i32, "{value}");
+            value *= 1.0123;
+        }
+    }
+
+    #[test]
+    fn the_ends_hold_what_lies_beyond_them() {
+        assert_eq!(filled(&[0.0, 1e-300, ZERO_THRESHOLD]), (3, vec![]));
+        assert_eq!(filled(&[ZERO_THRESHOLD.next_up()]), (0, vec![(FIRST, 1)]));
+        assert_eq!(filled(&[64.0, 65.0, f64::MAX]), (0, vec![(LAST, 3)]));
+        assert_eq!(NativeBuckets::new().counts.len(), 160);
+    }
+
+    #[test]
+    fn merging_adds_bucket_by_bucket() {
+        let mut one = NativeBuckets::new();
+        let mut other = NativeBuckets::new();
+        [0.0, 0.3, 1.0].iter().for_each(|value| one.observe(*value));
+        [0.0, 1.0, 7.0].iter().for_each(|value| other.observe(*value));
+        one.merge(&other);
+        assert_eq!((one.zero_count(), one.filled().collect()), filled(&[0.0, 0.3, 1.0, 0.0, 1.0, 7.0]));
+    }
+}

@@ -1,0 +1,204 @@
+//! The observer test: does a follower replay more slowly while the daemon watches it?
+//!
+//! A real leader and a real follower run under a fixed load. Blocks without and with the daemon alternate (off, on, on,
+//! off, ...), so that a drift of the machine falls on both. What is compared comes from the follower itself, its
+//! `replay-slot-stats`, and from the scheduler, the time its replay threads stood ready and did not run. In both arms the
+//! follower pushes to a sink of this program, which passes the bodies on to the daemon while there is one.
+
+#![expect(clippy::disallowed_methods, reason = "a tool for people: it reads clocks and chooses its exit code")]
+
+mod blocks;
+mod relay;
+mod report;
+mod witness;
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant, SystemTime};
+
+use blocks::{Block, Cost};
+use faultline_testkit::cluster::{Cluster, ClusterOptions};
+use faultline_testkit::daemon::Daemon;
+use faultline_testkit::load::Load;
+use faultline_testkit::sink::Sink;
+use faultline_testkit::{Error, Result};
+use relay::Relay;
+use witness::{Snapshot, host_load, replay_points};
+
+const USAGE: &str = "\
+usage: faultline-observer [options]
+Starts a leader and a follower on loopback under load, compares blocks without and with the daemon, prints Markdown.
+  --blocks N        blocks, a multiple of 4 (default 20)
+  --seconds N       length of a block (default 30)
+  --short           4 blocks of 10 s: about 2 minutes in all; shows that the test works, proves nothing
+  --cost-seconds N  how long the daemon's own cost is measured at the end (default 60)
+  --interval TIME   the daemon's tick (default 1s)
+  --rate N          transactions a second (default 300)
+  --daemon FILE     the program (default: faultlined beside this one)
+  --out FILE        writes the Markdown there as well";
+
+/// After a block has begun this much of it does not count: the daemon starts, or has just ended.
+const SETTLING: Duration = Duration::from_secs(3);
+/// The follower fills its program cache first.
+const WARM_UP: Duration = Duration::from_secs(30);
+/// The follower pushes every 10 s.
+const LAST_PUSH: Duration = Duration::from_secs(14);
+
+struct Arguments {
+    blocks: usize,
+    seconds: u64,
+    cost_seconds: u64,
+    interval: String,
+    rate: u32,
+    daemon: PathBuf,
+    out: Option<PathBuf>,
+}
+
+fn main() -> ExitCode {
+    let arguments = match parse(std::env::args().skip(1)) {
+        Ok(arguments) => arguments,
+        Err(problem) => {
+            eprintln!("{problem}\n{USAGE}");
+            return ExitCode::from(64);
+        }
+    };
+    let written = run(&arguments).and_then(|text| {
+        println!("{text}");
+        arguments.out.as_ref().map_or(Ok(()), |out| {
+            std::fs::write(out, &text).map_err(|source| Error::File { path: out.clone(), source })
+        })
+    });
+    match written {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("faultline-observer: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn parse(mut given: impl Iterator<Item = String>) -> std::result::Result<Arguments, String> {
+    let beside = std::env::current_exe().unwrap_or_default().with_file_name("faultlined");
+    let mut arguments = Arguments {
+        blocks: 20,
+        seconds: 30,
+        cost_seconds: 60,
+        interval: "1s".to_owned(),
+        rate: 300,
+        daemon: beside,
+        out: None,
+    };
+    while let Some(name) = given.next() {
+        let mut value = || given.next().ok_or(format!("{name} needs a value"));
+        match name.as_str() {
+            "--blocks" => arguments.blocks = number(&name, &value()?)?,
+            "--seconds" => arguments.seconds = number(&name, &value()?)?,
+            "--short" => (arguments.blocks, arguments.seconds, arguments.cost_seconds) = (4, 10, 10),
+            "--cost-seconds" => arguments.cost_seconds = number(&name, &value()?)?,
+            "--interval" => arguments.interval = value()?,
+            "--rate" => arguments.rate = number(&name, &value()?)?,
+            "--daemon" => arguments.daemon = value()?.into(),
+            "--out" => arguments.out = Some(value()?.into()),
+            _ => return Err(format!("{name}: unknown")),
+        }
+    }
+    if arguments.blocks == 0 || !arguments.blocks.is_multiple_of(4) || arguments.seconds <= SETTLING.as_secs() {
+        return Err(format!("blocks come in fours, each longer than {SETTLING:?}"));
+    }
+    if !arguments.daemon.is_file() {
+        return Err(format!("no daemon at {}: cargo build --release -p faultlined", arguments.daemon.display()));
+    }
+    Ok(arguments)
+}
+
+fn number<N: std::str::FromStr>(name: &str, text: &str) -> std::result::Result<N, String> {
+    text.parse().map_err(|_| format!("{name} {text}: not a number it takes"))
+}
+
+fn run(arguments: &Arguments) -> Result<String> {
+    let sink = Sink::start()?;
+    let options = ClusterOptions { follower_metrics: Some(sink.url()), ..ClusterOptions::default() };
+    let programs = options.programs;
+    let mut cluster = Cluster::start(options)?;
+    let load = Load::start(cluster.leader_rpc().address(), arguments.rate, programs)?;
+    eprintln!("the follower follows, pid {}; warming up", cluster.follower_pid().unwrap_or_default());
+    std::thread::sleep(WARM_UP);
+    let scene = Scene::new(arguments, sink)?;
+    let begun = Instant::now();
+    let mut blocks = Vec::new();
+    for number in 0..arguments.blocks {
+        cluster.check()?;
+        let on = matches!(number % 4, 1 | 2);
+        let length = Duration::from_secs(arguments.seconds);
+        let start = begun + length * u32::try_from(number).unwrap_or(u32::MAX);
+        let pid = cluster.follower_pid().unwrap_or_default();
+        blocks.push(scene.block(on, pid, start + SETTLING..start + length)?);
+        eprintln!("block {} of {}, load {:.1}", number + 1, arguments.blocks, host_load());
+    }
+    let pid = cluster.follower_pid().unwrap_or_default();
+    let start = Instant::now() + SETTLING;
+    let cost = scene.block(true, pid, start..start + Duration::from_secs(arguments.cost_seconds))?;
+    eprintln!("waiting for the follower's last push");
+    std::thread::sleep(LAST_PUSH);
+    let accepted = load.stop();
+    let points = replay_points(&scene.relay.sink);
+    for block in &mut blocks {
+        block.points = points.iter().filter(|point| block.span.contains(&point.at)).copied().collect();
+    }
+    Ok(report::markdown(&blocks, cost.cost.as_ref(), accepted))
+}
+
+/// What every block needs.
+struct Scene<'a> {
+    arguments: &'a Arguments,
+    relay: Relay,
+    folder: tempfile::TempDir,
+}
+
+impl<'a> Scene<'a> {
+    fn new(arguments: &'a Arguments, sink: Sink) -> Result<Self> {
+        let folder = tempfile::tempdir().map_err(|source| Error::File { path: std::env::temp_dir(), source })?;
+        Ok(Scene { arguments, relay: Relay::start(sink), folder })
+    }
+
+    /// One block with or without the daemon at the follower; only what happens during `counted` counts.
+    fn block(&self, on: bool, follower: u32, counted: Range<Instant>) -> Result<Block> {
+        let daemon = on.then(|| self.start_daemon(follower)).transpose()?;
+        self.relay.to(daemon.as_ref().map(Daemon::ingest));
+        sleep_until(counted.start);
+        let pids = (follower, daemon.as_ref().map(Daemon::pid));
+        let (from, before, at) = (nanoseconds(), Snapshot::take(pids)?, Instant::now());
+        sleep_until(counted.end);
+        let (to, after, took) = (nanoseconds(), Snapshot::take(pids)?, at.elapsed());
+        self.relay.to(None);
+        let cost = daemon.as_ref().map(|daemon| Cost::between(&before, &after, took, daemon)).transpose()?;
+        if let Some(daemon) = daemon {
+            daemon.stop()?;
+        }
+        let (waited, ran) = after.replay_since(&before);
+        let per_second = |time: Duration| time.as_secs_f64() / took.as_secs_f64();
+        let (waited, ran) = (per_second(waited), per_second(ran));
+        Ok(Block { on, span: from..to, points: Vec::new(), waited, ran, load: host_load(), cost })
+    }
+
+    fn start_daemon(&self, follower: u32) -> Result<Daemon> {
+        let pid = follower.to_string();
+        let arguments = ["--pid", &pid, "--interval", &self.arguments.interval];
+        Daemon::start(&text(&self.arguments.daemon), &arguments, self.folder.path())
+    }
+}
+
+fn sleep_until(end: Instant) {
+    std::thread::sleep(end.saturating_duration_since(Instant::now()));
+}
+
+/// The wall clock, which the validator puts on its points.
+fn nanoseconds() -> i64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
+}
+
+fn text(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}

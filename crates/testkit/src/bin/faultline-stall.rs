@@ -1,0 +1,284 @@
+//! The stall test: does a thread that maps, touches and unmaps wait longer while the daemon watches its process?
+//!
+//! The target is this program itself, started again: many gigabytes in many mappings, many threads, and one thread that
+//! every 0.2 ms maps 64 KiB, touches each page and unmaps it. It waits whenever somebody holds the memory lock of the
+//! process for long. Four arms alternate: nobody looks; the daemon at its default of 1 s; the daemon at 100 ms with
+//! thread pools on every tick; and, to show that the test can see a stall, a reader of `smaps_rollup` twice a second.
+
+#![expect(clippy::disallowed_methods, reason = "a tool for people: it starts itself, reads the clock and exits")]
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitCode, Stdio};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use faultline_testkit::daemon::Daemon;
+use faultline_testkit::{Error, Result, proc};
+use memmap2::{Mmap, MmapMut};
+
+const USAGE: &str = "\
+usage: faultline-stall [options]
+  --gib N        resident memory of the target (default 8)
+  --mappings N   in so many mappings (default 32768)
+  --threads N    parked threads of the target (default 1000)
+  --seconds N    length of a block (default 20)
+  --rounds N     blocks of each arm (default 3)
+  --daemon FILE  the program (default: faultlined beside this one)";
+
+const PROBED: usize = 64 * 1024;
+const PAUSE: Duration = Duration::from_micros(200);
+const PAGE: usize = 4096;
+const AS_TARGET: &str = "--be-the-target";
+/// The daemon's first look opens everything; the control needs no such time.
+const SETTLING: Duration = Duration::from_secs(3);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Arm {
+    Nobody,
+    EverySecond,
+    TenTimesASecond,
+    Rollup,
+}
+
+const ARMS: [Arm; 4] = [Arm::Nobody, Arm::EverySecond, Arm::TenTimesASecond, Arm::Rollup];
+
+impl Arm {
+    fn name(self) -> &'static str {
+        match self {
+            Arm::Nobody => "nobody looks",
+            Arm::EverySecond => "daemon, every 1 s",
+            Arm::TenTimesASecond => "daemon, every 100 ms, pools too",
+            Arm::Rollup => "control: smaps_rollup twice a second",
+        }
+    }
+}
+
+struct Arguments {
+    gib: usize,
+    mappings: usize,
+    threads: usize,
+    seconds: u64,
+    rounds: usize,
+    daemon: PathBuf,
+    as_target: bool,
+}
+
+fn main() -> ExitCode {
+    let arguments = match parse(std::env::args().skip(1)) {
+        Ok(arguments) => arguments,
+        Err(problem) => {
+            eprintln!("{problem}\n{USAGE}");
+            return ExitCode::from(64);
+        }
+    };
+    let done = if arguments.as_target { be_the_target(&arguments) } else { run(&arguments) };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("faultline-stall: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn parse(mut given: impl Iterator<Item = String>) -> std::result::Result<Arguments, String> {
+    let daemon = std::env::current_exe().unwrap_or_default().with_file_name("faultlined");
+    let (gib, mappings, threads, seconds, rounds) = (8, 32_768, 1000, 20, 3);
+    let mut arguments = Arguments { gib, mappings, threads, seconds, rounds, daemon, as_target: false };
+    while let Some(name) = given.next() {
+        let mut value = || given.next().ok_or(format!("{name} needs a value"));
+        let number = |text: String| text.parse::<usize>().map_err(|_| format!("{name} {text}: not a number it takes"));
+        match name.as_str() {
+            AS_TARGET => arguments.as_target = true,
+            "--gib" => arguments.gib = number(value()?)?,
+            "--mappings" => arguments.mappings = number(value()?)?.max(1),
+            "--threads" => arguments.threads = number(value()?)?,
+            "--seconds" => arguments.seconds = number(value()?)? as u64,
+            "--rounds" => arguments.rounds = number(value()?)?,
+            "--daemon" => arguments.daemon = value()?.into(),
+            _ => return Err(format!("{name}: unknown")),
+        }
+    }
+    Ok(arguments)
+}
+
+fn own(source: std::io::Error) -> Error {
+    Error::File { path: "the target".into(), source }
+}
+
+/// Holds the memory and the threads, and prints on each line of standard input the probes since the last one.
+fn be_the_target(arguments: &Arguments) -> Result<()> {
+    let size = (arguments.gib << 30) / arguments.mappings / PAGE * PAGE;
+    let mut kept: Vec<(MmapMut, Option<Mmap>)> = Vec::with_capacity(arguments.mappings / 2);
+    for _ in 0..arguments.mappings.div_ceil(2) {
+        // Neighbours of one protection would be merged into one mapping.
+        let writable = touched(size).map_err(own)?;
+        let read_only = touched(size).and_then(MmapMut::make_read_only).map_err(own)?;
+        kept.push((writable, Some(read_only)));
+    }
+    for number in 0..arguments.threads {
+        let name = format!("solPool{:02}T{number:03}", number % 70);
+        let builder = std::thread::Builder::new().name(name).stack_size(64 * 1024);
+        builder.spawn(std::thread::park).map_err(own)?;
+    }
+    let probes = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            loop {
+                std::thread::sleep(PAUSE);
+                let start = Instant::now();
+                let Ok(map) = touched(PROBED) else { continue };
+                drop(map);
+                let took = start.elapsed().as_nanos() as u64;
+                probes.lock().unwrap_or_else(PoisonError::into_inner).push(took);
+            }
+        });
+        println!("ready");
+        for _ in std::io::stdin().lines() {
+            let taken = std::mem::take(&mut *probes.lock().unwrap_or_else(PoisonError::into_inner));
+            let words: Vec<String> = taken.iter().map(u64::to_string).collect();
+            println!("{}", words.join(" "));
+        }
+        drop(kept);
+        std::process::exit(0)
+    })
+}
+
+fn touched(size: usize) -> std::io::Result<MmapMut> {
+    let mut map = MmapMut::map_anon(size)?;
+    map.chunks_mut(PAGE).for_each(|page| page[0] = 1);
+    Ok(map)
+}
+
+/// The other side of the target's pipes; it ends with them.
+struct Target {
+    child: Child,
+    commands: ChildStdin,
+    answers: BufReader<ChildStdout>,
+}
+
+impl Target {
+    fn start(arguments: &Arguments) -> Result<Self> {
+        let program = std::env::current_exe().map_err(own)?;
+        let mut command = Command::new(program);
+        for (name, value) in
+            [("--gib", arguments.gib), ("--mappings", arguments.mappings), ("--threads", arguments.threads)]
+        {
+            command.arg(name).arg(value.to_string());
+        }
+        let mut child = command.arg(AS_TARGET).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map_err(own)?;
+        let (Some(commands), Some(answers)) = (child.stdin.take(), child.stdout.take()) else {
+            return Err(Error::Missing("the target has no pipes".to_owned()));
+        };
+        let mut target = Target { child, commands, answers: BufReader::new(answers) };
+        match target.line()?.as_str() {
+            "ready" => Ok(target),
+            _ => Err(Error::Missing("the target has no room for its memory".to_owned())),
+        }
+    }
+
+    fn line(&mut self) -> Result<String> {
+        let mut line = String::new();
+        self.answers.read_line(&mut line).map_err(own)?;
+        Ok(line.trim_end().to_owned())
+    }
+
+    /// Microseconds that each probe took since the last call.
+    fn take(&mut self) -> Result<Vec<f64>> {
+        self.commands.write_all(b"\n").map_err(own)?;
+        let line = self.line()?;
+        Ok(line.split(' ').filter_map(|word| word.parse::<f64>().ok()).map(|nanos| nanos / 1e3).collect())
+    }
+}
+
+impl Drop for Target {
+    fn drop(&mut self) {
+        if let Err(error) = self.child.kill().and_then(|()| self.child.wait()) {
+            eprintln!("the target does not end: {error}");
+        }
+    }
+}
+
+fn run(arguments: &Arguments) -> Result<()> {
+    let mut target = Target::start(arguments)?;
+    let pid = target.child.id();
+    let resident = proc::status_bytes(pid, "VmRSS")?.unwrap_or_default() >> 20;
+    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).map_err(own)?.lines().count();
+    println!("target: {resident} MiB resident, {maps} mappings, {} threads", arguments.threads + 2);
+    let mut samples: [Vec<f64>; 4] = Default::default();
+    let mut worst: [Vec<f64>; 4] = Default::default();
+    for round in 0..arguments.rounds {
+        let order: Vec<usize> = if round % 2 == 0 { (0..4).collect() } else { (0..4).rev().collect() };
+        for place in order {
+            let probes = block(arguments, ARMS[place], &mut target)?;
+            worst[place].push(probes.iter().copied().fold(0.0, f64::max));
+            samples[place].extend(probes);
+        }
+    }
+    println!("\n| who looks | probes | p50, us | p99, us | p99.9, us | p99.99, us | worst of each block, ms |");
+    println!("| --- | --- | --- | --- | --- | --- | --- |");
+    for (place, arm) in ARMS.iter().enumerate() {
+        let all = &mut samples[place];
+        all.sort_by(f64::total_cmp);
+        let at = |share: f64| all.get(((all.len() as f64 - 1.0) * share) as usize).copied().unwrap_or_default();
+        let worst: Vec<String> = worst[place].iter().map(|us| format!("{:.2}", us / 1e3)).collect();
+        println!(
+            "| {} | {} | {:.1} | {:.1} | {:.1} | {:.1} | {} |",
+            arm.name(),
+            all.len(),
+            at(0.5),
+            at(0.99),
+            at(0.999),
+            at(0.9999),
+            worst.join(", ")
+        );
+    }
+    Ok(())
+}
+
+/// Probes of one block, with somebody looking or not.
+fn block(arguments: &Arguments, arm: Arm, target: &mut Target) -> Result<Vec<f64>> {
+    let pid = target.child.id();
+    let folder = tempfile::tempdir().map_err(own)?;
+    let daemon = match arm {
+        Arm::EverySecond => Some(start(arguments, pid, "1s", "5s", folder.path())?),
+        Arm::TenTimesASecond => Some(start(arguments, pid, "100ms", "100ms", folder.path())?),
+        Arm::Nobody | Arm::Rollup => None,
+    };
+    std::thread::sleep(SETTLING);
+    let cpu_before = daemon.as_ref().map(|daemon| cpu(daemon.pid())).transpose()?;
+    target.take()?;
+    let end = Instant::now() + Duration::from_secs(arguments.seconds);
+    while Instant::now() < end {
+        if arm == Arm::Rollup {
+            std::fs::read(format!("/proc/{pid}/smaps_rollup")).map_err(own)?;
+        }
+        std::thread::sleep(Duration::from_millis(500).min(end.saturating_duration_since(Instant::now())));
+    }
+    let probes = target.take()?;
+    if let (Some(daemon), Some(before)) = (daemon, cpu_before) {
+        let share = (cpu(daemon.pid())? - before) / arguments.seconds as f64 * 100.0;
+        let resident = proc::status_bytes(daemon.pid(), "VmRSS")?.unwrap_or_default() as f64 / 1_048_576.0;
+        println!("{}: the daemon took {share:.2} % of one core and has {resident:.1} MiB", arm.name());
+        daemon.stop()?;
+    }
+    Ok(probes)
+}
+
+fn start(arguments: &Arguments, pid: u32, interval: &str, pools: &str, folder: &std::path::Path) -> Result<Daemon> {
+    let config = folder.join("c.toml");
+    let text = format!("[sampling]\ninterval = \"{interval}\"\n[threads]\ninterval = \"{pools}\"\n");
+    std::fs::write(&config, text).map_err(|source| Error::File { path: config.clone(), source })?;
+    let (program, config, pid) =
+        (arguments.daemon.display().to_string(), config.display().to_string(), pid.to_string());
+    Daemon::start(&program, &["--config", &config, "--pid", &pid], folder)
+}
+
+/// Seconds of CPU of all threads so far.
+fn cpu(pid: u32) -> Result<f64> {
+    let folder = format!("/proc/{pid}/task");
+    let entries = std::fs::read_dir(&folder).map_err(|source| Error::File { path: folder.into(), source })?;
+    let texts = entries.flatten().filter_map(|entry| std::fs::read_to_string(entry.path().join("schedstat")).ok());
+    Ok(texts.filter_map(|text| text.split(' ').next()?.parse::<f64>().ok()).sum::<f64>() / 1e9)
+}

@@ -1,0 +1,177 @@
+//! What a whole tick costs beside the bare reads it must do: every real source, the book, the hub and its sinks on one
+//! side; on the other one `pread` of each kernel file that the sources hold open, into a buffer that fits.
+//!
+//! The target is a process of 1,000 parked threads. Both sides alternate, round by round, so that both see the same
+//! machine; the ratio is of the medians. Thread pools are read on every round here, on every fifth tick by default.
+#![expect(
+    clippy::disallowed_methods,
+    clippy::expect_used,
+    reason = "measures time on a process of its own; cannot go on without its files"
+)]
+
+use faultline_kernel::{HostConstants, HostRoot};
+use faultlined::clock::{Clock, Due};
+use faultlined::config::{Config, Find};
+use faultlined::hub::{Hub, Latest};
+use faultlined::sinks::history::History;
+use faultlined::sources::conclusions::Told;
+use faultlined::sources::{self, listening, rpc, selfwatch};
+use faultlined::target::{Finder, Target};
+use faultlined::tick::{Parts, Ticker};
+use faultlined::validator::intake::Intake;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::hint::black_box;
+use std::io::{BufRead, BufReader, Read};
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+const THREADS: usize = 1000;
+const AS_TARGET: &str = "be-the-target";
+
+fn main() {
+    if std::env::args().any(|argument| argument == AS_TARGET) {
+        return park();
+    }
+    let mut child = start_target();
+    println!("microseconds per tick, min / median; a target of {THREADS} threads");
+    let without = |config: &mut Config| config.threads.enabled = false;
+    compare("tick without thread pools", child.id(), without, 2000, 1.3);
+    // Context switches are read by another reader every 30 s; here never again after the first round.
+    let with = |config: &mut Config| config.threads.switches_interval = Duration::from_secs(1_000_000);
+    compare("tick with thread pools", child.id(), with, 100, 1.5);
+    let every = |config: &mut Config| config.threads.switches_interval = Duration::ZERO;
+    compare("tick with thread pools and context switches, files opened anew", child.id(), every, 30, f64::INFINITY);
+    drop(child.stdin.take());
+    child.wait().expect("the target's end");
+}
+
+/// Parked threads until standard input closes.
+fn park() {
+    for n in 0..THREADS - 1 {
+        let builder = std::thread::Builder::new().name(format!("solPool{:02}T{n:03}", n % 70)).stack_size(64 * 1024);
+        builder.spawn(std::thread::park).expect("a thread");
+    }
+    println!("ready");
+    std::io::stdin().read_to_end(&mut Vec::new()).expect("standard input");
+}
+
+fn start_target() -> Child {
+    let program = std::env::current_exe().expect("this program");
+    let mut command = Command::new(program);
+    command.arg(AS_TARGET).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.spawn().expect("the target");
+    let output = child.stdout.take().expect("a pipe");
+    BufReader::new(output).read_line(&mut String::new()).expect("the target's word");
+    child
+}
+
+fn compare(what: &str, pid: u32, change: impl FnOnce(&mut Config), rounds: usize, budget: f64) {
+    let mut config = Config::default();
+    config.target.find = Find::Pid(pid);
+    (config.rpc.enabled, config.admin.enabled) = (false, false);
+    config.threads.interval = Duration::from_millis(1);
+    change(&mut config);
+    let before = kernel_files();
+    let mut ticking = Ticking::new(&config);
+    (0..3).for_each(|_| ticking.tick());
+    let held: Vec<File> = kernel_files().into_iter().filter_map(|file| newly_held(&before, file)).collect();
+    let folders = [open("/proc/self".into()), open(format!("/proc/{pid}").into())];
+    let mut sides = [Vec::with_capacity(rounds), Vec::with_capacity(rounds)];
+    for _ in 0..rounds {
+        sides[0].push(microseconds(|| read_all(&held, &folders)));
+        sides[1].push(microseconds(|| ticking.tick()));
+    }
+    report(what, held.len(), sides, budget);
+}
+
+struct Ticking {
+    ticker: Ticker,
+    target: Arc<Target>,
+    clock: Clock,
+    number: u64,
+}
+
+impl Ticking {
+    fn new(config: &Config) -> Self {
+        let (root, clock) = (HostRoot::default(), Clock::start());
+        let mut finder = Finder::build(&config.target, root.clone(), clock);
+        let target = finder.find_once().expect("the target is found");
+        let intake = Intake::new(&config.datapoints);
+        let live = Latest::default();
+        live.set(Some(Arc::new(config.clone())));
+        let told = Told { intake: intake.clone(), rpc: rpc::Handle::default(), admin: Latest::default(), log: None };
+        let mut sources = sources::polled(config, &root, &finder.following());
+        sources.extend(sources::told(config, listening::Datapoints { intake, meter: None, forward: None }, told, live));
+        sources.push(Box::new(selfwatch::Selfwatch::new(&root, false)));
+        let host = HostConstants::read(&root).expect("the kernel's constants");
+        let following = finder.following();
+        let parts = Parts { clock, interval: config.sampling.interval, following, root, host, sources };
+        let ticker = Ticker::new(parts, Hub::new(vec![Box::new(History::default()), Box::new(Latest::default())]));
+        Ticking { ticker, target, clock, number: 0 }
+    }
+
+    fn tick(&mut self) {
+        self.number += 1;
+        let due = Due { number: self.number, lateness: Duration::ZERO, missed: 0 };
+        black_box(self.ticker.tick_at(self.clock.now(), due, Some(&self.target)));
+    }
+}
+
+/// The kernel's files this process holds open, by descriptor.
+fn kernel_files() -> BTreeMap<u32, PathBuf> {
+    let entries = std::fs::read_dir("/proc/self/fd").expect("own descriptors").flatten();
+    let all = entries.filter_map(|entry| {
+        let number = entry.file_name().to_str()?.parse().ok()?;
+        let path = std::fs::read_link(entry.path()).ok()?;
+        (path.starts_with("/proc") || path.starts_with("/sys")).then_some((number, path))
+    });
+    all.collect()
+}
+
+/// Another descriptor of a file that the sources hold, folders left out.
+fn newly_held(before: &BTreeMap<u32, PathBuf>, (number, path): (u32, PathBuf)) -> Option<File> {
+    let known = before.get(&number) == Some(&path);
+    (!known && path.is_file()).then(|| open(path))
+}
+
+fn open(path: PathBuf) -> File {
+    File::open(&path).expect("a file that others hold open")
+}
+
+/// One read of each file, and the two counts of open descriptors.
+fn read_all(files: &[File], folders: &[File]) {
+    let mut room = [0_u8; 8192];
+    for file in files {
+        black_box(rustix::io::pread(file.as_fd(), &mut room, 0).is_ok());
+    }
+    for folder in folders {
+        black_box(rustix::fs::statat(folder, "fd", rustix::fs::AtFlags::empty()).is_ok());
+    }
+}
+
+fn microseconds(run: impl FnOnce()) -> f64 {
+    let start = Instant::now();
+    run();
+    start.elapsed().as_secs_f64() * 1e6
+}
+
+fn report(what: &str, files: usize, mut sides: [Vec<f64>; 2], budget: f64) {
+    for side in &mut sides {
+        side.sort_by(f64::total_cmp);
+    }
+    let [bare, ours] = sides;
+    let median = |side: &[f64]| side[side.len() / 2];
+    let ratio = median(&ours) / median(&bare);
+    let verdict = match ratio {
+        _ if budget.is_infinite() => "no budget".to_owned(),
+        ratio if ratio <= budget => format!("within {budget}"),
+        _ => format!("OVER {budget}"),
+    };
+    println!("{what}, {files} files held");
+    println!("  bare {:9.1} / {:9.1}", bare[0], median(&bare));
+    println!("  ours {:9.1} / {:9.1}   ratio {ratio:.2}, {verdict}", ours[0], median(&ours));
+}

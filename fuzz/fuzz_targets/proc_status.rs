@@ -1,0 +1,11 @@
+//! `/proc/PID/status`: no panic, and lines that are unknown or empty change nothing.
+#![no_main]
+
+use faultline_fuzz::value;
+use faultline_kernel::parse::pid_status;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|text: &[u8]| {
+    let Some(status) = value(text, pid_status::parse(text)) else { return };
+    assert_eq!(pid_status::parse(&[b"\nUnheardOf:\tof\n", text, b"\n"].concat()), Ok(status));
+});
