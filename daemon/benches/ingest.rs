@@ -2,8 +2,8 @@
 //! as pushes of 3,000 lines over one loopback connection to the real listener, which runs on one thread of its own.
 //!
 //! Usage: `cargo bench -p faultlined --bench ingest`. Needs the captures beside the checkout, or a file of line protocol:
-//! `-- FILE.lp`. The minimum and the median of the rounds; the clock stops when the answer to the last push is there,
-//! which is after its last line was taken, and the lines are counted on both sides.
+//! `-- FILE.lp`. The slowest and the median of the rounds, and by how much memory grew at most meanwhile. Over HTTP the
+//! clock stops when the answer to the last push is there, which is after its last line was taken.
 #![expect(
     clippy::disallowed_methods,
     clippy::expect_used,
@@ -13,10 +13,11 @@
 
 use faultline_agave::line::LineSplitter;
 use faultline_agave::points::Kind;
+use faultline_catalog::metrics::daemon::INGEST_BYTES;
 use faultlined::budget::Budget;
 use faultlined::clock::Clock;
 use faultlined::config;
-use faultlined::ingest::{IngestParts, Listener};
+use faultlined::ingest::{IngestParts, Listener, Meter};
 use faultlined::supervisor::Stage;
 use faultlined::validator::intake::Intake;
 use std::hint::black_box;
@@ -38,27 +39,30 @@ fn main() {
         println!("no captures beside the checkout and no file given: nothing is measured");
         return;
     };
-    println!("rss before {} KiB", status("VmRSS"));
     let (known, ignored) = parted(&capture);
     println!("capture: {} lines, {} of them known", lines(&capture), lines(&known));
     let bodies = [("ignored", ignored, 1e6), ("known", known, 4e5), ("as captured", capture, f64::NAN)];
     for (what, body, budget) in &bodies {
         let body = repeated(body);
-        report(&format!("direct, {what}"), &body, *budget, direct);
+        let mut taken = 0;
+        report(&format!("direct, {what}"), &body, *budget, |body| taken += direct(body));
+        assert_eq!(taken, (lines(&body) * ROUNDS) as u64);
     }
     let server = Server::start();
+    let mut sent = 0;
     for (what, body, _) in &bodies {
         let body = repeated(body);
         let pushes = pushes(&body);
+        sent += body.len() * ROUNDS;
         let mut stream = server.connect();
         report(&format!("over HTTP, {what}"), &body, f64::NAN, |_| pushes.iter().for_each(|push| stream.push(push)));
     }
+    assert_eq!(server.taken(), sent as f64);
     server.end();
-    println!("peak rss, the bodies themselves included: {} KiB", status("VmHWM"));
 }
 
-/// Splitter and intake, as the listener drives them.
-fn direct(body: &[u8]) {
+/// Splitter and intake, as the listener drives them; how many lines there were.
+fn direct(body: &[u8]) -> u64 {
     let (intake, clock) = (Intake::new(&config::Datapoints::default()), Clock::start());
     let mut push = intake.begin(clock.now());
     let mut splitter = LineSplitter::new();
@@ -68,12 +72,16 @@ fn direct(body: &[u8]) {
             Err(_) => push.bad_line(),
         });
     }
-    assert_eq!(push.lines(), lines(body) as u64);
+    let lines = push.lines();
     intake.commit(push, clock.now());
+    lines
 }
 
 fn report(what: &str, body: &[u8], budget: f64, mut run: impl FnMut(&[u8])) {
     let count = lines(body) as f64;
+    // Makes the peak the present size.
+    std::fs::write("/proc/self/clear_refs", "5").expect("own memory");
+    let before = status("VmRSS");
     let mut rounds: Vec<f64> = (0..ROUNDS)
         .map(|_| {
             let start = Instant::now();
@@ -88,13 +96,15 @@ fn report(what: &str, body: &[u8], budget: f64, mut run: impl FnMut(&[u8])) {
         budget if median >= budget => format!(", within the budget of {budget:.0}"),
         budget => format!(", UNDER the budget of {budget:.0}"),
     };
-    println!("{what}: median {median:.0}, slowest {:.0} lines/s{verdict}", rounds[0]);
+    let grown = status("VmHWM").saturating_sub(before);
+    println!("{what}: median {median:.0}, slowest {:.0} lines/s{verdict}; memory grew by {grown} KiB", rounds[0]);
 }
 
 /// The real listener on a runtime of one thread.
 struct Server {
     runtime: tokio::runtime::Runtime,
     stage: Stage,
+    meter: Meter,
     address: std::net::SocketAddr,
 }
 
@@ -106,16 +116,24 @@ impl Server {
         let intake = Intake::new(&config::Datapoints::default());
         let parts = IngestParts { intake, clock: Clock::start(), budget: Budget::default(), forward: None };
         let listener = Listener::build(&config, parts).expect("a free port");
-        let address = listener.local_addr();
+        let (address, meter) = (listener.local_addr(), listener.meter());
         let mut stage = Stage::new("ingest", runtime.handle());
         stage.task("ingest", |stop| listener.run(stop));
-        Server { runtime, stage, address }
+        Server { runtime, stage, meter, address }
     }
 
     fn connect(&self) -> Pusher {
         let stream = TcpStream::connect(self.address).expect("the listener");
         stream.set_nodelay(true).expect("a socket option");
         Pusher(stream)
+    }
+
+    /// Bytes it has parsed.
+    fn taken(&self) -> f64 {
+        let mut readings = Vec::new();
+        self.meter.readings(&mut readings);
+        let bytes = readings.iter().find(|reading| reading.metric.name == INGEST_BYTES.name).expect("a known counter");
+        bytes.value.number().expect("a number")
     }
 
     fn end(self) {

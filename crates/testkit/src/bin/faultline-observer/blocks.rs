@@ -13,6 +13,8 @@ const RESAMPLES: usize = 20_000;
 const SEED: u64 = 20_241_121;
 /// A relative difference smaller than this is none.
 pub(crate) const MARGIN: f64 = 0.02;
+/// With fewer pairs of blocks an interval is a guess.
+const FEWEST_PAIRS: usize = 6;
 
 /// One stretch of time in one arm.
 #[derive(Debug)]
@@ -71,6 +73,8 @@ impl Cost {
 /// Two arms compared: means of block values, and the relative difference of the second arm to the first.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Comparison {
+    /// Pairs of blocks it rests on.
+    pub(crate) pairs: usize,
     pub(crate) off: f64,
     pub(crate) on: f64,
     pub(crate) difference: f64,
@@ -97,13 +101,15 @@ impl Comparison {
         differences.sort_by(f64::total_cmp);
         let between = |tail: f64| Some((quantile(&differences, tail)?, quantile(&differences, 1.0 - tail)?));
         let (interval_95, interval_90) = (between(0.025)?, between(0.05)?);
-        Some(Comparison { off, on, difference: on / off - 1.0, interval_95, interval_90 })
+        Some(Comparison { pairs: pairs.len(), off, on, difference: on / off - 1.0, interval_95, interval_90 })
     }
 
     /// What may be said of it.
     pub(crate) fn verdict(&self) -> &'static str {
         let (low, high) = self.interval_90;
-        if low >= -MARGIN && high <= MARGIN {
+        if self.pairs < FEWEST_PAIRS {
+            "too few blocks to say"
+        } else if low >= -MARGIN && high <= MARGIN {
             "equivalent within 2 %"
         } else if self.interval_95.0 > 0.0 {
             "higher with the daemon"
@@ -157,6 +163,7 @@ mod tests {
         assert_eq!(Comparison::of(&pairs(0.0)).map(|c| c.verdict()), Some("equivalent within 2 %"));
         assert_eq!(Comparison::of(&pairs(0.05)).map(|c| c.verdict()), Some("higher with the daemon"));
         assert_eq!(Comparison::of(&pairs(-0.05)).map(|c| c.verdict()), Some("lower with the daemon"));
+        assert_eq!(Comparison::of(&pairs(0.05)[..5]).map(|c| c.verdict()), Some("too few blocks to say"));
         assert_eq!(Comparison::of(&[]), None);
     }
 
