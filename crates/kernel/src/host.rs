@@ -42,6 +42,15 @@ impl HostRoot {
         HeldFile::open(Owner::Host, Arc::from(self.procfs.join(relative)), Records::Many)
     }
 
+    /// Opens a file of the host below `procfs` that the kernel gives in one piece, such as `meminfo`: one read tells all
+    /// of it, where [`hold_proc`](Self::hold_proc) needs another to see its end.
+    ///
+    /// # Errors
+    /// As [`hold_proc`](Self::hold_proc).
+    pub fn hold_proc_piece(&self, relative: &str) -> Result<HeldFile, ReadError> {
+        HeldFile::open(Owner::Host, Arc::from(self.procfs.join(relative)), Records::One)
+    }
+
     /// Reads a file of the host below `procfs` once.
     ///
     /// # Errors

@@ -4,6 +4,7 @@ use super::{Handle, Precision};
 use crate::budget::{Budget, Permit};
 use crate::clock::Clock;
 use hyper::body::Bytes;
+use memmap2::MmapMut;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,7 +12,12 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 /// A copy grows by pieces of this size, so that no reallocation moves megabytes and what it costs is what it is charged.
+///
+/// Each is a mapping of its own: it goes back to the kernel with the copy, while an allocator would keep megabytes of
+/// holes between longer-lived allocations.
 const PIECE: u32 = 64 * 1024;
+/// A last piece shorter than this goes to the heap: mappings are counted, and small pushes may be many.
+const SHORT: usize = 16 * 1024;
 
 /// What became of a push.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -196,8 +202,9 @@ pub struct Copy {
     precision: Precision,
     gzip: bool,
     pieces: Vec<Bytes>,
-    /// The piece being filled.
-    last: Vec<u8>,
+    /// The piece being filled, and how far it is.
+    last: Option<MmapMut>,
+    filled: usize,
     bytes: u64,
     permit: Option<Permit>,
     given_up: bool,
@@ -205,8 +212,8 @@ pub struct Copy {
 
 impl Copy {
     pub(super) fn new(handle: Handle, precision: Precision, gzip: bool) -> Self {
-        let (pieces, last) = (Vec::new(), Vec::new());
-        Copy { handle, precision, gzip, pieces, last, bytes: 0, permit: None, given_up: false }
+        let (pieces, last) = (Vec::new(), None);
+        Copy { handle, precision, gzip, pieces, last, filled: 0, bytes: 0, permit: None, given_up: false }
     }
 
     /// Takes the next bytes as they came. Never waits: without room the copy is given up.
@@ -216,28 +223,30 @@ impl Copy {
             self.give_up();
         }
         while !self.given_up && !chunk.is_empty() {
-            let free = self.last.capacity() - self.last.len();
-            if free == 0 {
+            let free = self.last.as_mut().and_then(|last| last.get_mut(self.filled..)).unwrap_or_default();
+            if free.is_empty() {
                 self.next_piece();
                 continue;
             }
-            let (now, later) = chunk.split_at(free.min(chunk.len()));
-            self.last.extend_from_slice(now);
+            let (now, later) = chunk.split_at(free.len().min(chunk.len()));
+            if let Some(place) = free.get_mut(..now.len()) {
+                place.copy_from_slice(now);
+            }
+            self.filled += now.len();
             chunk = later;
         }
     }
 
     /// The body is complete: it joins the queue, or counts as lost if it was given up. An empty one is forgotten.
     pub fn complete(mut self) {
-        let queue = &self.handle.0.queue;
         if self.given_up {
-            return queue.count(Outcome::Lost, self.bytes);
+            return self.handle.0.queue.count(Outcome::Lost, self.bytes);
         }
         if self.bytes == 0 {
             return;
         }
-        self.last.shrink_to_fit();
-        self.pieces.push(Bytes::from(std::mem::take(&mut self.last)));
+        self.keep_last();
+        let queue = &self.handle.0.queue;
         if let Some(permit) = &mut self.permit {
             permit.shrink_to(self.bytes);
         }
@@ -259,16 +268,27 @@ impl Copy {
             Some(mine) => mine.add(permit),
             None => self.permit = Some(permit),
         }
-        let full = std::mem::replace(&mut self.last, Vec::with_capacity(PIECE as usize));
-        if !full.is_empty() {
-            self.pieces.push(Bytes::from(full));
+        self.keep_last();
+        match MmapMut::map_anon(PIECE as usize) {
+            Ok(map) => self.last = Some(map),
+            Err(_) => self.give_up(),
         }
+    }
+
+    /// The piece being filled is done: its untouched pages cost nothing.
+    fn keep_last(&mut self) {
+        let Some(last) = self.last.take() else { return };
+        let filled = std::mem::take(&mut self.filled);
+        self.pieces.push(match last.get(..filled) {
+            Some(short) if filled < SHORT => Bytes::copy_from_slice(short),
+            _ => Bytes::from_owner(last).slice(..filled),
+        });
     }
 
     fn give_up(&mut self) {
         self.given_up = true;
         self.pieces = Vec::new();
-        self.last = Vec::new();
+        self.last = None;
         self.permit = None;
     }
 }

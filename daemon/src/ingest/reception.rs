@@ -18,6 +18,8 @@ const DISCARD_BYTES: usize = 32 * 1024 * 1024;
 const DISCARD_TIME: Duration = Duration::from_secs(5);
 /// Parsed at a stretch before other tasks get their turn: about 100 microseconds.
 const STRETCH: usize = 64 * 1024;
+/// What a validator pushes at once, about.
+const PUSH_SIZE: u64 = 2 * 1024 * 1024;
 /// Charged for a plain push: an incomplete line of the longest kind. As many as there can be connections fit into the
 /// budget, so that plain pushes do not wait for each other, however slowly they are written.
 const PLAIN_MEMORY: u32 = 64 * 1024;
@@ -171,7 +173,10 @@ impl<'s, I: Intake> Reception<'s, I> {
     async fn rest_if_due(&mut self) {
         if self.since_yield >= STRETCH {
             self.since_yield = 0;
-            tokio::task::yield_now().await;
+            // The longer a body is, the more often it stands back: a validator's push is a megabyte or two.
+            for _ in 0..=self.decoded / PUSH_SIZE {
+                tokio::task::yield_now().await;
+            }
         }
     }
 

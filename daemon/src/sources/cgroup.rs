@@ -70,7 +70,7 @@ impl Cgroup {
 
     fn effective_limit(&mut self, look: &Look<'_>, finding: &mut Finding) {
         if self.meminfo.is_none() {
-            self.meminfo = finding.take(look.root.hold_proc("meminfo"));
+            self.meminfo = finding.take(look.root.hold_proc_piece("meminfo"));
         }
         let memory = self.meminfo.as_mut().map(|file| file.parse(&mut self.buffer, meminfo::parse));
         let memory = memory.and_then(|result| finding.take(result));
