@@ -2,10 +2,9 @@
 
 use crate::hub::Latest;
 use faultline_agave::log::Progress;
-use faultline_catalog::{Batch, Problem, Source, Stamp};
+use faultline_catalog::{Problem, Stamp};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 /// A step of the validator's start, as its log told it.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -73,19 +72,6 @@ impl View {
     /// The last step of a start the log told of; `None` if it told of none since the daemon started.
     pub fn progress(&self) -> Option<Arc<Told>> {
         self.0.progress.get()
-    }
-
-    /// The status as the tick wants it. The log has no readings of its own: its datapoints are the intake's.
-    pub fn batch(&self, at: Stamp) -> Batch {
-        let status = self.status();
-        Batch {
-            source: Source::Log,
-            at,
-            took: Duration::ZERO,
-            readings: Vec::new(),
-            problems: status.problem.into_iter().collect(),
-            up: status.up,
-        }
     }
 
     /// The outcome of a look. Tells the daemon's own log, but only of changes.
