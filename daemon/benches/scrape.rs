@@ -81,6 +81,8 @@ fn main() {
         history: History::default(),
         constant: none,
         page: Arc::new(PageInfo::new("0.0.0", &Find::Scan, None)),
+        recorder: None,
+        flight: None,
     };
     let config = Metrics { listen: ([127, 0, 0, 1], 0).into(), ..Metrics::default() };
     let server = Server::build(&config, state).unwrap();

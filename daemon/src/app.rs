@@ -1,9 +1,11 @@
 //! Builds everything first (sockets bound, files opened), then starts it, and ends it in the order of the data.
 
 mod live;
+mod recording;
 mod signals;
 
 pub use live::Live;
+pub use recording::warnings;
 
 use crate::budget::Budget;
 use crate::clock::Clock;
@@ -20,7 +22,7 @@ use crate::tail::{self, LogTail};
 use crate::target::{Finder, Following};
 use crate::tick::{self, Ticker};
 use crate::validator::intake::Intake;
-use crate::{forward, web};
+use crate::{flight, forward, manifest, recorder, web};
 use anyhow::Context;
 use faultline_agave::identify::Program;
 use faultline_catalog::Tick;
@@ -56,6 +58,8 @@ pub struct App {
     log: Option<LogTail>,
     rpc: Option<rpc::Poller>,
     admin: Option<admin::Poller>,
+    recording: Option<recording::Recording>,
+    flight: Option<flight::Handle>,
     web: web::Server,
     /// Last, so that it ends last.
     demo: Option<Demo>,
@@ -75,6 +79,9 @@ impl App {
         let (forward, forwarder) = forwarding(&config, clock, &budget)?;
         let ingest = listener(&config, &intake, clock, budget, forward.as_ref())?;
         let demo = options.demo.then(|| stand_in(&mut config, ingest.as_ref())).transpose()?;
+        let recording = recording::prepare(&config, clock);
+        let recorder = recording.as_ref().map(|prepared| prepared.handle.clone());
+        let flight = recording.as_ref().and_then(|prepared| prepared.flight.clone());
         let finder = Finder::build(&config.target, root.clone(), clock);
         let following = finder.following();
         let log = config.log.as_ref().map(|log| LogTail::build(log, tail::Parts { intake: intake.clone(), clock }));
@@ -83,19 +90,28 @@ impl App {
         let rpc =
             config.rpc.enabled.then(|| rpc::Poller::new(&config.rpc, clock, whom(&following), admin_facts.clone()));
         let live = Live::new(config.clone(), options.reload, intake.clone());
+        let facts = manifest::Facts {
+            rpc: rpc.as_ref().map(rpc::Poller::handle).unwrap_or_default(),
+            admin: admin_facts.clone(),
+        };
         let told = Told {
             intake: intake.clone(),
-            rpc: rpc.as_ref().map(rpc::Poller::handle).unwrap_or_default(),
+            rpc: facts.rpc.clone(),
             admin: admin_facts,
             log: log.as_ref().map(LogTail::view),
         };
         let meter = ingest.as_ref().map(Listener::meter);
-        let listening = listening::Datapoints { intake, meter, forward };
+        let listening = listening::Datapoints { intake: intake.clone(), meter, forward };
         let mut sources = sources::polled(&config, &root, &following);
         sources.extend(sources::told(&config, listening, told, live.config()));
+        if let Some(recorder) = &recorder {
+            intake.record_to(recorder.points());
+            sources.push(recorder.source(following.clone(), flight.clone()));
+        }
         sources.push(Box::new(selfwatch::Selfwatch::new(&root, options.demo)));
         let (ticks, history) = (Latest::default(), History::default());
-        let sinks: Vec<Box<dyn Sink>> = vec![Box::new(history.clone()), Box::new(ticks.clone())];
+        let mut sinks: Vec<Box<dyn Sink>> = vec![Box::new(history.clone()), Box::new(ticks.clone())];
+        sinks.extend(recorder.as_ref().map(recorder::Handle::sink));
         let parts = tick::Parts { clock, interval: config.sampling.interval, following, root, host, sources };
         let state = web::WebState {
             clock,
@@ -104,10 +120,13 @@ impl App {
             history,
             constant: live::constant_labels(&config),
             page: Arc::new(web::PageInfo::new(env!("CARGO_PKG_VERSION"), &config.target.find, None)),
+            recorder,
+            flight: flight.clone(),
         };
         let web = web::Server::build(&config.metrics, state)?;
         let ticker = Ticker::new(parts, Hub::new(sinks));
-        Ok(App { live, clock, finder, ticker, ticks, ingest, forwarder, log, rpc, admin, web, demo })
+        let recording = recording.map(|prepared| prepared.open(&config, clock, facts, demo.is_some())).transpose()?;
+        Ok(App { live, clock, finder, ticker, ticks, ingest, forwarder, log, rpc, admin, recording, flight, web, demo })
     }
 
     /// Where /metrics is served.
@@ -157,15 +176,20 @@ impl App {
         if let Some(forwarder) = self.forwarder {
             sinks.task("forward", |stop| forwarder.run(stop));
         }
+        if let Some(recording) = self.recording {
+            recording.start(sinks)?;
+        }
         face.task("web", |stop| web.run(stop));
         tracing::info!(metrics = %addresses.0, ingest = addresses.1.map(tracing::field::display), "listening");
-        let watched = signals::watch(&self.live, &self.ticks, self.clock, &stages).await;
+        let watched = signals::watch(&self.live, self.flight.as_ref(), &self.ticks, self.clock, &stages).await;
         let mut graceful = watched?;
         signals::stopping();
+        // Listens from the first stage's end to the last one's: a signal between two stages counts too.
+        let mut forced = std::pin::pin!(signals::forced());
         for stage in stages {
             graceful &= tokio::select! {
                 busy = stage.end(GRACE) => busy.is_empty(),
-                () = signals::forced() => return Ok(false),
+                () = &mut forced => return Ok(false),
             };
         }
         tracing::info!(graceful, "stopped");
@@ -178,7 +202,8 @@ impl App {
 pub fn mistakes(config: &Config) -> Vec<Mistake> {
     let web = web::check(&config.metrics).err().map(|error| error.to_string());
     let ingest = ingest::check(&config.ingest).err().map(|error| error.to_string());
-    [web, ingest].into_iter().flatten().map(|what| Mistake { line: None, what }).collect()
+    let mistakes = [web, ingest].into_iter().flatten().map(|what| Mistake { line: None, what });
+    mistakes.chain(recording::mistakes(config)).collect()
 }
 
 /// Two workers: one may parse a large push while the other answers scrapes.

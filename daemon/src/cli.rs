@@ -1,6 +1,6 @@
 //! The command line. What it says goes over the configuration file.
 
-use crate::config::table::{Mistake, parse_address, parse_duration};
+use crate::config::table::{Mistake, parse_address, parse_duration, parse_label};
 use crate::config::{self, Config, Find};
 use clap::{Args, Parser, Subcommand};
 use std::net::SocketAddr;
@@ -88,6 +88,12 @@ pub struct RunArgs {
     /// From tick to tick, 100ms at least [default: 1s].
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub interval: Option<Duration>,
+    /// Record the run into this file; a recording with the same labels is gone on with.
+    #[arg(long, value_name = "FILE")]
+    pub record: Option<PathBuf>,
+    /// Label the recording; cluster, experiment, arm and run label the metrics too. May be given several times.
+    #[arg(long = "label", value_name = "NAME=VALUE", value_parser = parse_label)]
+    pub labels: Vec<(String, String)>,
 }
 
 /// `once`.
@@ -174,6 +180,21 @@ impl RunArgs {
                 mistakes.push(Mistake { line: None, what });
             }
         }
+        config.flight.settle(std::env::var_os("STATE_DIRECTORY").as_deref());
+        if config.flight.enabled == Some(true) && config.flight.folder.is_none() {
+            let what =
+                "flight: it is enabled without a folder; give flight.folder, or the unit StateDirectory=".to_owned();
+            mistakes.push(Mistake { line: None, what });
+        }
+        if self.record.is_some() {
+            config.record.file.clone_from(&self.record);
+        }
+        for (name, value) in &self.labels {
+            match config.labels.by_name(name) {
+                Some(label) => *label = Some(value.clone()),
+                None => drop(config.record.labels.insert(name.clone(), value.clone())),
+            }
+        }
         if mistakes.is_empty() { Ok(config) } else { Err(mistakes) }
     }
 }
@@ -222,6 +243,9 @@ mod tests {
             args.load()
         };
         assert_eq!(parse(&["--listen", "127.0.0.1:2"]).unwrap().metrics.listen.port(), 2);
+        let labelled = parse(&["--record", "r", "--label", "arm=A", "--label", "memory=DDR5"]).unwrap();
+        assert_eq!((labelled.labels.arm.as_deref(), labelled.record.labels.len()), (Some("A"), 1));
+        assert_eq!(labelled.record.file.as_deref(), Some(std::path::Path::new("r")));
         let mistakes = parse(&["--interval", "10ms", "--ingest", "127.0.0.1:3", "--rpc", "localhost"]).unwrap_err();
         assert_eq!(mistakes.len(), 3, "{mistakes:?}");
     }

@@ -1,14 +1,17 @@
 //! The configuration: a TOML file, then the command line over it. Every mistake is reported, not just the first.
 
 mod default;
+mod flight;
 mod load;
 pub mod table;
 
 pub use default::TEXT as DEFAULT_TEXT;
+pub use flight::Flight;
 pub(crate) use load::rpc_url;
 pub use load::{load, parse};
 pub use table::Mistake;
 
+use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -43,6 +46,10 @@ pub struct Config {
     pub phase: Phase,
     /// Further datapoints.
     pub datapoints: Datapoints,
+    /// What is kept, and where.
+    pub record: Record,
+    /// The last minutes, always.
+    pub flight: Flight,
     /// Where the kernel's folders are.
     pub paths: Paths,
 }
@@ -138,7 +145,7 @@ impl Default for Metrics {
     }
 }
 
-/// Labels of `agave_target_info`.
+/// Labels of `agave_target_info` and of a recording.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Labels {
     /// mainnet-beta, testnet, devnet, or a name of your own.
@@ -149,6 +156,26 @@ pub struct Labels {
     pub arm: Option<String>,
     /// The run of the arm.
     pub run: Option<String>,
+}
+
+impl Labels {
+    /// Those that are set, by name.
+    pub fn pairs(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let all =
+            [("cluster", &self.cluster), ("experiment", &self.experiment), ("arm", &self.arm), ("run", &self.run)];
+        all.into_iter().filter_map(|(name, value)| Some((name, value.as_deref()?)))
+    }
+
+    /// The label of this name; `None` if it is none of these.
+    pub fn by_name(&mut self, name: &str) -> Option<&mut Option<String>> {
+        match name {
+            "cluster" => Some(&mut self.cluster),
+            "experiment" => Some(&mut self.experiment),
+            "arm" => Some(&mut self.arm),
+            "run" => Some(&mut self.run),
+            _ => None,
+        }
+    }
 }
 
 /// The listener for the validator's pushes.
@@ -300,6 +327,15 @@ pub enum AllowedKind {
     Level,
     /// The values are summed into `agave_datapoint_sum_total`.
     Delta,
+}
+
+/// The recording of a run.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Record {
+    /// The file; `None`: nothing is recorded.
+    pub file: Option<PathBuf>,
+    /// Labels of the recording beside those of [`Labels`], by name.
+    pub labels: BTreeMap<String, String>,
 }
 
 /// Where the kernel's folders are, for containers that mount the host's elsewhere.

@@ -1,7 +1,7 @@
 //! The daemon: a target is found and followed; sources are asked on a tick; a hub hands each tick to the sinks.
 //!
 //! ```text
-//! target -> sources -> tick -> hub -> sinks -> web
+//! target -> sources -> tick -> hub -> sinks, recorder -> web
 //!              ^
 //!   ingest, tail, rpc, admin fill slots of their own; validator sums what they bring; forward passes bodies on
 //! ```
@@ -23,11 +23,15 @@ pub mod validator;
 pub mod sources;
 pub mod tick;
 
+pub mod flight;
 pub mod hub;
+pub mod manifest;
+pub mod recorder;
 pub mod sinks;
 pub mod web;
 
 pub mod budget;
 pub mod clock;
 pub mod limits;
+mod stream;
 pub mod supervisor;

@@ -76,6 +76,9 @@ fn check(args: &ConfigArgs) -> ExitCode {
     if !mistakes.is_empty() {
         return refuse(&mistakes);
     }
+    for warning in app::warnings(&config) {
+        eprintln!("warning: {warning}");
+    }
     print(&match &args.config {
         Some(file) => format!("{} is fine\n", file.display()),
         None => "the defaults are fine; give --config FILE to check a file\n".to_owned(),

@@ -5,6 +5,7 @@
 //! tick.
 
 pub mod admin;
+mod asking;
 pub mod cgroup;
 pub mod conclusions;
 pub mod host;
@@ -49,6 +50,11 @@ pub struct Finding {
 }
 
 impl Finding {
+    /// An empty finding of a source that usually reads about so many values.
+    pub(crate) fn with_room(readings: usize) -> Self {
+        Finding { readings: Vec::with_capacity(readings), ..Self::default() }
+    }
+
     /// Unwraps what was read; what was not becomes a problem.
     pub fn take<T>(&mut self, result: Result<T, ReadError>) -> Option<T> {
         result.map_err(|error| self.problem(&error)).ok()
@@ -109,8 +115,9 @@ pub fn polled(config: &Config, root: &HostRoot, following: &Following) -> Vec<Bo
     if config.threads.enabled {
         sources.push(Box::new(threads::Threads::new(config.threads.clone(), crate::limits::raise_open_files())));
     }
-    sources.push(Box::new(cgroup::Cgroup::new()));
-    sources.push(Box::new(host::Host::new(root)));
+    let memory = host::Memory::default();
+    sources.push(Box::new(cgroup::Cgroup::new(memory.clone())));
+    sources.push(Box::new(host::Host::new(root, memory)));
     sources
 }
 

@@ -6,7 +6,7 @@
 
 pub mod file;
 pub mod journal;
-#[cfg(test)]
+#[cfg(any(test, feature = "testing"))]
 mod probe;
 mod records;
 mod view;

@@ -86,6 +86,8 @@ pub struct Report {
     pub problems: Vec<Problem>,
     /// How often the followed process was replaced by another one, by the reason of the earlier one's end.
     pub restarts: [(Reason, u64); 3],
+    /// The process whose end was seen last, and why it ended.
+    pub ended: Option<(ProcessId, Reason)>,
     /// When it was looked last; `None` before the first look.
     pub looked_at: Option<Stamp>,
     /// How long that look took.
@@ -105,7 +107,8 @@ struct State {
 impl Following {
     fn new(looking_for: String) -> Self {
         let restarts = Reason::ALL.map(|reason| (reason, 0));
-        let report = Report { looking_for, problems: Vec::new(), restarts, looked_at: None, took: Duration::ZERO };
+        let (looked_at, took, ended) = (None, Duration::ZERO, None);
+        let report = Report { looking_for, problems: Vec::new(), restarts, ended, looked_at, took };
         Following(Arc::new(Mutex::new(State { current: None, report })))
     }
 
@@ -297,7 +300,10 @@ impl Finder {
 
     fn end(&mut self, target: Arc<Target>, reason: Reason) {
         tracing::warn!(pid = target.process.pid, comm = target.comm, reason = reason.name(), "the target has ended");
-        self.following.state().current = None;
+        {
+            let mut state = self.following.state();
+            (state.current, state.report.ended) = (None, Some((target.process, reason)));
+        }
         self.ended = Some((target, reason));
     }
 

@@ -8,8 +8,10 @@ mod auth;
 mod config;
 mod connection;
 mod error;
+mod flight_save;
 mod health;
 mod landing;
+mod mark;
 mod scrape;
 mod tls;
 
@@ -18,7 +20,9 @@ pub use health::{Stale, health};
 
 use crate::clock::Clock;
 use crate::config::{Find, Metrics};
+use crate::flight;
 use crate::hub::Latest;
+use crate::recorder;
 use crate::sinks::history::History;
 use crate::sinks::prometheus::ConstantLabels;
 use crate::supervisor::Stop;
@@ -54,6 +58,10 @@ pub struct WebState {
     pub constant: ConstantLabels,
     /// What the landing page says beside the tick.
     pub page: Arc<PageInfo>,
+    /// What takes marks; `None` if nothing is recorded.
+    pub recorder: Option<recorder::Handle>,
+    /// What saves the flight recording; `None` if it is off.
+    pub flight: Option<flight::Handle>,
 }
 
 /// What the landing page says that is in no tick.

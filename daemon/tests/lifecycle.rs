@@ -168,6 +168,32 @@ fn the_supervisor_is_told_of_readiness_life_and_the_end() -> Result<()> {
 }
 
 #[test]
+fn a_second_signal_ends_a_daemon_that_still_waits_for_its_upstream() -> Result<()> {
+    let folder = folder();
+    // Connections wait in the backlog and are never answered.
+    let upstream = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let (file, password) = (folder.path().join("c.toml"), folder.path().join("password"));
+    std::fs::write(&password, "secret").expect("a file");
+    let address = upstream.local_addr().expect("an address");
+    let text = format!(
+        "[forward]\nurl = \"http://{address}\"\ndb = \"d\"\nuser = \"u\"\npassword_file = \"{}\"\n",
+        password.display()
+    );
+    std::fs::write(&file, text).expect("a file");
+    let own = std::process::id().to_string();
+    let daemon = Daemon::start(FAULTLINED, &["--config", &file.display().to_string(), "--pid", &own], folder.path())?;
+    let ingest = daemon.ingest().to_owned();
+    let push = Request::new("POST", "/write?db=d&u=u&p=p&precision=n").body(b"x,host_id=A a=1i 1\n");
+    assert_eq!(push.send(&ingest)?.status, 204);
+    daemon.signal("TERM")?;
+    eventually(PATIENCE, "the listener is closed, and the queue is being emptied", || {
+        std::net::TcpStream::connect(&ingest).is_err().then_some(())
+    });
+    assert_eq!(daemon.stop()?, Some(2), "left alone it would have lost the push after 5 s and ended with 0");
+    Ok(())
+}
+
+#[test]
 fn a_process_that_is_no_validator_has_no_sources_of_a_validator() -> Result<()> {
     let folder = folder();
     let name = std::fs::read_to_string("/proc/self/comm").expect("a name").trim().to_owned();

@@ -31,10 +31,11 @@ const MEMORY_AFTERWARDS: u64 = 24 * MIB;
 const BACK_WITHIN: Duration = Duration::from_secs(60);
 /// Agave gives a push up after this long. The figure of 100 ms belongs to a release build on a machine of its own.
 const GIVEN_UP_AFTER: Duration = Duration::from_secs(5);
-/// Of some 15. On two cores shared with 64 neighbours one may come too late.
+/// For every 15. On two cores shared with 64 neighbours one may come too late.
 const MOST_MISSED_TICKS: f64 = 1.0;
-const PUSHES: u32 = 60;
-const PUSH_EVERY: Duration = Duration::from_millis(200);
+/// How long the neighbours go on and the upstream stays away, in seconds; `FAULTLINE_LOAD_SECONDS` asks for another time.
+const SECONDS: u32 = 12;
+const PUSHES_PER_SECOND: u32 = 5;
 const PUSH: &str = "/write?db=d&u=u&p=p&precision=n";
 
 /// 64 connections, by what is wrong with them.
@@ -181,13 +182,15 @@ fn configuration(folder: &Path, upstream: &Sink) -> String {
 }
 
 /// Pushes on a fixed schedule, whether or not the ones before were answered; how long each took, sorted.
-fn push_steadily(ingest: &str, body: &[u8]) -> Vec<Duration> {
+fn push_steadily(ingest: &str, body: &[u8], pushes: u32) -> Vec<Duration> {
     let start = Instant::now();
     let mut took: Vec<Duration> = std::thread::scope(|scope| {
-        let pushing: Vec<_> = (0..PUSHES)
+        let pushing: Vec<_> = (0..pushes)
             .map(|number| {
                 scope.spawn(move || {
-                    std::thread::sleep((PUSH_EVERY * number).saturating_sub(start.elapsed()));
+                    std::thread::sleep(
+                        (Duration::from_secs(1) / PUSHES_PER_SECOND * number).saturating_sub(start.elapsed()),
+                    );
                     let begun = Instant::now();
                     let request = Request::new("POST", PUSH).body(body).timeout(Duration::from_secs(30));
                     let status = request.send(ingest).expect("an answer").status;
@@ -216,6 +219,9 @@ fn a_push_is_answered_and_memory_stays_bounded_whatever_the_neighbours_do() -> R
     let scene = Scene::new(daemon.ingest(), &text);
     let body = push_of(3000, &text);
     let at_rest = memory("VmRSS")?;
+    let asked = std::env::var("FAULTLINE_LOAD_SECONDS").ok();
+    let seconds = asked.map_or(SECONDS, |text| text.parse().expect("FAULTLINE_LOAD_SECONDS is a number of seconds"));
+    let pushes = seconds * PUSHES_PER_SECOND;
 
     let took = std::thread::scope(|scope| {
         for (many, neighbour) in NEIGHBOURS {
@@ -231,7 +237,7 @@ fn a_push_is_answered_and_memory_stays_bounded_whatever_the_neighbours_do() -> R
                 });
             }
         }
-        let took = push_steadily(daemon.ingest(), &body);
+        let took = push_steadily(daemon.ingest(), &body, pushes);
         scene.over.store(true, Ordering::Relaxed);
         took
     });
@@ -241,13 +247,13 @@ fn a_push_is_answered_and_memory_stays_bounded_whatever_the_neighbours_do() -> R
     let (ticks, missed) =
         (value(&page, "faultline_ticks_total", &[])?, value(&page, "faultline_missed_ticks_total", &[])?);
     let answered = scene.answered.load(Ordering::Relaxed);
-    println!("{PUSHES} pushes of {} bytes: median {:?}, p99 {:?}, worst {:?}", body.len(), at(0.5), at(0.99), at(1.0));
+    println!("{pushes} pushes of {} bytes: median {:?}, p99 {:?}, worst {:?}", body.len(), at(0.5), at(0.99), at(1.0));
     println!("{answered} pushes of the neighbours taken; {missed} of {ticks} ticks missed");
     println!("memory: {} KiB at rest, {} KiB at most", at_rest / 1024, memory("VmHWM")? / 1024);
     assert!(at(0.99) < GIVEN_UP_AFTER, "p99 {:?}", at(0.99));
     assert!(memory("VmHWM")? <= MOST_MEMORY, "{} bytes", memory("VmHWM")?);
-    assert!(missed <= MOST_MISSED_TICKS, "{missed} of {ticks} ticks missed");
-    assert!(value(&page, "faultline_ingest_requests_total", &[("code", "204")])? >= f64::from(PUSHES));
+    assert!(missed <= MOST_MISSED_TICKS * (ticks / 15.0).ceil(), "{missed} of {ticks} ticks missed");
+    assert!(value(&page, "faultline_ingest_requests_total", &[("code", "204")])? >= f64::from(pushes));
 
     // Copies wait for the upstream as long as they are allowed to; once it is back nothing has to be held.
     upstream.behave(Behaviour::Answer(204));

@@ -9,11 +9,18 @@ use std::path::{Path, PathBuf};
 const LONGEST: usize = 400;
 
 /// Package, folder, and on whom it may depend inside the workspace; `testkit` only for tests. In reading order.
-const MEMBERS: [(&str, &str, &[&str]); 6] = [
+const MEMBERS: [(&str, &str, &[&str]); 9] = [
     ("faultline-catalog", "crates/catalog", &[]),
     ("faultline-kernel", "crates/kernel", &[]),
     ("faultline-agave", "crates/agave", &[]),
-    ("faultlined", "daemon", &["faultline-catalog", "faultline-kernel", "faultline-agave"]),
+    ("faultline-recording", "crates/recording", &["faultline-catalog"]),
+    ("faultline-stats", "crates/stats", &[]),
+    ("faultlined", "daemon", &["faultline-catalog", "faultline-kernel", "faultline-agave", "faultline-recording"]),
+    (
+        "faultline",
+        "lab",
+        &["faultline-catalog", "faultline-kernel", "faultline-agave", "faultline-recording", "faultline-stats"],
+    ),
     ("faultline-testkit", "crates/testkit", &[]),
     ("xtask", "xtask", &["faultline-catalog"]),
 ];

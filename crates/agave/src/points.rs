@@ -3,14 +3,10 @@
 //! Every field is an `Option`: which fields a point carries depends on the version, the mode and the moment. A field
 //! that is there but cannot be what it should be (a negative number where none can be, which is how a wrapped `u64`
 //! arrives; another type; no value at all) is `None` too and is counted in [`Decoded::broken`].
-//!
-//! Any other datapoint is read by name with [`AllowList`].
 
-mod allow;
 mod fields;
 mod kinds;
 
-pub use allow::{AllowList, Wanted};
 pub use kinds::{
     AccountsCacheSize, AccountsDbStores, AccountsIndex, AgentStats, BankFrozen, BlockCommitmentCache, CostTracker,
     JemallocStats, OptimisticSlot, ProgramCache, ReadCache, ReplaySlot, SetRoot, ShredInsertIsFull, TowerVote,

@@ -14,6 +14,7 @@
 //! ```
 
 mod histogram;
+mod labels;
 mod metric;
 pub mod metrics;
 mod native;
@@ -21,6 +22,7 @@ mod reading;
 mod tick;
 
 pub use histogram::{Histogram, LATENESS_BOUNDS, TIME_BOUNDS};
+pub use labels::Labels;
 pub use metric::{Kind, Metric, Section, Unit};
 pub use native::NativeBuckets;
 pub use reading::{Reading, Text, Value};

@@ -1,6 +1,6 @@
 //! One value of one metric.
 
-use crate::{Histogram, Metric};
+use crate::{Histogram, Labels, Metric};
 use std::fmt;
 use std::sync::Arc;
 
@@ -81,7 +81,7 @@ pub struct Reading {
     /// Which metric.
     pub metric: &'static Metric,
     /// As many values as the metric has label names.
-    pub labels: Box<[Text]>,
+    pub labels: Labels,
     /// Further labels by name: the tags an operator's allow-list keeps. Empty for every other metric.
     pub tags: Box<[(Text, Text)]>,
     /// What was read.
@@ -93,7 +93,7 @@ impl Reading {
     /// every test that runs it.
     pub fn new<const N: usize>(metric: &'static Metric, labels: [Text; N], value: Value) -> Self {
         debug_assert_eq!(metric.labels.len(), N, "{} has the labels {:?}", metric.name, metric.labels);
-        Reading { metric, labels: Box::new(labels), tags: Box::default(), value }
+        Reading { metric, labels: labels.into(), tags: Box::default(), value }
     }
 
     /// A counter's or gauge's whole number.

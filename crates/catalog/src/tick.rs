@@ -49,13 +49,15 @@ pub enum Source {
     AdminRpc,
     /// What the daemon concludes from the others: phase, distance to the tip.
     Conclusions,
+    /// What is kept of all this: the recording and the flight recorder.
+    Recorder,
     /// The daemon itself.
     Daemon,
 }
 
 impl Source {
     /// Every source, in the order in which a tick lists them.
-    pub const ALL: [Source; 11] = [
+    pub const ALL: [Source; 12] = [
         Source::Target,
         Source::Process,
         Source::Threads,
@@ -66,6 +68,7 @@ impl Source {
         Source::Rpc,
         Source::AdminRpc,
         Source::Conclusions,
+        Source::Recorder,
         Source::Daemon,
     ];
 
@@ -82,6 +85,7 @@ impl Source {
             Source::Rpc => "rpc",
             Source::AdminRpc => "admin_rpc",
             Source::Conclusions => "conclusions",
+            Source::Recorder => "recorder",
             Source::Daemon => "daemon",
         }
     }
@@ -183,7 +187,7 @@ impl Tick {
     pub fn number_of(&self, metric: &crate::Metric, labels: &[&str]) -> Option<f64> {
         self.readings()
             .find(|r| {
-                r.metric.name == metric.name && r.labels.iter().map(crate::Text::as_str).eq(labels.iter().copied())
+                std::ptr::eq(r.metric, metric) && r.labels.iter().map(crate::Text::as_str).eq(labels.iter().copied())
             })
             .and_then(|r| r.value.number())
     }

@@ -3,3 +3,4 @@
 pub(crate) mod files;
 pub(crate) mod limit;
 pub(crate) mod locate;
+pub(crate) mod settings;

@@ -12,6 +12,12 @@ use crate::{ParseError, ReadError};
 /// Room made before the first read; most files of the kernel fit, and a larger one grows the buffer once.
 const FIRST_ROOM: usize = 4096;
 
+/// The smallest page of any machine.
+const SMALLEST_PAGE: usize = 4096;
+
+/// Of a name, a space and a 64-bit number; the longest of `vmstat` has 50 bytes.
+const LONGEST_LINE: usize = 128;
+
 const READ_FILE: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC);
 
 /// Whose file it is: what must have vanished for a missing file to be `Gone` rather than `Absent`.
@@ -52,6 +58,9 @@ pub(crate) enum Records {
     One,
     /// In pieces: only a read of nothing is the end.
     Many,
+    /// In pieces that end where the next line, shorter than [`LONGEST_LINE`], would not fit into a page: one that leaves
+    /// more room than that is the last.
+    Lines,
 }
 
 /// A file opened once and re-read from its beginning with `pread`.
@@ -119,8 +128,12 @@ pub(crate) fn read_whole(fd: &OwnedFd, records: Records, buffer: &mut Vec<u8>) -
             Err(Errno::INTR) => continue,
             Err(errno) => return Err(errno),
         };
-        let whole_record = records == Records::One && got < room && buffer.last() == Some(&b'\n');
-        if got == 0 || whole_record {
+        let last = match records {
+            Records::One => got < room,
+            Records::Lines => got < room && got + LONGEST_LINE <= SMALLEST_PAGE,
+            Records::Many => false,
+        };
+        if got == 0 || (last && buffer.last() == Some(&b'\n')) {
             return Ok(());
         }
         if got == room {

@@ -2,6 +2,7 @@
 
 pub(crate) mod files;
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -63,21 +64,36 @@ impl HostRoot {
         self.hold_proc(relative)?.parse(&mut Vec::new(), parse)
     }
 
+    /// Reads a file of the host below `sysfs` once.
+    ///
+    /// # Errors
+    /// As [`read_proc`](Self::read_proc). Some files of sysfs answer with an error for what they cannot tell: `Broken`.
+    pub fn read_sys<T>(
+        &self,
+        relative: &str,
+        parse: impl FnOnce(&[u8]) -> Result<T, ParseError>,
+    ) -> Result<T, ReadError> {
+        HeldFile::open(Owner::Host, Arc::from(self.sysfs.join(relative)), Records::Many)?.parse(&mut Vec::new(), parse)
+    }
+
+    /// The names in a folder below `sysfs`, in alphabetical order; those that are not UTF-8 are left out.
+    ///
+    /// # Errors
+    /// When the folder cannot be listed; `Absent` if there is none.
+    pub fn list_sys(&self, relative: &str) -> Result<Vec<String>, ReadError> {
+        let path = self.sysfs.join(relative);
+        let mut names: Vec<String> = list(&path)?.into_iter().filter_map(|name| name.into_string().ok()).collect();
+        names.sort_unstable();
+        Ok(names)
+    }
+
     /// The processes that are there now, in no particular order.
     ///
     /// # Errors
     /// When `procfs` itself cannot be listed.
     pub fn pids(&self) -> Result<Vec<u32>, ReadError> {
-        let wrap = |error: std::io::Error| {
-            let errno = rustix::io::Errno::from_io_error(&error).unwrap_or(rustix::io::Errno::IO);
-            ReadError::from_errno(errno, &Arc::from(self.procfs.as_path()), || true)
-        };
-        let mut pids = Vec::new();
-        for entry in std::fs::read_dir(&self.procfs).map_err(wrap)? {
-            let name = entry.map_err(wrap)?.file_name();
-            pids.extend(name.to_str().and_then(|name| name.parse::<u32>().ok()));
-        }
-        Ok(pids)
+        let names = list(&self.procfs)?;
+        Ok(names.iter().filter_map(|name| name.to_str()?.parse::<u32>().ok()).collect())
     }
 
     /// When the machine started, in seconds since 1970 by the wall clock (`btime` of `/proc/stat`). It moves when the
@@ -105,6 +121,14 @@ impl HostRoot {
     pub fn task_delayacct(&self) -> Result<bool, ReadError> {
         self.read_proc("sys/kernel/task_delayacct", parse::number::parse).map(|value| value != 0)
     }
+}
+
+fn list(folder: &Path) -> Result<Vec<OsString>, ReadError> {
+    let wrap = |error: std::io::Error| {
+        let errno = rustix::io::Errno::from_io_error(&error).unwrap_or(rustix::io::Errno::IO);
+        ReadError::from_errno(errno, &Arc::from(folder), || true)
+    };
+    std::fs::read_dir(folder).map_err(wrap)?.map(|entry| Ok(entry.map_err(wrap)?.file_name())).collect()
 }
 
 /// What is needed to turn the kernel's units into ours.

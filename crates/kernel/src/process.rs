@@ -10,7 +10,7 @@ use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::file::{Owner, Records, Slot};
-use crate::parse::{number, pid_cmdline, pid_io, pid_limits, pid_stat, pid_status};
+use crate::parse::{mountinfo, number, pid_cmdline, pid_environ, pid_io, pid_limits, pid_stat, pid_status};
 use crate::{HostRoot, ReadError};
 
 /// A process for good: numbers are used again, a number with its start is not.
@@ -106,12 +106,12 @@ impl ProcessFiles {
     pub fn sample(&mut self, buffer: &mut Vec<u8>) -> ProcessSample {
         ProcessSample {
             stat: self.living_stat(buffer),
-            status: self.status.parse(buffer, pid_status::parse),
+            status: self.status(buffer),
             io: self.io.parse(buffer, pid_io::parse),
             oom_score: self.oom_score.parse(buffer, number::parse),
             oom_score_adj: self.oom_score_adj.parse(buffer, number::parse_signed),
             open_fds: self.open_fds(),
-            max_fds: self.limits.parse(buffer, pid_limits::parse),
+            max_fds: self.max_fds(buffer),
         }
     }
 
@@ -123,13 +123,28 @@ impl ProcessFiles {
         self.stat.parse(buffer, pid_stat::parse)
     }
 
+    /// Reads `status` alone.
+    ///
+    /// # Errors
+    /// As the `status` of a sample.
+    pub fn status(&mut self, buffer: &mut Vec<u8>) -> Result<pid_status::PidStatus, ReadError> {
+        self.status.parse(buffer, pid_status::parse)
+    }
+
+    /// The limits of open descriptors alone.
+    ///
+    /// # Errors
+    /// As the `max_fds` of a sample.
+    pub fn max_fds(&mut self, buffer: &mut Vec<u8>) -> Result<pid_limits::OpenFilesLimit, ReadError> {
+        self.limits.parse(buffer, pid_limits::parse)
+    }
+
     /// The arguments, program first.
     ///
     /// # Errors
     /// As any file of the process.
     pub fn cmdline(&self) -> Result<Vec<OsString>, ReadError> {
-        Slot::new(Owner::Process(Arc::clone(&self.folder)), self.path.join("cmdline"), Records::Many)
-            .parse(&mut Vec::new(), pid_cmdline::parse)
+        self.once("cmdline").parse(&mut Vec::new(), pid_cmdline::parse)
     }
 
     /// The program's file; ends in ` (deleted)` after it was replaced on disk.
@@ -143,13 +158,57 @@ impl ProcessFiles {
         }
     }
 
+    /// The program's file as it runs, opened for reading, also after it was replaced or removed on disk.
+    ///
+    /// # Errors
+    /// As [`exe`](Self::exe).
+    pub fn open_exe(&self) -> Result<std::fs::File, ReadError> {
+        match rustix::fs::openat(&*self.folder, "exe", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()) {
+            Ok(file) => Ok(file.into()),
+            Err(errno) => Err(self.error(errno, &Arc::from(self.path.join("exe")))),
+        }
+    }
+
+    /// What it was started with: the names of its variables, and the values of those that are `wanted`.
+    ///
+    /// # Errors
+    /// As any file of the process; `Forbidden` to other users.
+    pub fn environment(&self, wanted: impl Fn(&str) -> bool) -> Result<pid_environ::Environment, ReadError> {
+        self.once("environ").parse(&mut Vec::new(), |text| pid_environ::parse(text, wanted))
+    }
+
+    /// What is mounted for it.
+    ///
+    /// # Errors
+    /// As any file of the process.
+    pub fn mounts(&self) -> Result<Vec<mountinfo::Mount>, ReadError> {
+        self.once("mountinfo").parse(&mut Vec::new(), mountinfo::parse)
+    }
+
+    /// All its limits.
+    ///
+    /// # Errors
+    /// As any file of the process.
+    pub fn limits(&self) -> Result<Vec<pid_limits::ProcessLimit>, ReadError> {
+        self.once("limits").parse(&mut Vec::new(), pid_limits::parse_all)
+    }
+
+    /// A file that is not worth keeping open.
+    fn once(&self, name: &str) -> Slot {
+        Slot::new(Owner::Process(Arc::clone(&self.folder)), self.path.join(name), Records::Many)
+    }
+
     /// While it lets go of a process, in state `X`, the kernel writes zeros for the totals of its threads.
     fn living_stat(&mut self, buffer: &mut Vec<u8>) -> Result<pid_stat::PidStat, ReadError> {
         let stat = self.stat.parse(buffer, pid_stat::parse)?;
         if stat.state == 'X' { Err(ReadError::Gone { path: Arc::clone(self.stat.path()) }) } else { Ok(stat) }
     }
 
-    fn open_fds(&self) -> Result<u64, ReadError> {
+    /// The number of open descriptors alone.
+    ///
+    /// # Errors
+    /// As the `open_fds` of a sample.
+    pub fn open_fds(&self) -> Result<u64, ReadError> {
         match rustix::fs::statat(&*self.folder, "fd", AtFlags::empty()) {
             Ok(stat) if stat.st_size > 0 => Ok(u64::try_from(stat.st_size).unwrap_or_default()),
             Ok(_) => Err(ReadError::absent(Arc::clone(&self.fd_path), NO_FD_COUNT)),

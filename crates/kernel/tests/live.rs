@@ -90,8 +90,8 @@ fn the_live_process_round_trips() {
 #[test]
 fn the_live_host_answers_in_every_file() {
     let root = HostRoot::default();
+    let memory = root.read_proc("meminfo", faultline_kernel::parse::meminfo::parse).unwrap();
     let host = HostFiles::new(&root).sample(&mut Vec::new());
-    let memory = host.meminfo.unwrap();
     assert!(memory.total.unwrap() > memory.free.unwrap());
     let vmstat = host.vmstat.unwrap();
     assert!(vmstat.pgfault.unwrap() >= vmstat.pgmajfault.unwrap());
@@ -227,8 +227,8 @@ fn a_real_v1_cgroup_is_located_limited_removed_and_found_again() {
     let sample = files.sample(&mut buffer);
     assert_eq!(sample.memory_max, Ok(Limit::Max));
     assert!(sample.memory_usage.is_ok() && sample.memory_peak.is_ok() && sample.memory_stat.is_ok());
-    assert_eq!(sample.memory_events.unwrap().oom_kill, Some(0));
-    let limit = files.effective_limit(&mut buffer).unwrap();
+    assert_eq!(sample.memory_events.as_ref().unwrap().oom_kill, Some(0));
+    let limit = files.effective_limit(&sample, &mut buffer).unwrap();
     let limiting = limit.limiting.unwrap();
     assert_eq!((limit.limit, limiting.levels_up), (Limit::Bytes(64 << 20), 1));
     assert_eq!(*limiting.folder, *outer.folder);
@@ -237,6 +237,7 @@ fn a_real_v1_cgroup_is_located_limited_removed_and_found_again() {
     std::fs::remove_dir(&inner.folder).unwrap();
     assert_eq!(files.sample(&mut buffer).memory_usage.unwrap_err().kind(), ErrorKind::Gone);
     std::fs::create_dir(&inner.folder).unwrap();
-    assert_eq!(files.sample(&mut buffer).memory_usage, Ok(0), "the new cgroup is found under the same path");
-    assert_eq!(files.effective_limit(&mut buffer).unwrap().limit, Limit::Bytes(64 << 20));
+    let sample = files.sample(&mut buffer);
+    assert_eq!(sample.memory_usage, Ok(0), "the new cgroup is found under the same path");
+    assert_eq!(files.effective_limit(&sample, &mut buffer).unwrap().limit, Limit::Bytes(64 << 20));
 }

@@ -1,8 +1,9 @@
 //! The kernel's text is input: whatever it is, a parser answers with a value or an error.
 
 use faultline_kernel::parse::{
-    boot_time, cgroup_events, cgroup_io, cgroup_limit, cgroup_memory_stat, cpu_stat, locks, meminfo, mountinfo, number,
-    pid_cgroup, pid_cmdline, pid_io, pid_limits, pid_schedstat, pid_stat, pid_status, pressure, vmstat,
+    boot_time, cgroup_events, cgroup_io, cgroup_limit, cgroup_memory_stat, choice, cpu_stat, cpuinfo, locks, meminfo,
+    mountinfo, number, os_release, pid_cgroup, pid_cmdline, pid_environ, pid_io, pid_limits, pid_schedstat, pid_stat,
+    pid_status, pressure, swaps, vmstat,
 };
 use proptest::prelude::*;
 
@@ -14,7 +15,7 @@ macro_rules! parsers {
     };
 }
 
-const PARSERS: [Parser; 22] = parsers![
+const PARSERS: [Parser; 27] = parsers![
     boot_time::parse,
     cgroup_events::parse,
     cgroup_io::parse_v1,
@@ -22,24 +23,38 @@ const PARSERS: [Parser; 22] = parsers![
     cgroup_limit::parse,
     cgroup_memory_stat::parse_v1,
     cgroup_memory_stat::parse_v2,
+    choice::parse,
     cpu_stat::parse,
+    cpuinfo::parse,
     locks::parse,
     meminfo::parse,
     mountinfo::parse,
     number::parse,
+    os_release::parse,
     number::parse_signed,
     pid_cgroup::parse,
     pid_cmdline::parse,
     pid_io::parse,
     pid_limits::parse,
+    pid_limits::parse_all,
     pid_schedstat::parse,
     pid_stat::parse,
     pid_status::parse,
     pressure::parse,
+    swaps::parse,
     vmstat::parse,
 ];
 
-const TEXTS: [&[u8]; 11] = [
+/// What takes more than the text.
+fn look_up(text: &[u8]) {
+    drop(pid_environ::parse(text, |_| true));
+    let mounts = mountinfo::parse(text).unwrap_or_default();
+    for mount in &mounts {
+        let _ = mountinfo::holding(&mounts, &mount.mount_point);
+    }
+}
+
+const TEXTS: [&[u8]; 13] = [
     include_bytes!("text/linux-6.18/pid_stat"),
     include_bytes!("text/linux-6.18/pid_status"),
     include_bytes!("text/linux-6.18/pid_io"),
@@ -50,6 +65,8 @@ const TEXTS: [&[u8]; 11] = [
     include_bytes!("text/linux-6.18/pressure_io"),
     include_bytes!("text/linux-6.18/v1_memory.stat"),
     b"1: FLOCK  ADVISORY  WRITE 4822 fe:00:9977980 0 EOF\n2: -> POSIX ADVISORY READ 1 0:0:1 0 EOF\n",
+    b"processor\t: 0\nmodel name\t: EPYC\ncpu MHz\t: 2.5\nphysical id\t: 1\ncore id\t: 7\n",
+    b"Filename Type Size Used Priority\n/dev/sda\\0402 partition 4 0 -2\nPRETTY_NAME=\"a\"\nalways [never]\nA=b\0C=\0",
     b"8:16 259:0 rbytes=1 wbytes=2 rios=3\n259:0 Read 4096\n0::/a\n4:memory:/b (deleted)\nmax\n",
 ];
 
@@ -73,6 +90,7 @@ proptest! {
         for (_, parse) in PARSERS {
             parse(&text);
         }
+        look_up(&text);
     }
 
     #[test]
@@ -80,6 +98,7 @@ proptest! {
         for (_, parse) in PARSERS {
             parse(&text);
         }
+        look_up(&text);
     }
 
     #[test]

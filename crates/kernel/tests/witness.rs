@@ -5,7 +5,7 @@
 use std::io::Cursor;
 
 use faultline_kernel::parse;
-use procfs::{CurrentSI, FromRead};
+use procfs::{Current, CurrentSI, FromRead};
 
 const STAT: &[u8] = include_bytes!("text/linux-6.18/pid_stat");
 const STATUS: &[u8] = include_bytes!("text/linux-6.18/pid_status");
@@ -122,7 +122,25 @@ fn both_read_the_same_mounts() {
         assert_eq!(ours.mount_point, theirs.mount_point);
         assert_eq!((ours.root.to_str().unwrap(), &ours.fs_type), (theirs.root.as_str(), &theirs.fs_type));
         assert!(theirs.super_options.keys().all(|option| ours.super_options.contains(option.as_str())));
+        assert!(theirs.mount_options.keys().all(|option| ours.options.contains(option.as_str())));
+        let numbers = (theirs.mnt_id.cast_unsigned(), theirs.pid.cast_unsigned());
+        assert_eq!((ours.id, ours.parent), (numbers.0.into(), numbers.1.into()));
+        assert_eq!(
+            (ours.device.to_string(), Some(&ours.source)),
+            (theirs.majmin.clone(), theirs.mount_source.as_ref())
+        );
     }
+}
+
+#[test]
+fn both_find_the_same_processors() {
+    let text = std::fs::read("/proc/cpuinfo").unwrap();
+    let ours = parse::cpuinfo::parse(&text).unwrap();
+    let theirs = procfs::CpuInfo::current().unwrap();
+    assert_eq!((ours.threads, ours.model.as_deref()), (theirs.num_cores() as u64, theirs.model_name(0)));
+    let sockets: std::collections::BTreeSet<u32> =
+        (0..theirs.num_cores()).filter_map(|n| theirs.physical_id(n)).collect();
+    assert_eq!(ours.sockets.unwrap_or_default(), sockets.len() as u64);
 }
 
 #[test]

@@ -55,6 +55,20 @@ pub fn base64(bytes: &[u8]) -> String {
     text
 }
 
+/// The bytes of base64 with the standard alphabet; `None` for anything else.
+pub fn from_base64(text: &str) -> Option<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(text.len() / 4 * 3);
+    for chunk in text.trim_end_matches('=').as_bytes().chunks(4) {
+        let mut group = 0_u32;
+        for &letter in chunk {
+            group = group << 6 | u32::try_from(BASE64.iter().position(|&digit| digit == letter)?).ok()?;
+        }
+        let whole = (group << (6 * (4 - chunk.len()))).to_be_bytes();
+        bytes.extend(&whole[1..chunk.len()]);
+    }
+    Some(bytes)
+}
+
 /// Appends a length as the legacy transaction format has it: 7 bits a byte, lowest first, the high bit says "more".
 pub fn push_compact_u16(bytes: &mut Vec<u8>, length: u16) {
     let mut rest = length;
@@ -92,6 +106,7 @@ mod tests {
         let answers =
             [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob", "Zm9vYg=="), ("fooba", "Zm9vYmE=")];
         for (text, answer) in answers {
+            assert_eq!(from_base64(answer).unwrap(), text.as_bytes());
             assert_eq!(base64(text.as_bytes()), answer);
         }
         assert_eq!(base64(&[0xff, 0xfe, 0xfd]), "//79");

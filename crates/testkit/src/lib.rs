@@ -8,6 +8,7 @@
 //! | somebody to push metrics to who remembers every byte | [`sink::Sink`] |
 //! | a scrape parsed by other eyes | [`expose::parse_text`], [`expose::parse_openmetrics`] |
 //! | a real Prometheus that scrapes and answers queries | [`prometheus::Prometheus`] |
+//! | a real browser that shows a page | [`browser::Browser`] |
 //! | a host that is only a folder | [`host::PretendHost`] |
 //! | a second opinion about a live process | [`proc`] |
 //! | to wait for something without sleeping blindly | [`eventually::eventually`] |
@@ -19,6 +20,7 @@
 )]
 
 pub mod binaries;
+pub mod browser;
 pub mod cluster;
 pub mod daemon;
 pub mod encoding;
@@ -31,6 +33,7 @@ pub mod load;
 pub mod ports;
 pub mod proc;
 pub mod process;
+pub mod program;
 pub mod prometheus;
 pub mod rpc;
 pub mod sink;

@@ -69,7 +69,10 @@ fn merge(current: &Config, loaded: Config) -> (Config, Vec<&'static str>) {
     next.datapoints = loaded.datapoints;
     next.target.identity = loaded.target.identity;
     next.target.program_cache_entries = loaded.target.program_cache_entries;
+    // A recording has the labels with which it was begun.
+    let recorded = (current.record.file.is_some() || current.flight.on().is_some()) && current.labels != next.labels;
     let waits = [
+        ("labels of the recording", recorded),
         ("sampling", current.sampling != loaded.sampling),
         ("threads", current.threads != loaded.threads),
         ("metrics", current.metrics != loaded.metrics),
@@ -78,6 +81,8 @@ fn merge(current: &Config, loaded: Config) -> (Config, Vec<&'static str>) {
         ("forward", current.forward != loaded.forward),
         ("rpc", current.rpc != loaded.rpc),
         ("admin", current.admin != loaded.admin),
+        ("record", current.record != loaded.record),
+        ("flight", current.flight != loaded.flight),
         ("paths", current.paths != loaded.paths),
         ("target", current.target.find != loaded.target.find),
     ];
@@ -89,11 +94,7 @@ pub(super) fn constant_labels(config: &Config) -> ConstantLabels {
     if !config.metrics.constant_labels_everywhere {
         return Vec::new();
     }
-    let labels = config.labels.clone();
-    [("cluster", labels.cluster), ("experiment", labels.experiment), ("arm", labels.arm), ("run", labels.run)]
-        .into_iter()
-        .filter_map(|(name, value)| Some((name, Text::from(value?))))
-        .collect()
+    config.labels.pairs().map(|(name, value)| (name, Text::from(value.to_owned()))).collect()
 }
 
 #[cfg(test)]
@@ -110,6 +111,14 @@ mod tests {
         assert_eq!((next.labels.arm.as_deref(), next.phase.at_tip_slots), (Some("B"), 8));
         assert_eq!(next.metrics, current.metrics);
         assert_eq!(waiting, ["metrics"]);
+    }
+
+    #[test]
+    fn what_is_being_recorded_waits_and_so_do_its_labels() {
+        let current = parse("[flight]\nfolder = \"/of_the_flight\"\n").unwrap();
+        let loaded = parse("[labels]\narm = \"B\"\n[flight]\nfolder = \"/other\"\n").unwrap();
+        let (next, waiting) = merge(&current, loaded);
+        assert_eq!((next.flight, waiting), (current.flight, vec!["labels of the recording", "flight"]));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use super::Live;
 use crate::clock::Clock;
+use crate::flight;
 use crate::hub::Latest;
 use crate::supervisor::Stage;
 use crate::web;
@@ -14,15 +15,21 @@ use tokio::signal::unix::{SignalKind, signal};
 /// How often the daemon looks after itself.
 const BEAT: Duration = Duration::from_millis(250);
 
-/// Says that it is ready once the first tick is there, feeds the watchdog as long as ticks flow, reloads on SIGHUP, and
-/// returns when asked to stop; false if a part of the daemon has ended on its own.
+/// Says that it is ready once the first tick is there, feeds the watchdog as long as ticks flow, reloads on SIGHUP, saves
+/// the flight recording on SIGUSR1, and returns when asked to stop; false if a part of the daemon has ended on its own.
 ///
 /// # Errors
 /// Signals cannot be heard.
-pub(super) async fn watch(live: &Live, ticks: &Latest<Tick>, clock: Clock, stages: &[Stage]) -> anyhow::Result<bool> {
+pub(super) async fn watch(
+    live: &Live,
+    flight: Option<&flight::Handle>,
+    ticks: &Latest<Tick>,
+    clock: Clock,
+    stages: &[Stage],
+) -> anyhow::Result<bool> {
     let hear = |kind| signal(kind).context("signals cannot be heard");
     let (mut terminate, mut interrupt) = (hear(SignalKind::terminate())?, hear(SignalKind::interrupt())?);
-    let mut hangup = hear(SignalKind::hangup())?;
+    let (mut hangup, mut user) = (hear(SignalKind::hangup())?, hear(SignalKind::user_defined1())?);
     let mut beat = tokio::time::interval(BEAT);
     let mut ready = false;
     loop {
@@ -34,6 +41,11 @@ pub(super) async fn watch(live: &Live, ticks: &Latest<Tick>, clock: Clock, stage
                 live.reload();
                 notify(&[NotifyState::Ready]);
             }
+            _ = user.recv() => match flight.map(|flight| flight.request("")) {
+                Some(Some(_)) => tracing::info!("SIGUSR1: the flight recording is being saved"),
+                Some(None) => tracing::warn!("SIGUSR1: too many saves wait already"),
+                None => tracing::warn!("SIGUSR1: the flight recorder is off; see flight.folder"),
+            },
             _ = beat.tick() => {
                 if let Some(name) = stages.iter().find_map(Stage::broken) {
                     tracing::error!(part = name, "a part of the daemon has ended on its own");

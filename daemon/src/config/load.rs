@@ -1,6 +1,6 @@
 //! From the file's text to a [`Config`].
 
-use super::table::{Mistake, Table, address, duration, flag, text, texts, whole};
+use super::table::{Mistake, Table, address, duration, flag, label, text, texts, whole};
 use super::{Allowed, AllowedKind, Config, Credentials, Find, Forward, Log, MIN_INTERVAL};
 use faultline_agave::config::MetricsConfig;
 use faultline_agave::identify::is_public_key;
@@ -72,6 +72,8 @@ fn sections(mut top: Table<'_>, m: &mut Vec<Mistake>) -> Config {
     });
     top.table("phase", m, |t, m| phase(t, &mut c, m));
     top.table("datapoints", m, |t, m| datapoints(t, &mut c, m));
+    top.table("record", m, |t, m| record(t, &mut c, m));
+    top.table("flight", m, |t, m| flight(t, &mut c, m));
     top.table("paths", m, |t, m| {
         t.set("procfs", &mut c.paths.procfs, m, |v| text(v).map(PathBuf::from));
         t.set("sysfs", &mut c.paths.sysfs, m, |v| text(v).map(PathBuf::from));
@@ -215,6 +217,39 @@ fn datapoints(t: &mut Table<'_>, c: &mut Config, m: &mut Vec<Mistake>) {
             _ => t.refuse("name, field and kind are all needed", m),
         }
     });
+}
+
+fn record(t: &mut Table<'_>, c: &mut Config, m: &mut Vec<Mistake>) {
+    c.record.file = t.take("file", m, |v| text(v).map(PathBuf::from));
+    let labels = &mut c.labels;
+    t.table("labels", m, |t, m| {
+        let read = t.every(m, |name, value| label(name, &text(value)?));
+        for (name, value) in read {
+            match labels.by_name(&name) {
+                Some(_) => t.refuse(format!("{name} belongs into [labels]; the recording has it from there"), m),
+                None => drop(c.record.labels.insert(name, value)),
+            }
+        }
+    });
+}
+
+fn flight(t: &mut Table<'_>, c: &mut Config, m: &mut Vec<Mistake>) {
+    let second = Duration::from_secs(1);
+    c.flight.enabled = t.take("enabled", m, flag);
+    c.flight.folder = t.take("folder", m, |v| text(v).map(PathBuf::from));
+    t.set("keep", &mut c.flight.keep, m, |v| at_least(duration(v)?, 10 * second));
+    t.set("after", &mut c.flight.after, m, duration);
+    t.set("pause", &mut c.flight.pause, m, duration);
+    let some = |v: &toml::de::DeValue<'_>| match whole(v)? {
+        0 => Err("at least 1 is wanted; enabled = false switches the flight recorder off".to_owned()),
+        n => Ok(n),
+    };
+    t.set("max_saved", &mut c.flight.max_saved, m, some);
+    t.set("max_saved_bytes", &mut c.flight.max_saved_bytes, m, some);
+    let span = c.flight.after.saturating_add(c.flight.pause);
+    if span >= c.flight.keep {
+        t.refuse(format!("after and pause, {span:?} together, are not less than keep: events would be forgotten"), m);
+    }
 }
 
 fn at_least(value: Duration, least: Duration) -> Result<Duration, String> {

@@ -31,6 +31,8 @@ pub struct Table<'a> {
     text: &'a str,
     entries: &'a DeTable<'a>,
     known: Vec<&'static str>,
+    /// Whether every key is known, whatever its name.
+    free: bool,
 }
 
 type Entry<'a> = &'a Spanned<DeValue<'a>>;
@@ -38,7 +40,7 @@ type Entry<'a> = &'a Spanned<DeValue<'a>>;
 impl<'a> Table<'a> {
     /// The file's top.
     pub fn top(text: &'a str, entries: &'a DeTable<'a>) -> Self {
-        Table { path: String::new(), text, entries, known: Vec::new() }
+        Table { path: String::new(), text, entries, known: Vec::new(), free: false }
     }
 
     /// The line of a byte offset.
@@ -97,7 +99,7 @@ impl<'a> Table<'a> {
         let path = self.name(key);
         match entry.get_ref() {
             DeValue::Table(entries) => {
-                let mut table = Table { path, text: self.text, entries, known: Vec::new() };
+                let mut table = Table { path, text: self.text, entries, known: Vec::new(), free: false };
                 read(&mut table, mistakes);
                 table.finish(mistakes);
             }
@@ -127,10 +129,30 @@ impl<'a> Table<'a> {
                 mistakes.push(wrong(self.line(item.span().start)));
                 continue;
             };
-            let mut table = Table { path: path.clone(), text: self.text, entries, known: Vec::new() };
+            let mut table = Table { path: path.clone(), text: self.text, entries, known: Vec::new(), free: false };
             read(&mut table, mistakes);
             table.finish(mistakes);
         }
+    }
+
+    /// Reads every key of a table whose keys are the operator's own.
+    pub fn every<T>(
+        &mut self,
+        mistakes: &mut Vec<Mistake>,
+        read: impl Fn(&str, &DeValue<'a>) -> Result<T, String>,
+    ) -> Vec<T> {
+        self.free = true;
+        let mut values = Vec::new();
+        for (key, value) in self.entries.iter() {
+            match read(key.get_ref(), value.get_ref()) {
+                Ok(value) => values.push(value),
+                Err(wanted) => {
+                    let line = Some(self.line(key.span().start));
+                    mistakes.push(Mistake { line, what: format!("{}: {wanted}", self.name(key.get_ref())) });
+                }
+            }
+        }
+        values
     }
 
     /// Whether the table has `key`.
@@ -148,7 +170,7 @@ impl<'a> Table<'a> {
     pub fn finish(self, mistakes: &mut Vec<Mistake>) {
         for key in self.entries.keys() {
             let text: &str = key.get_ref();
-            if self.known.contains(&text) {
+            if self.free || self.known.contains(&text) {
                 continue;
             }
             let near = self.known.iter().find(|known| alike(known, text));
@@ -253,6 +275,25 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
     };
     let number: f64 = number.trim().parse().map_err(|_| format!("{text:?} does not begin with a number"))?;
     Duration::try_from_secs_f64(number * unit).map_err(|_| format!("{text:?} is not a duration"))
+}
+
+/// A label of a recording: its name and its value.
+pub fn label(name: &str, value: &str) -> Result<(String, String), String> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    if name.is_empty() || name.len() > 64 || !name.chars().all(plain) {
+        return Err(format!("{name:?} is no name of a label: letters, digits, _, - and . are taken, 64 at most"));
+    }
+    if value.is_empty() || value.len() > 200 || value.chars().any(char::is_control) {
+        return Err(format!("{value:?} is no value of the label {name}: one line of 1 to 200 bytes is taken"));
+    }
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+/// `NAME=VALUE`.
+pub fn parse_label(text: &str) -> Result<(String, String), String> {
+    let (name, value) =
+        text.split_once('=').ok_or_else(|| format!("{text:?} is not NAME=VALUE, as in \"arm=512G\""))?;
+    label(name, value)
 }
 
 /// `ADDRESS:PORT`.

@@ -194,6 +194,28 @@ async fn an_upstream_that_hangs_is_asked_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_slow_upstream_gets_each_push_once_and_what_finds_no_room_meanwhile_is_counted() {
+    let server = Server::start();
+    (0..100).for_each(|_| server.reply(Reply::Late(Duration::from_millis(20))));
+    let forwarding = Forwarding::start(&config(server.url(), 5000), QUICK);
+    for number in 0..100 {
+        forwarding.add(&body(number, 1000));
+        // Twice as fast as it is taken.
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        assert!(forwarding.bytes()[3] <= 5000);
+    }
+    assert_eq!(forwarding.handle.problems(), [], "slow is no failure");
+    let [sent, lost, refused, waiting] = forwarding.end().await;
+    assert_eq!((sent + lost, refused, waiting), (100_000, 0, 0));
+    assert!(lost > 0, "the queue was meant to overflow");
+    let arrived: Vec<Vec<u8>> = server.arrivals().into_iter().map(|arrival| arrival.body).collect();
+    assert_eq!(arrived.len() as u64 * 1000, sent);
+    let all: Vec<Vec<u8>> = (0..100).map(|number| body(number, 1000)).collect();
+    let places: Vec<usize> = arrived.iter().map(|one| all.iter().position(|other| other == one).unwrap()).collect();
+    assert!(places.is_sorted_by(|earlier, later| earlier < later), "in order, and none twice: {places:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_push_is_given_up_when_it_is_too_old() {
     let down = Server::down();
     let config = config::Forward { give_up_after: Duration::from_millis(100), ..config(down.url(), 100_000) };

@@ -2,18 +2,16 @@
 
 use super::{Intake, Limits, Shared, reception};
 use crate::clock::Clock;
+use crate::stream::Watched;
 use crate::supervisor::Stop;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use std::convert::Infallible;
-use std::io;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::sync::{Notify, watch};
 
@@ -71,6 +69,13 @@ impl Connection {
         self.phase.borrow().0
     }
 
+    /// Bytes came: the first ones begin a request.
+    fn heard(&self) {
+        if self.phase() == Phase::Idle {
+            self.enter(Phase::Head);
+        }
+    }
+
     /// Resolves when a phase has lasted too long.
     async fn expired(&self, limits: Limits) {
         let mut changes = self.phase.subscribe();
@@ -112,7 +117,8 @@ pub(super) async fn serve<I: Intake>(
             Ok::<_, Infallible>(response)
         }
     });
-    let io = TokioIo::new(Watched { stream, connection: Arc::clone(&connection) });
+    let heard = Arc::clone(&connection);
+    let io = TokioIo::new(Watched::new(stream, move || heard.heard()));
     // No header timeout of hyper's: it would run while the connection idles.
     let mut http = http1::Builder::new();
     let mut http = pin!(http.header_read_timeout(None).max_buf_size(READ_BUFFER).serve_connection(io, service));
@@ -145,36 +151,5 @@ struct Over(Arc<Connection>);
 impl Drop for Over {
     fn drop(&mut self) {
         self.0.over.store(true, Ordering::Relaxed);
-    }
-}
-
-/// A stream that notices the first byte of a request.
-struct Watched {
-    stream: TcpStream,
-    connection: Arc<Connection>,
-}
-
-impl AsyncRead for Watched {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let before = buf.filled().len();
-        let polled = Pin::new(&mut self.stream).poll_read(cx, buf);
-        if buf.filled().len() > before && self.connection.phase() == Phase::Idle {
-            self.connection.enter(Phase::Head);
-        }
-        polled
-    }
-}
-
-impl AsyncWrite for Watched {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, bytes)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
     }
 }

@@ -4,7 +4,6 @@
 //! source can. Only its owner and root may connect. Only the read-only methods of [`faultline_agave::admin`] are used,
 //! and an answer counts only if the process behind the socket is the one that is followed.
 
-pub(super) mod poll;
 mod poller;
 mod socket;
 

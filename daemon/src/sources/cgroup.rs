@@ -1,14 +1,14 @@
 //! The cgroup the followed process lives in, version 2 or 1, and the limit that holds there, every tick.
 
-use super::host::{minor_faults, pressure};
+use super::host::{Memory, minor_faults, pressure};
 use super::{Finding, Look, Poll};
 use faultline_catalog::metrics::cgroup as c;
 use faultline_catalog::{Problem, Reading, Source, Stamp, Status, Text};
 use faultline_kernel::parse::cgroup_io::Device;
 use faultline_kernel::parse::cgroup_memory_stat::MemoryStat;
-use faultline_kernel::parse::meminfo::{self, Meminfo};
+use faultline_kernel::parse::meminfo::Meminfo;
 use faultline_kernel::{
-    CgroupFiles, CgroupSample, ErrorKind, HeldFile, HostRoot, Limit, ProcessCgroups, ProcessId, locate,
+    CgroupFiles, CgroupSample, EffectiveLimit, ErrorKind, HostRoot, Limit, ProcessCgroups, ProcessId, locate,
 };
 use std::collections::HashMap;
 use std::path::Path;
@@ -25,15 +25,15 @@ pub struct Cgroup {
     /// On a hybrid host the process may be in the topmost cgroup of version 2, whose pressure is the whole machine's.
     own_pressure: bool,
     path: Option<String>,
-    meminfo: Option<HeldFile>,
+    memory: Memory,
     devices: HashMap<Device, Arc<str>>,
     buffer: Vec<u8>,
 }
 
 impl Cgroup {
     /// Holds nothing yet.
-    pub fn new() -> Self {
-        Self::default()
+    pub fn new(memory: Memory) -> Self {
+        Cgroup { memory, ..Self::default() }
     }
 
     /// Where the process is, as the kernel writes it; `None` before it was found.
@@ -68,14 +68,8 @@ impl Cgroup {
         self.path = path;
     }
 
-    fn effective_limit(&mut self, look: &Look<'_>, finding: &mut Finding) {
-        if self.meminfo.is_none() {
-            self.meminfo = finding.take(look.root.hold_proc_piece("meminfo"));
-        }
-        let memory = self.meminfo.as_mut().map(|file| file.parse(&mut self.buffer, meminfo::parse));
-        let memory = memory.and_then(|result| finding.take(result));
-        let Some((_, _, files)) = &mut self.followed else { return };
-        let Some(effective) = finding.take(files.effective_limit(&mut self.buffer)) else { return };
+    fn effective_limit(&self, effective: EffectiveLimit, look: &Look<'_>, finding: &mut Finding) {
+        let memory = finding.take(self.memory.at(look));
         let total = memory.and_then(|memory| memory.total);
         let own = match effective.limit {
             Limit::Bytes(limit) if total.is_none_or(|total| limit < total) => Some(limit),
@@ -112,14 +106,15 @@ impl Poll for Cgroup {
     }
 
     fn look(&mut self, look: &Look<'_>) -> Finding {
-        let mut finding = Finding::default();
+        let mut finding = Finding::with_room(64);
         let Some(target) = look.target else {
-            *self = Cgroup::default();
+            *self = Cgroup::new(self.memory.clone());
             return finding;
         };
         self.find(look, target.process, &mut finding);
         let Some((_, _, files)) = &mut self.followed else { return finding };
         let sample = files.sample(&mut self.buffer);
+        let effective = files.effective_limit(&sample, &mut self.buffer);
         finding.up = sample.memory_usage.is_ok() || sample.memory_stat.is_ok();
         let io = sample.io.clone();
         if self.own_pressure {
@@ -136,7 +131,9 @@ impl Poll for Cgroup {
             finding.readings.push(Reading::counter(&c::IO_BYTES, [name.clone(), "read".into()], device.read_bytes));
             finding.readings.push(Reading::counter(&c::IO_BYTES, [name, "write".into()], device.write_bytes));
         }
-        self.effective_limit(look, &mut finding);
+        if let Some(effective) = finding.take(effective) {
+            self.effective_limit(effective, look, &mut finding);
+        }
         finding
     }
 }

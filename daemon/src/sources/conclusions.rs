@@ -10,7 +10,7 @@ use crate::hub::Latest;
 use crate::tail;
 use crate::target::Target;
 use crate::validator::intake::{Facts, Intake};
-use crate::validator::phase::{Evidence, Phase, Tracker};
+use crate::validator::phase::{Evidence, Phase, Tracker, word};
 use faultline_agave::identify::{Program, startup_host_id};
 use faultline_agave::version::{Version, shrink_target};
 use faultline_catalog::metrics::{process as p, validator as v};
@@ -98,7 +98,9 @@ impl Conclusions {
             self.told.intake.carries(&identity, look.now);
         }
         let program = target.validator.as_ref().map(|validator| validator.program);
-        if let (Some(Program::TestValidator), Some(id)) = (program, startup_id(look.root)) {
+        if program == Some(Program::TestValidator)
+            && let Some(id) = startup_id(look.root)
+        {
             // It pushes under its start-up name for all its life.
             self.told.intake.carries(&id, look.now);
         }
@@ -112,13 +114,21 @@ impl Conclusions {
         }
     }
 
-    fn evidence(&self, alive: bool, known: &Known, behind: Option<u64>) -> Evidence {
+    fn evidence(&self, look: &Look<'_>, known: &Known, behind: Option<u64>) -> Evidence {
         let progress = known.admin.as_ref().and_then(|facts| facts.progress.as_ref());
         let answers = known.rpc.as_ref().is_some_and(|facts| facts.up);
         let running = answers || progress.is_some_and(|progress| progress.name() == "Running");
         let start = progress.and_then(Phase::of_start);
         let start = start.or_else(|| self.log_phase().filter(|_| progress.is_none() && !answers));
-        Evidence { alive, start, running, behind }
+        // An admin socket that says `Running` every 10 s tells, even if no distance is known.
+        let heard = progress.is_some() || self.heard_at(known).is_some_and(|at| look.now.since(at) < DATAPOINTS_TELL);
+        Evidence { alive: look.target.is_some(), start, running, behind, heard }
+    }
+
+    /// When this process's last push ended or the last line of its log came.
+    fn heard_at(&self, known: &Known) -> Option<Stamp> {
+        let line = self.told.log.as_ref().and_then(|log| log.status().last_line);
+        known.datapoints.last_push.max(line.filter(|at| *at >= self.followed_at))
     }
 
     /// The phase as this process's log told it.
@@ -157,7 +167,7 @@ impl Poll for Conclusions {
     }
 
     fn look(&mut self, look: &Look<'_>) -> Finding {
-        let mut finding = Finding { up: true, ..Finding::default() };
+        let mut finding = Finding { up: true, ..Finding::with_room(48) };
         self.reconfigure();
         self.follow(look);
         let known = self.known();
@@ -175,9 +185,9 @@ impl Poll for Conclusions {
         }
         let is_other = look.target.is_some_and(|target| target.validator.is_none());
         if !is_other {
-            let evidence = self.evidence(look.target.is_some(), &known, distance);
-            if let Some(before) = self.tracker.tick(look.now, evidence) {
-                tracing::info!(from = before.name(), to = self.tracker.phase().name(), "phase");
+            let (evidence, before) = (self.evidence(look, &known, distance), self.tracker.phase());
+            if self.tracker.tick(look.now, evidence) {
+                tracing::info!(from = word(before), to = word(self.tracker.phase()), "phase");
             }
             self.tracker.readings(&mut finding.readings);
         }
@@ -220,7 +230,8 @@ fn capacity(version: Option<&str>, configured: Option<u64>, finding: &mut Findin
     finding.whole(&v::CACHE_SHRINK_TARGET, ["configured"], Some(shrink_target(capacity)));
 }
 
-fn client(target: &Target, version: Option<&str>) -> Option<String> {
+/// Who built it, by the version it tells, else by its program; `None` for what is no validator.
+pub(crate) fn client(target: &Target, version: Option<&str>) -> Option<String> {
     let program = target.validator.as_ref()?.program;
     let stated = version.and_then(|version| Version::parse(version).ok()).and_then(|version| version.client);
     let by_program = match program {

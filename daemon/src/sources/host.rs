@@ -2,21 +2,61 @@
 
 use super::{Finding, Look, Poll};
 use faultline_catalog::metrics::host as h;
-use faultline_catalog::{Metric, Source};
+use faultline_catalog::{Metric, Source, Stamp};
+use faultline_kernel::parse::meminfo::{self, Meminfo};
 use faultline_kernel::parse::pressure::Pressure;
-use faultline_kernel::{HostFiles, HostRoot, ReadError};
+use faultline_kernel::{HeldFile, HostFiles, HostRoot, ReadError};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// `/proc/meminfo`, for every source that needs it: clones share the file, and what was read in a tick.
+#[derive(Debug, Clone, Default)]
+pub struct Memory(Arc<Mutex<Held>>);
+
+#[derive(Debug, Default)]
+struct Held {
+    file: Option<HeldFile>,
+    buffer: Vec<u8>,
+    read: Option<(Stamp, Result<Meminfo, ReadError>)>,
+}
+
+impl Memory {
+    /// The machine's memory at this tick: read by the first who asks, the same for the others.
+    ///
+    /// # Errors
+    /// As any file of the host, to each who asks.
+    pub fn at(&self, look: &Look<'_>) -> Result<Meminfo, ReadError> {
+        let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, read)) = held.read.as_ref().filter(|(at, _)| *at == look.now) {
+            return read.clone();
+        }
+        let read = held.read_anew(look.root);
+        held.read = Some((look.now, read.clone()));
+        read
+    }
+}
+
+impl Held {
+    fn read_anew(&mut self, root: &HostRoot) -> Result<Meminfo, ReadError> {
+        let file = match self.file.take() {
+            Some(file) => file,
+            None => root.hold_proc_piece("meminfo")?,
+        };
+        self.file.insert(file).parse(&mut self.buffer, meminfo::parse)
+    }
+}
 
 /// Holds the host's files.
 #[derive(Debug)]
 pub struct Host {
     files: HostFiles,
+    memory: Memory,
     buffer: Vec<u8>,
 }
 
 impl Host {
     /// Opens nothing yet.
-    pub fn new(root: &HostRoot) -> Self {
-        Host { files: HostFiles::new(root), buffer: Vec::new() }
+    pub fn new(root: &HostRoot, memory: Memory) -> Self {
+        Host { files: HostFiles::new(root), memory, buffer: Vec::new() }
     }
 }
 
@@ -25,11 +65,12 @@ impl Poll for Host {
         Source::Host
     }
 
-    fn look(&mut self, _: &Look<'_>) -> Finding {
-        let mut finding = Finding::default();
+    fn look(&mut self, look: &Look<'_>) -> Finding {
+        let mut finding = Finding::with_room(24);
+        let memory = self.memory.at(look);
         let sample = self.files.sample(&mut self.buffer);
-        finding.up = sample.meminfo.is_ok();
-        if let Some(memory) = finding.take(sample.meminfo) {
+        finding.up = memory.is_ok();
+        if let Some(memory) = finding.take(memory) {
             for (kind, bytes) in [
                 ("total", memory.total),
                 ("available", memory.available),

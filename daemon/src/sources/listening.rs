@@ -27,7 +27,7 @@ impl Poll for Datapoints {
 
     fn look(&mut self, look: &Look<'_>) -> Finding {
         // What is wrong with the pushes is a state, told at every tick.
-        let mut finding = Finding { up: self.intake.up(look.now), repeated: true, ..Finding::default() };
+        let mut finding = Finding { up: self.intake.up(look.now), repeated: true, ..Finding::with_room(128) };
         self.intake.readings(look.now, &mut finding.readings);
         finding.problems = self.intake.problems(look.now);
         if let Some(meter) = &self.meter {

@@ -36,7 +36,7 @@ impl Poll for Process {
     }
 
     fn look(&mut self, look: &Look<'_>) -> Finding {
-        let mut finding = Finding::default();
+        let mut finding = Finding::with_room(24);
         let Some(target) = look.target else {
             self.files = None;
             return finding;

@@ -40,22 +40,21 @@ impl Poll for Selfwatch {
                 return finding;
             }
         };
-        let sample = files.sample(&mut self.buffer);
         let hertz = look.host.clock_ticks_per_second as f64;
         if let Some(boot) = self.boot_time {
             let start = boot as f64 + files.id().start_ticks as f64 / hertz;
             finding.readings.push(Reading::real(&d::SELF_START_TIME, [], start));
         }
-        if let Some(stat) = finding.take(sample.stat) {
+        if let Some(stat) = finding.take(files.stat(&mut self.buffer)) {
             let cpu = (stat.utime_ticks + stat.stime_ticks) as f64 / hertz;
             finding.readings.push(Reading::real(&d::SELF_CPU, [], cpu));
             finding.whole(&d::SELF_VIRTUAL, [], Some(stat.vsize));
         }
-        let resident = finding.take(sample.status).and_then(|status| status.vm_rss);
+        let resident = finding.take(files.status(&mut self.buffer)).and_then(|status| status.vm_rss);
         finding.whole(&d::SELF_RESIDENT, [], resident);
-        let open = finding.take(sample.open_fds);
+        let open = finding.take(files.open_fds());
         finding.whole(&d::SELF_OPEN_FDS, [], open);
-        let most = finding.take(sample.max_fds).and_then(|limit| limit.soft);
+        let most = finding.take(files.max_fds(&mut self.buffer)).and_then(|limit| limit.soft);
         finding.whole(&d::SELF_MAX_FDS, [], most);
         finding
     }

@@ -17,6 +17,9 @@
 //! lines were changed is read from its beginning.
 
 mod followed;
+#[cfg(any(test, feature = "testing"))]
+#[doc(hidden)]
+pub mod model;
 
 use super::Parts;
 use super::records::Records;

@@ -1,4 +1,5 @@
 //! An inlet for tests that remembers what it was given.
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "for tests: what cannot go on fails them")]
 
 use super::records::{Inlet, Records};
 use faultline_catalog::Stamp;
@@ -20,6 +21,7 @@ impl Probe {
         Records::into_inlet(Box::new(self.clone()))
     }
 
+    #[cfg(test)]
     pub(super) fn seen(&self) -> Vec<String> {
         self.0.lock().unwrap().records.clone()
     }
@@ -37,6 +39,7 @@ impl Probe {
             .collect()
     }
 
+    #[cfg(test)]
     pub(super) fn count(&self) -> usize {
         self.0.lock().unwrap().records.len()
     }

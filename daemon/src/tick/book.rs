@@ -62,12 +62,14 @@ impl Book {
                 *account.counts.entry(problem.status).or_default() += 1;
             }
         }
-        account.current.clone_from(&batch.problems);
+        if account.current != batch.problems {
+            account.current.clone_from(&batch.problems);
+        }
     }
 
     /// The accounts as a batch of the daemon's own.
     pub fn batch(&self, at: Stamp) -> Batch {
-        let mut readings = Vec::new();
+        let mut readings = Vec::with_capacity(self.accounts.len() * 8);
         for (source, account) in &self.accounts {
             let name = || source.name().into();
             readings.push(Reading::flag(&d::SOURCE_UP, [name()], account.up));

@@ -11,12 +11,13 @@ use super::senders::{Lines, Senders, Settled, Standing};
 use super::tally::{Slots, Tally};
 use crate::config::Datapoints;
 use crate::hub::Latest;
+use crate::recorder::{Points, points};
 use faultline_agave::line::Point;
 use faultline_agave::points::Known;
 use faultline_catalog::metrics::daemon as d;
 use faultline_catalog::metrics::validator as v;
 use faultline_catalog::{Problem, Reading, Stamp, Status};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 /// Levels older than this are no longer shown: pushes come every 10 s.
@@ -30,6 +31,7 @@ const FILTERED_AFTER: u32 = 2;
 pub struct Intake {
     state: Arc<Mutex<State>>,
     allow: Latest<AllowList>,
+    recorder: Arc<OnceLock<Points>>,
 }
 
 #[derive(Debug, Default)]
@@ -69,7 +71,7 @@ pub struct Facts {
 impl Intake {
     /// An intake that has seen nothing.
     pub fn new(datapoints: &Datapoints) -> Self {
-        let intake = Intake { state: Arc::default(), allow: Latest::default() };
+        let intake = Intake { state: Arc::default(), allow: Latest::default(), recorder: Arc::default() };
         intake.reconfigure(datapoints);
         intake
     }
@@ -77,6 +79,11 @@ impl Intake {
     /// Another allow-list from the next push on. Sums of fields that are no longer on it stay, as counters do.
     pub fn reconfigure(&self, datapoints: &Datapoints) {
         self.allow.set(Some(Arc::new(AllowList::new(datapoints))));
+    }
+
+    /// From now on points of the followed validator are recorded too. For the start: later calls change nothing.
+    pub fn record_to(&self, points: Points) {
+        let _ = self.recorder.set(points);
     }
 
     fn allow(&self) -> Arc<AllowList> {
@@ -120,14 +127,14 @@ impl Intake {
         state.coverage.restart();
         (state.newest_slots, state.version, state.last_push) = (None, None, None);
         (state.rpc_slot, state.rpc_slot_at_push, state.empty_pushes, state.answers) = (None, None, 0, None);
-        state.take(settled, self.allow().max_series());
+        state.take(settled, self.allow().max_series(), self.recorder.get());
     }
 
     /// The followed validator carries this identity.
     pub fn carries(&self, identity: &str, now: Stamp) {
         let mut state = self.lock();
         let settled = state.senders.carries(identity, now);
-        state.take(settled, self.allow().max_series());
+        state.take(settled, self.allow().max_series(), self.recorder.get());
     }
 
     /// The followed validator cannot be asked for its identity: takes a sole sender for it after a while. True when it
@@ -135,7 +142,7 @@ impl Intake {
     pub fn assume_identity(&self, now: Stamp) -> bool {
         let mut state = self.lock();
         let Some((_, settled)) = state.senders.assume(now) else { return false };
-        state.take(settled, self.allow().max_series());
+        state.take(settled, self.allow().max_series(), self.recorder.get());
         true
     }
 
@@ -223,11 +230,14 @@ impl Intake {
 }
 
 impl State {
-    fn take(&mut self, settled: Settled, most: usize) {
+    fn take(&mut self, settled: Settled, most: usize, recorder: Option<&Points>) {
         for sums in settled.ours {
             self.total.merge(&sums.tally);
             self.values.merge(most, sums.values);
             self.lines.add(sums.lines);
+            if let Some(recorder) = recorder {
+                recorder.add_kept(sums.kept);
+            }
         }
         self.lines.foreign += settled.foreign;
     }
@@ -294,6 +304,13 @@ impl State {
             lines.ignored += 1;
         }
         Added { known: known.map(|decoded| decoded.known), ours: standing == Standing::Ours, time }
+    }
+
+    /// Keeps a point for the recording until it is known whether its sender is ours.
+    fn keep(&mut self, host: &str, point: Box<faultline_recording::Point>, now: Stamp) {
+        if let Some(sender) = self.senders.find(host, now).filter(|sender| sender.standing == Standing::Pending) {
+            sender.sums.kept.add(point);
+        }
     }
 
     /// What of a point of ours goes beyond sums.

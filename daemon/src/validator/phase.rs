@@ -3,6 +3,8 @@
 //! While it starts, the admin socket tells the phase (or, without a right on it, the log). Once its services run, the
 //! distance to the tip does: at the tip when at most `at_tip_slots` behind for `at_tip_for`, behind when more than
 //! `behind_slots` behind for `behind_for` after that, catching up before it was first there.
+//!
+//! Of a validator that has told nothing for [`SILENT`] the phase is unknown: none is shown, and none gains time.
 
 use crate::config;
 use faultline_agave::admin::StartProgress;
@@ -13,6 +15,10 @@ use std::time::Duration;
 
 /// Kept up: at the tip for this share of the time since it was first there.
 const KEPT_UP: f64 = 0.99;
+
+/// After this long without a word from a living validator its phase is not known any more: pushes come every 10 s, and
+/// answers are believed for 10 s and longer.
+pub const SILENT: Duration = Duration::from_secs(60);
 
 /// A phase of the validator's life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -128,19 +134,56 @@ pub struct Evidence {
     pub running: bool,
     /// Slots behind the tip.
     pub behind: Option<u64>,
+    /// It was heard of lately in some other way, which tells no phase: a push, a line of its log.
+    pub heard: bool,
+}
+
+impl Evidence {
+    /// Whether anything is known at all: a process that is not there is known not to be there.
+    fn tells(self) -> bool {
+        !self.alive || self.start.is_some() || self.running || self.behind.is_some() || self.heard
+    }
+}
+
+/// The label value of a phase, in words where there is none.
+pub fn word(phase: Option<Phase>) -> &'static str {
+    phase.map_or("unknown", Phase::name)
 }
 
 /// The phase over time.
 #[derive(Debug, Clone)]
 pub struct Tracker {
     config: config::Phase,
+    /// The one known last.
     phase: Phase,
+    /// Since when nothing was told.
+    silent_since: Option<Stamp>,
+    unknown: bool,
     seconds: [Duration; Phase::ALL.len()],
     last: Option<Stamp>,
     near_since: Option<Stamp>,
     far_since: Option<Stamp>,
-    /// Since the current process was first at the tip: (time at the tip, time in all).
-    kept: Option<(Duration, Duration)>,
+    kept: Option<Kept>,
+}
+
+/// The time since the current process was first at the tip.
+#[derive(Debug, Clone, Copy, Default)]
+struct Kept {
+    at_tip: Duration,
+    elsewhere: Duration,
+    unknown: Duration,
+}
+
+impl Kept {
+    /// `None` while it depends on the time of which nothing is known.
+    fn up(self) -> Option<bool> {
+        let all = KEPT_UP * (self.at_tip + self.elsewhere + self.unknown).as_secs_f64();
+        match (self.at_tip.as_secs_f64() >= all, (self.at_tip + self.unknown).as_secs_f64() >= all) {
+            (true, _) => Some(true),
+            (_, false) => Some(false),
+            _ => None,
+        }
+    }
 }
 
 impl Tracker {
@@ -149,6 +192,8 @@ impl Tracker {
         Tracker {
             config,
             phase: Phase::Absent,
+            silent_since: None,
+            unknown: false,
             seconds: [Duration::ZERO; Phase::ALL.len()],
             last: None,
             near_since: None,
@@ -162,47 +207,53 @@ impl Tracker {
         self.config = config;
     }
 
-    /// The phase.
-    pub fn phase(&self) -> Phase {
-        self.phase
+    /// The phase; `None` if a living validator has told nothing for [`SILENT`].
+    pub fn phase(&self) -> Option<Phase> {
+        (!self.unknown).then_some(self.phase)
     }
 
-    /// Whether the validator was at the tip for 99 % of the time since this process was first there; `None` before.
+    /// Whether the validator was at the tip for 99 % of the time since this process was first there; `None` before, and
+    /// while it depends on time in which nothing was known.
     pub fn kept_up(&self) -> Option<bool> {
-        self.kept.map(|(at_tip, all)| all.is_zero() || at_tip.as_secs_f64() >= KEPT_UP * all.as_secs_f64())
+        self.kept.and_then(Kept::up)
     }
 
     /// Another process is followed: what was known of the old one's distance is void.
     pub fn restart(&mut self) {
         (self.near_since, self.far_since, self.kept) = (None, None, None);
+        (self.silent_since, self.unknown) = (None, false);
         if self.phase.runs() || self.phase == Phase::Gone {
             self.phase = Phase::Initializing;
         }
     }
 
-    /// Takes what is known at `now`; the phase before, if it changed. The time since the last tick belongs to the
-    /// phase of that tick.
-    pub fn tick(&mut self, now: Stamp, evidence: Evidence) -> Option<Phase> {
+    /// Takes what is known at `now`; true if the phase changed. The time since the last tick belongs to the phase of that
+    /// tick.
+    pub fn tick(&mut self, now: Stamp, evidence: Evidence) -> bool {
         self.spend(now);
-        let before = self.phase;
+        let before = self.phase();
         self.phase = self.next(now, evidence);
+        self.silent_since = (!evidence.tells()).then(|| self.silent_since.unwrap_or(now));
+        self.unknown = self.silent_since.is_some_and(|since| now.since(since) >= SILENT);
         if self.phase == Phase::AtTip && self.kept.is_none() {
-            self.kept = Some((Duration::ZERO, Duration::ZERO));
+            self.kept = Some(Kept::default());
         }
-        (self.phase != before).then_some(before)
+        self.phase() != before
     }
 
     fn spend(&mut self, now: Stamp) {
         let passed = self.last.map_or(Duration::ZERO, |last| now.since(last));
         self.last = Some(now);
-        if let Some(seconds) = self.seconds.get_mut(self.phase as usize) {
+        let phase = self.phase();
+        if let Some(seconds) = phase.and_then(|phase| self.seconds.get_mut(phase as usize)) {
             *seconds += passed;
         }
-        if let Some((at_tip, all)) = &mut self.kept {
-            *all += passed;
-            if self.phase == Phase::AtTip {
-                *at_tip += passed;
-            }
+        if let Some(kept) = &mut self.kept {
+            *match phase {
+                Some(Phase::AtTip) => &mut kept.at_tip,
+                Some(_) => &mut kept.elsewhere,
+                None => &mut kept.unknown,
+            } += passed;
         }
     }
 
@@ -247,7 +298,7 @@ impl Tracker {
     /// The phase, and the time spent in each.
     pub fn readings(&self, out: &mut Vec<Reading>) {
         for (phase, seconds) in Phase::ALL.into_iter().zip(self.seconds) {
-            out.push(Reading::flag(&v::PHASE, [phase.name().into()], phase == self.phase));
+            out.push(Reading::flag(&v::PHASE, [phase.name().into()], Some(phase) == self.phase()));
             out.push(Reading::real(&v::PHASE_SECONDS, [phase.name().into()], seconds.as_secs_f64()));
         }
         out.extend(self.kept_up().map(|kept| Reading::flag(&v::KEPT_UP, [], kept)));
@@ -274,13 +325,23 @@ mod tests {
                 let now = Stamp { uptime: Duration::from_secs(self.second), unix: Duration::ZERO };
                 self.tracker.tick(now, evidence);
             }
-            self.tracker.phase()
+            self.tracker.phase
+        }
+
+        fn shown(&self) -> Vec<String> {
+            let mut readings = Vec::new();
+            self.tracker.readings(&mut readings);
+            let phases = readings.iter().filter(|r| r.metric.name == v::PHASE.name);
+            phases.filter(|r| r.value.number() == Some(1.0)).map(|r| r.labels[0].to_string()).collect()
         }
     }
 
     fn running(behind: Option<u64>) -> Evidence {
-        Evidence { alive: true, start: None, running: true, behind }
+        Evidence { alive: true, running: true, behind, ..Evidence::default() }
     }
+
+    /// Alive, and no more is known.
+    const MUTE: Evidence = Evidence { alive: true, start: None, running: false, behind: None, heard: false };
 
     fn starting(phase: Phase) -> Evidence {
         Evidence { alive: true, start: Some(phase), ..Evidence::default() }
@@ -315,7 +376,47 @@ mod tests {
         let mut life = Life::new();
         life.lives(100, running(Some(0)));
         assert_eq!(life.lives(1000, running(None)), Phase::AtTip);
-        assert_eq!(life.lives(10, Evidence { alive: true, ..Evidence::default() }), Phase::AtTip);
+        assert_eq!(life.lives(10, MUTE), Phase::AtTip);
+        assert_eq!(life.shown(), ["at_tip"]);
+    }
+
+    #[test]
+    fn after_a_minute_without_a_word_no_phase_is_shown_and_none_gains_time() {
+        let mut life = Life::new();
+        life.lives(161, running(Some(0)));
+        life.lives(60, MUTE);
+        assert_eq!(life.shown(), ["at_tip"]);
+        life.lives(1, MUTE);
+        assert!(life.shown().is_empty());
+        let spent = life.tracker.seconds;
+        life.lives(1000, MUTE);
+        assert_eq!(life.tracker.seconds, spent);
+        life.lives(1, Evidence { heard: true, ..MUTE });
+        assert_eq!(life.shown(), ["at_tip"], "a push tells no distance, but that it goes on");
+    }
+
+    #[test]
+    fn a_process_that_never_says_anything_is_in_no_phase_and_its_end_is_known() {
+        let mut life = Life::new();
+        life.lives(60, MUTE);
+        assert_eq!(life.shown(), ["initializing"]);
+        life.lives(1, MUTE);
+        assert!(life.shown().is_empty());
+        life.lives(1, Evidence::default());
+        assert_eq!(life.shown(), ["gone"]);
+    }
+
+    #[test]
+    fn time_of_which_nothing_is_known_leaves_open_whether_it_kept_up() {
+        let mut life = Life::new();
+        life.lives(62, running(Some(0)));
+        life.lives(60, MUTE);
+        assert_eq!(life.tracker.kept_up(), Some(true));
+        life.lives(60, MUTE);
+        assert_eq!(life.tracker.kept_up(), None);
+        life.lives(31, running(Some(500)));
+        life.lives(60, running(Some(500)));
+        assert_eq!(life.tracker.kept_up(), Some(false), "whatever it did while nobody looked");
     }
 
     #[test]
@@ -359,7 +460,7 @@ mod tests {
         life.lives(61, running(Some(0)));
         life.lives(1000, running(Some(0)));
         life.lives(31, running(Some(500)));
-        assert_eq!(life.tracker.phase(), Phase::Behind);
+        assert_eq!(life.tracker.phase(), Some(Phase::Behind));
         assert_eq!(life.tracker.kept_up(), Some(true));
         life.lives(60, running(Some(500)));
         assert_eq!(life.tracker.kept_up(), Some(false));

@@ -9,6 +9,7 @@
 use super::allowed::Values;
 use super::recent::Recent;
 use super::tally::Tally;
+use crate::recorder::points::Kept;
 use faultline_catalog::Stamp;
 use std::time::Duration;
 
@@ -75,6 +76,8 @@ pub struct Sums {
     pub values: Values,
     /// Lines by what would become of them.
     pub lines: Lines,
+    /// Points for the recording.
+    pub kept: Kept,
 }
 
 /// One sender.

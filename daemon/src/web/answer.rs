@@ -2,8 +2,10 @@
 
 use super::WebState;
 use super::auth::Users;
+use super::flight_save;
 use super::health::health;
 use super::landing;
+use super::mark;
 use super::scrape::Pages;
 use crate::clock::Clock;
 use crate::sinks::prometheus::{accepts_gzip, dialect};
@@ -51,7 +53,11 @@ impl Site {
 
     /// Answers; never fails. To HEAD the server sends the head only.
     pub(super) async fn answer(&self, request: Request<()>) -> Response<Body> {
-        let mut answer = if self.admits(&request).await { self.route(&request) } else { denied() };
+        let mut answer = match self.admits(&request).await {
+            true if request.uri().path() == flight_save::PATH => self.save_flight(&request).await,
+            true => self.route(&request),
+            false => denied(),
+        };
         let headers = answer.headers_mut();
         headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
         headers.entry(header::X_CONTENT_TYPE_OPTIONS).or_insert(HeaderValue::from_static("nosniff"));
@@ -74,10 +80,11 @@ impl Site {
             "/healthz" => Site::healthz,
             "/readyz" => Site::readyz,
             "/" => Site::landing,
+            "/mark" => return self.act(request, Site::mark),
             _ => {
                 return sentence(
                     StatusCode::NOT_FOUND,
-                    "There is no such page; see /, /metrics, /healthz and /readyz.".to_owned(),
+                    "There is no such page; see /, /metrics, /healthz and /readyz; POST /mark sets a mark, POST /flight/save saves the flight recording.".to_owned(),
                 );
             }
         };
@@ -87,6 +94,35 @@ impl Site {
         let mut answer = sentence(StatusCode::METHOD_NOT_ALLOWED, "Only GET and HEAD are answered here.".to_owned());
         answer.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
         answer
+    }
+
+    /// Does what a request asks for, as far as it may.
+    fn act(&self, request: &Request<()>, what: fn(&Site, Option<&str>) -> Response<Body>) -> Response<Body> {
+        refused(request).unwrap_or_else(|| what(self, request.uri().query()))
+    }
+
+    /// The same; answers once the recording is saved.
+    async fn save_flight(&self, request: &Request<()>) -> Response<Body> {
+        if let Some(answer) = refused(request) {
+            return answer;
+        }
+        let (status, text) = flight_save::save(self.state.flight.as_ref(), request.uri().query()).await;
+        sentence(status, text)
+    }
+
+    fn mark(&self, query: Option<&str>) -> Response<Body> {
+        let Some(recorder) = &self.state.recorder else {
+            return sentence(StatusCode::NOT_FOUND, "Nothing is recorded; start faultlined with --record.".to_owned());
+        };
+        let name = match mark::name(query) {
+            Ok(name) => name,
+            Err(why) => return sentence(StatusCode::BAD_REQUEST, why),
+        };
+        if recorder.mark(self.state.clock.now(), name) {
+            sentence(StatusCode::OK, "marked".to_owned())
+        } else {
+            sentence(StatusCode::SERVICE_UNAVAILABLE, "Too many marks wait to be written; try again.".to_owned())
+        }
     }
 
     fn metrics(&self, headers: &HeaderMap) -> Response<Body> {
@@ -138,6 +174,18 @@ impl Site {
         answer.headers_mut().insert(header::CONTENT_SECURITY_POLICY, POLICY);
         answer
     }
+}
+
+/// Why what a request asks for is not done: a page of another site, which a browser would let ask too, may not.
+fn refused(request: &Request<()>) -> Option<Response<Body>> {
+    if request.method() != Method::POST {
+        let mut answer = sentence(StatusCode::METHOD_NOT_ALLOWED, "Only POST is answered here.".to_owned());
+        answer.headers_mut().insert(header::ALLOW, HeaderValue::from_static("POST"));
+        return Some(answer);
+    }
+    let from = text_of(request.headers(), HeaderName::from_static("sec-fetch-site"));
+    let foreign = from.is_some_and(|from| !matches!(from.as_str(), "same-origin" | "none"));
+    foreign.then(|| sentence(StatusCode::FORBIDDEN, "Pages of other sites may not ask for this.".to_owned()))
 }
 
 /// All values of a header in one, as a list may come in several; `None` if it is missing or not ASCII.

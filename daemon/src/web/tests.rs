@@ -29,6 +29,8 @@ fn state(clock: Clock, ticks: &Latest<Tick>) -> WebState {
         history: History::default(),
         constant: ConstantLabels::new(),
         page: Arc::new(PageInfo::new("0.0.0", &Find::Scan, None)),
+        recorder: None,
+        flight: None,
     }
 }
 
@@ -37,9 +39,14 @@ fn config(web_config: Option<&Path>) -> Metrics {
 }
 
 fn start(web_config: Option<&Path>) -> Running {
+    start_with(web_config, None)
+}
+
+fn start_with(web_config: Option<&Path>, recorder: Option<crate::recorder::Handle>) -> Running {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let (clock, ticks) = (Clock::start(), Latest::default());
-    let server = Server::build(&config(web_config), state(clock, &ticks)).unwrap();
+    let state = WebState { recorder, ..state(clock, &ticks) };
+    let server = Server::build(&config(web_config), state).unwrap();
     let address = server.local_addr();
     let mut stage = Stage::new("web", runtime.handle());
     stage.task("web", |stop| server.run(stop));
@@ -245,4 +252,29 @@ fn a_port_that_is_taken_is_named_with_its_key() {
         error.contains(&listen.to_string()) && error.contains("metrics.listen") && error.contains("another port"),
         "{error}"
     );
+}
+
+#[test]
+fn a_mark_is_taken_by_post_with_a_name_and_only_if_something_is_recorded() {
+    let idle = start(None);
+    assert_eq!(idle.ask("POST", "/mark?name=a", "Content-Length: 0\r\n").status, 404);
+    let (handle, _recorder) = crate::recorder::Recorder::new(Clock::start(), Vec::new(), |_| serde_json::Value::Null);
+    let server = start_with(None, Some(handle));
+    let post = |path: &str, headers: &str| server.ask("POST", path, &format!("Content-Length: 0\r\n{headers}"));
+    assert_eq!(post("/mark?name=load+begins", "").text(), "marked\n");
+    assert_eq!(post("/mark?name=", "").status, 400);
+    assert_eq!(post("/mark", "").status, 400);
+    assert_eq!(post("/mark?name=a", "Sec-Fetch-Site: cross-site\r\n").status, 403);
+    assert_eq!(post("/mark?name=a", "Sec-Fetch-Site: same-origin\r\n").status, 200);
+    let got = server.get("/mark?name=a", "");
+    assert_eq!((got.status, got.header("allow")), (405, Some("POST")));
+}
+
+#[test]
+fn saving_the_flight_recording_is_for_posts_of_this_site_and_a_conflict_while_it_is_off() {
+    let server = start(None);
+    let post = |headers: &str| server.ask("POST", "/flight/save?reason=a", &format!("Content-Length: 0\r\n{headers}"));
+    assert_eq!(post("").status, 409);
+    assert_eq!(post("Sec-Fetch-Site: cross-site\r\n").status, 403);
+    assert_eq!(server.get("/flight/save", "").status, 405);
 }

@@ -1,6 +1,5 @@
 use super::*;
 use crate::Reason;
-use crate::line::Value;
 
 fn known(line: &str) -> Decoded {
     Known::parse(&Point::parse(line.as_bytes()).unwrap()).unwrap().unwrap()
@@ -75,18 +74,4 @@ fn the_leader_tag_is_absent_before_3_0() {
         };
         assert_eq!(costs.is_leader, is_leader, "{tags}");
     }
-}
-
-#[test]
-fn the_allow_list_gives_wanted_fields_only() {
-    let mut list = AllowList::new();
-    for field in ["a", "c", "d", "a"] {
-        list.add("x", field);
-    }
-    let point = Point::parse(b"x,host_id=A a=1i,b=2i,c=true,d=z 1").unwrap();
-    let read: Vec<_> = list.read(&point).map(|wanted| wanted.unwrap()).map(|w| (w.field, w.value)).collect();
-    assert_eq!(read, [("a", Some(Value::Int(1))), ("c", Some(Value::Bool(true))), ("d", None)]);
-    assert!(list.wants(b"x") && !list.wants(b"y") && !list.wants(b"\xff"));
-    assert_eq!(list.read(&Point::parse(b"y a=1i 1").unwrap()).count(), 0);
-    assert!(list.read(&Point::parse(b"x a=\"1 1").unwrap()).any(|wanted| wanted.is_err()));
 }

@@ -27,6 +27,10 @@ section! {
     FORWARD_QUEUE = Gauge, Bytes, "faultline_forward_queue_bytes" [] "Bytes waiting to be passed on.", from "the forwarder";
     DATAPOINT_OVERFLOW = Counter, Count, "faultline_datapoint_overflow_total" [] "Values of allowed datapoints left out because datapoints.max_series is reached.", from "datapoints.max_series in the configuration";
     POOLS_FOLDED = Gauge, Count, "faultline_thread_pools_folded" [] "Thread pools folded into the pool other because there are more than 150.", from "the threads source";
+    RECORDER_ROWS = Counter, Count, "faultline_recorder_rows_total" ["recorder"] "Rows written to the recording (record) or to the flight recorder's ring (flight); absent if it is switched off.", from "the recorder, after each transaction";
+    RECORDER_DROPPED = Counter, Count, "faultline_recorder_dropped_total" ["recorder"] "Ticks, datapoints and events that were not recorded: the disk was full, writing failed, or the recorder did not keep up.", from "the recorder";
+    FLIGHT_SAVES = Counter, Count, "faultline_flight_saves_total" ["reason"] "Recordings saved by the flight recorder: because the kernel killed the validator (oom_kill), it ended (exit), it fell behind (behind), or somebody asked (request); absent if it is switched off.", from "the flight recorder";
+    FLIGHT_FAILURES = Counter, Count, "faultline_flight_save_failures_total" [] "Saves of the flight recorder that failed, or were refused because its folder is full.", from "the flight recorder";
     SELF_CPU = Counter, Seconds, "process_cpu_seconds_total" [] "CPU time of the daemon.", from "/proc/self/stat";
     SELF_RESIDENT = Gauge, Bytes, "process_resident_memory_bytes" [] "Resident memory of the daemon.", from "/proc/self/stat";
     SELF_VIRTUAL = Gauge, Bytes, "process_virtual_memory_bytes" [] "Virtual memory of the daemon.", from "/proc/self/stat";

@@ -187,12 +187,13 @@ impl CgroupFiles {
     }
 
     /// The smallest limit of memory over the cgroup and its visible ancestors, and the state of the one that sets it.
+    /// `own` is what [`sample`](Self::sample) has just found: no file is read twice.
     ///
     /// # Errors
     /// When a limit on the way up cannot be read: the smallest is then not known.
-    pub fn effective_limit(&mut self, buffer: &mut Vec<u8>) -> Result<EffectiveLimit, ReadError> {
+    pub fn effective_limit(&mut self, own: &CgroupSample, buffer: &mut Vec<u8>) -> Result<EffectiveLimit, ReadError> {
         match &mut self.ancestry {
-            Ok(ancestry) => ancestry.effective_limit(buffer),
+            Ok(ancestry) => ancestry.effective_limit(own, buffer),
             Err(error) => Err(error.clone()),
         }
     }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::files::{Source, memory_stat};
+use super::files::{CgroupSample, Source, memory_stat};
 use super::locate::{CgroupFolder, CgroupVersion};
 use crate::parse::cgroup_memory_stat::MemoryStat;
 use crate::parse::{cgroup_limit, number};
@@ -44,10 +44,17 @@ struct Level {
     version: CgroupVersion,
     folder: Arc<Path>,
     max: Source,
-    // The rest is opened only once this level is the limiting one.
+    // The rest is opened only once this level is the limiting one. Of the process's own cgroup the sample has them all.
     current: Source,
     stat: Source,
     kernel: Source,
+}
+
+impl Level {
+    fn composition(&mut self, buffer: &mut Vec<u8>) -> (Result<u64, ReadError>, Result<MemoryStat, ReadError>) {
+        let usage = self.current.parse(buffer, number::parse);
+        (usage, memory_stat(self.version, &mut self.stat, &mut self.kernel, buffer))
+    }
 }
 
 impl Ancestry {
@@ -67,10 +74,18 @@ impl Ancestry {
         Self { levels: levels.collect() }
     }
 
-    pub(super) fn effective_limit(&mut self, buffer: &mut Vec<u8>) -> Result<EffectiveLimit, ReadError> {
+    pub(super) fn effective_limit(
+        &mut self,
+        own: &CgroupSample,
+        buffer: &mut Vec<u8>,
+    ) -> Result<EffectiveLimit, ReadError> {
         let mut smallest = (Limit::Max, 0);
         for (levels_up, level) in self.levels.iter_mut().enumerate() {
-            match level.max.parse(buffer, cgroup_limit::parse) {
+            let limit = match levels_up {
+                0 => own.memory_max.clone(),
+                _ => level.max.parse(buffer, cgroup_limit::parse),
+            };
+            match limit {
                 Ok(limit) if limit < smallest.0 => smallest = (limit, levels_up),
                 // The topmost cgroup of v2 has no such file, nor has one whose memory controller is not enabled:
                 // neither can limit.
@@ -80,12 +95,14 @@ impl Ancestry {
         }
         let (limit, levels_up) = smallest;
         let limiting = match (limit, self.levels.get_mut(levels_up)) {
-            (Limit::Bytes(_), Some(level)) => Some(LimitingCgroup {
-                folder: Arc::clone(&level.folder),
-                levels_up,
-                memory_usage: level.current.parse(buffer, number::parse),
-                memory_stat: memory_stat(level.version, &mut level.stat, &mut level.kernel, buffer),
-            }),
+            (Limit::Bytes(_), Some(level)) => {
+                let (memory_usage, memory_stat) = match levels_up {
+                    0 => (own.memory_usage.clone(), own.memory_stat.clone()),
+                    _ => level.composition(buffer),
+                };
+                let folder = Arc::clone(&level.folder);
+                Some(LimitingCgroup { folder, levels_up, memory_usage, memory_stat })
+            }
             _ => None,
         };
         Ok(EffectiveLimit { limit, limiting })

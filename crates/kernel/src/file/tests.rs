@@ -12,7 +12,7 @@ fn a_file_larger_than_the_buffer_is_read_whole() {
     let path = folder.path().join("large");
     let text: Vec<u8> = (0..50_000u32).flat_map(|n| format!("key{n} {n}\n").into_bytes()).collect();
     std::fs::write(&path, &text).unwrap();
-    for records in [Records::One, Records::Many] {
+    for records in [Records::One, Records::Many, Records::Lines] {
         let mut buffer = Vec::new();
         assert_eq!(held(&path, records).read(&mut buffer).unwrap(), text);
     }

@@ -1,14 +1,14 @@
-//! The host's memory and pressure, sample after sample.
+//! The host's counters and pressure, sample after sample.
 
 use super::HostRoot;
 use crate::file::{Owner, Records, Slot};
-use crate::parse::{meminfo, pressure, vmstat};
+use crate::parse::{pressure, vmstat};
 use crate::{ReadError, parse};
 
-/// Holds `meminfo`, `vmstat` and the pressure files of the host.
+/// Holds `vmstat`, the pressure files and the limit of mappings of the host. Its `meminfo` others need as well:
+/// [`HostRoot::hold_proc_piece`] holds it.
 #[derive(Debug)]
 pub struct HostFiles {
-    meminfo: Slot,
     vmstat: Slot,
     cpu_pressure: Slot,
     memory_pressure: Slot,
@@ -19,8 +19,6 @@ pub struct HostFiles {
 /// One sample of the host.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HostSample {
-    /// `/proc/meminfo`
-    pub meminfo: Result<meminfo::Meminfo, ReadError>,
     /// `/proc/vmstat`
     pub vmstat: Result<vmstat::Vmstat, ReadError>,
     /// `/proc/pressure/cpu`, since Linux 4.20; `Absent` without it or with `psi=0`.
@@ -39,8 +37,7 @@ impl HostFiles {
     pub fn new(root: &HostRoot) -> Self {
         let slot = |relative: &str, records| Slot::new(Owner::Host, root.procfs.join(relative), records);
         Self {
-            meminfo: slot("meminfo", Records::One),
-            vmstat: slot("vmstat", Records::Many),
+            vmstat: slot("vmstat", Records::Lines),
             cpu_pressure: slot("pressure/cpu", Records::One),
             memory_pressure: slot("pressure/memory", Records::One),
             io_pressure: slot("pressure/io", Records::One),
@@ -51,7 +48,6 @@ impl HostFiles {
     /// Reads everything once.
     pub fn sample(&mut self, buffer: &mut Vec<u8>) -> HostSample {
         HostSample {
-            meminfo: self.meminfo.parse(buffer, meminfo::parse),
             vmstat: self.vmstat.parse(buffer, vmstat::parse),
             cpu_pressure: self.cpu_pressure.parse(buffer, pressure::parse),
             memory_pressure: self.memory_pressure.parse(buffer, pressure::parse),

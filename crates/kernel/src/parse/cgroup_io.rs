@@ -83,7 +83,7 @@ pub fn parse_v1(text: &[u8]) -> Result<Vec<DeviceIo>, ParseError> {
     Ok(list)
 }
 
-fn parse_device(word: &[u8]) -> Option<Device> {
+pub(crate) fn parse_device(word: &[u8]) -> Option<Device> {
     let mut numbers = word.splitn(2, |&b| b == b':').map(|digits| u32::try_from(number(digits)?).ok());
     Some(Device { major: numbers.next()??, minor: numbers.next()?? })
 }

@@ -1,7 +1,7 @@
 //! `/proc/meminfo` (proc_meminfo(5)).
 
 use crate::ParseError;
-use crate::text::fill;
+use crate::text::fill_until;
 
 /// Memory of the host, in bytes. `None` where the kernel does not write the line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -43,7 +43,7 @@ pub struct Meminfo {
 /// # Errors
 /// A known line with something else where an amount must be.
 pub fn parse(text: &[u8]) -> Result<Meminfo, ParseError> {
-    fill(text, b':', |info: &mut Meminfo, key| {
+    fill_until(text, b':', 16, |info: &mut Meminfo, key| {
         Some(match key {
             b"MemTotal" => &mut info.total,
             b"MemFree" => &mut info.free,

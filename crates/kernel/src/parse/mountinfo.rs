@@ -2,20 +2,32 @@
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use super::cgroup_io::{Device, parse_device};
 use crate::ParseError;
-use crate::text::{lines, words};
+use crate::text::{lines, number, words};
 
 /// One mount.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mount {
-    /// Which folder of the file system is mounted; `/` unless it is a bind mount or a namespace.
+    /// Its number.
+    pub id: u64,
+    /// The number of the mount that it is mounted on; that of no mount in the list for the topmost.
+    pub parent: u64,
+    /// The file system's device. Major 0 where the file system has no device of its own: tmpfs, overlay, and btrfs, whose
+    /// disk only `source` tells.
+    pub device: Device,
+    /// Which folder of the file system is mounted; `/` unless it is a bind mount, a subvolume or a namespace.
     pub root: PathBuf,
     /// Where it is mounted.
     pub mount_point: PathBuf,
+    /// Options of this mount, such as `rw,noatime`.
+    pub options: String,
     /// Type of the file system, such as `cgroup2`.
     pub fs_type: String,
+    /// What was mounted, such as `/dev/nvme0n1p1`; any word for file systems without a device.
+    pub source: String,
     /// Options of the file system, such as `rw,memory`.
     pub super_options: String,
 }
@@ -34,19 +46,50 @@ pub fn parse(text: &[u8]) -> Result<Vec<Mount>, ParseError> {
     lines(text).map(|line| mount(line.text).ok_or_else(|| line.error("expected a mount"))).collect()
 }
 
+/// The mount that holds `path`, an absolute one without links. `None` if the list has no topmost mount, or `path` is
+/// relative.
+///
+/// Walks down as the kernel does, since a later mount may hide an earlier one.
+#[must_use]
+pub fn holding<'a>(mounts: &'a [Mount], path: &Path) -> Option<&'a Mount> {
+    let is_top = |mount: &&Mount| {
+        mount.mount_point == Path::new("/") && !mounts.iter().any(|other| other.id == mount.parent && other != *mount)
+    };
+    let mut current = mounts.iter().rfind(is_top).filter(|_| path.is_absolute())?;
+    // Each step goes down; a list that was made up might lead in a circle.
+    for _ in 0..mounts.len() {
+        let on_the_way = |mount: &&Mount| {
+            mount.parent == current.id && mount.id != current.id && path.starts_with(&mount.mount_point)
+        };
+        // The walk meets the highest first; of two at one place the later one lies above.
+        let depth = |mount: &&Mount| mount.mount_point.components().count();
+        match mounts.iter().rev().filter(on_the_way).min_by_key(depth) {
+            Some(next) => current = next,
+            None => break,
+        }
+    }
+    Some(current)
+}
+
 fn mount(line: &[u8]) -> Option<Mount> {
-    let mut words = words(line).skip(3);
+    // Any number of optional fields up to a lone hyphen.
+    let hyphen = memchr::memmem::find(line, b" - ")?;
+    let mut words = words(line.get(..hyphen)?);
+    let (id, parent) = (number(words.next()?)?, number(words.next()?)?);
+    let device = parse_device(words.next()?)?;
     let root = unescape(words.next()?);
     let mount_point = unescape(words.next()?);
-    // Options, then any number of optional fields up to a lone hyphen.
-    words.find(|&word| word == b"-")?;
-    let fs_type = String::from_utf8_lossy(words.next()?).into_owned();
-    let super_options = String::from_utf8_lossy(words.nth(1)?).into_owned();
-    Some(Mount { root, mount_point, fs_type, super_options })
+    let options = String::from_utf8_lossy(words.next()?).into_owned();
+    // One space stands between two fields here: the source may be empty.
+    let mut rest = line.get(hyphen + 3..)?.split(|&byte| byte == b' ');
+    let fs_type = String::from_utf8_lossy(rest.next()?).into_owned();
+    let source = unescape(rest.next()?).to_string_lossy().into_owned();
+    let super_options = String::from_utf8_lossy(rest.next()?).into_owned();
+    Some(Mount { id, parent, device, root, mount_point, options, fs_type, source, super_options })
 }
 
 /// Spaces, tabs, newlines and backslashes are written as a backslash and three octal digits.
-fn unescape(word: &[u8]) -> PathBuf {
+pub(super) fn unescape(word: &[u8]) -> PathBuf {
     let mut plain = Vec::with_capacity(word.len());
     let mut rest = word;
     while let Some((&byte, after)) = rest.split_first() {
@@ -86,5 +129,54 @@ mod tests {
     #[test]
     fn a_line_without_its_second_half_is_an_error() {
         assert!(parse(b"36 35 98:0 / / rw,noatime master:1\n").is_err());
+    }
+
+    const SERVER: &str = "\
+        1 0 0:2 / / rw - rootfs rootfs rw\n\
+        30 1 259:2 / / rw,relatime shared:1 - ext4 /dev/nvme0n1p2 rw,errors=remount-ro\n\
+        40 30 259:5 / /mnt/ledger rw,noatime shared:9 - xfs /dev/nvme1n1 rw,attr2,inode64,noquota\n\
+        41 30 0:45 /@accounts /mnt/the\\040accounts rw,noatime - btrfs /dev/mapper/vg-data rw,subvolid=257,subvol=/@accounts\n\
+        42 40 0:50 / /mnt/ledger/tmp rw - tmpfs  rw,size=1048576k\n";
+
+    fn place(path: &str) -> Option<u64> {
+        let mounts = parse(SERVER.as_bytes()).unwrap();
+        holding(&mounts, Path::new(path)).map(|mount| mount.id)
+    }
+
+    #[test]
+    fn a_path_is_held_by_the_deepest_mount_on_its_way() {
+        for (path, id) in [("/", 30), ("/mnt/ledgers", 30), ("/mnt/ledger", 40), ("/mnt/ledger/rocksdb", 40)] {
+            assert_eq!(place(path), Some(id), "{path}");
+        }
+        assert_eq!(place("/mnt/the accounts/run"), Some(41));
+        assert_eq!(place("/mnt/ledger/tmp/x"), Some(42));
+        assert_eq!(place("mnt/ledger"), None);
+        assert_eq!(holding(&[], Path::new("/")), None);
+    }
+
+    #[test]
+    fn a_subvolume_and_an_empty_source_are_understood() {
+        let mounts = parse(SERVER.as_bytes()).unwrap();
+        let accounts = &mounts[3];
+        assert_eq!((accounts.device.major, accounts.source.as_str()), (0, "/dev/mapper/vg-data"));
+        assert_eq!((accounts.root.as_path(), accounts.options.as_str()), (Path::new("/@accounts"), "rw,noatime"));
+        assert_eq!((mounts[4].source.as_str(), mounts[4].super_options.as_str()), ("", "rw,size=1048576k"));
+    }
+
+    #[test]
+    fn a_later_mount_hides_what_it_covers() {
+        let text = format!("{SERVER}50 30 0:60 / /mnt rw - overlay overlay rw,lowerdir=/l,upperdir=/u,workdir=/w\n");
+        let mounts = parse(text.as_bytes()).unwrap();
+        assert_eq!(holding(&mounts, Path::new("/mnt/ledger/rocksdb")).map(|mount| mount.id), Some(50));
+        let again = format!("{SERVER}51 40 259:7 / /mnt/ledger rw - ext4 /dev/sdb rw\n");
+        let mounts = parse(again.as_bytes()).unwrap();
+        assert_eq!(holding(&mounts, Path::new("/mnt/ledger/rocksdb")).map(|mount| mount.id), Some(51));
+    }
+
+    #[test]
+    fn a_made_up_circle_of_mounts_has_an_end() {
+        let text = b"1 2 8:1 / / rw - ext4 a rw\n2 1 8:2 / / rw - ext4 b rw\n3 9 8:3 / / rw - ext4 c rw\n4 3 8:1 / /a rw - ext4 d rw\n3 4 8:1 / /a rw - ext4 d rw\n";
+        let mounts = parse(text).unwrap();
+        let _ = holding(&mounts, Path::new("/a/b"));
     }
 }

@@ -1,7 +1,7 @@
 //! `/proc/PID/limits` (proc_pid_limits(5)).
 
 use crate::ParseError;
-use crate::text::{lines, number, words};
+use crate::text::{Line, lines, number, words};
 
 /// How many descriptors a process may have open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -10,6 +10,35 @@ pub struct OpenFilesLimit {
     pub soft: Option<u64>,
     /// How far the process may raise it; `None` is unlimited.
     pub hard: Option<u64>,
+}
+
+/// One limit of a process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProcessLimit {
+    /// The kernel's words without `Max`, such as `open files`.
+    pub name: String,
+    /// The limit in force; `None` is unlimited.
+    pub soft: Option<u64>,
+    /// How far the process may raise it; `None` is unlimited.
+    pub hard: Option<u64>,
+}
+
+/// Every limit, in the kernel's order.
+///
+/// # Errors
+/// A line after the heading that is no limit.
+pub fn parse_all(text: &[u8]) -> Result<Vec<ProcessLimit>, ParseError> {
+    let parse = |line: Line<'_>| {
+        let text = line.text.strip_prefix(b"Max ")?;
+        // The name ends where a number or "unlimited" begins.
+        let starts = |word: &[u8]| limit(word).is_some();
+        let all: Vec<&[u8]> = words(text).collect();
+        let at = all.iter().position(|word| starts(word))?;
+        let name = String::from_utf8_lossy(&all.get(..at)?.join(&b' ')).into_owned();
+        let mut limits = all.get(at..)?.iter().map(|word| limit(word));
+        Some(ProcessLimit { name, soft: limits.next()??, hard: limits.next()?? })
+    };
+    lines(text).skip(1).map(|line| parse(line).ok_or_else(|| line.error("expected a limit"))).collect()
 }
 
 /// # Errors
@@ -46,5 +75,14 @@ mod tests {
         assert_eq!(limit, OpenFilesLimit { soft: Some(1024), hard: None });
         assert!(parse(b"Max open files            1024\n").is_err());
         assert!(parse(b"Max cpu time 1 2\n").is_err());
+    }
+
+    #[test]
+    fn every_captured_limit_has_its_name() {
+        let limits = parse_all(include_bytes!("../../tests/text/linux-6.18/pid_limits")).unwrap();
+        assert_eq!(limits.len(), 16);
+        let core = ProcessLimit { name: "core file size".to_owned(), soft: Some(0), hard: None };
+        assert!(limits.contains(&core), "{limits:?}");
+        assert_eq!(parse_all(b"Limit\nMax cpu time 1\n").unwrap_err().line, 2);
     }
 }

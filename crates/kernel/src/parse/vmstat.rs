@@ -1,7 +1,7 @@
 //! `/proc/vmstat` (proc_vmstat(5)).
 
 use crate::ParseError;
-use crate::text::fill;
+use crate::text::fill_until;
 
 /// Counters of the host since its start. `None` where the kernel does not write the line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -33,7 +33,7 @@ pub struct Vmstat {
 /// # Errors
 /// A known line with something else where a number must be.
 pub fn parse(text: &[u8]) -> Result<Vmstat, ParseError> {
-    fill(text, b' ', |stat: &mut Vmstat, key| {
+    fill_until(text, b' ', 11, |stat: &mut Vmstat, key| {
         Some(match key {
             b"pgfault" => &mut stat.pgfault,
             b"pgmajfault" => &mut stat.pgmajfault,
@@ -61,6 +61,15 @@ mod tests {
         assert_eq!((stat.pgfault, stat.pgmajfault), (Some(2_032_474), Some(1248)));
         assert_eq!((stat.pswpin, stat.oom_kill), (Some(0), Some(0)));
         assert_eq!(stat.workingset_refault_file, Some(185_150));
+    }
+
+    #[test]
+    fn every_field_is_found_though_the_rest_of_the_text_is_not_looked_at() {
+        let stat = parse(include_bytes!("../../tests/text/linux-6.18/vmstat")).unwrap();
+        let all = [stat.pgfault, stat.pgmajfault, stat.pswpin, stat.pswpout, stat.oom_kill];
+        let reclaim = [stat.pgscan_kswapd, stat.pgscan_direct, stat.pgsteal_kswapd, stat.pgsteal_direct];
+        let refaults = [stat.workingset_refault_anon, stat.workingset_refault_file];
+        assert!(all.iter().chain(&reclaim).chain(&refaults).all(Option::is_some), "{stat:?}");
     }
 
     #[test]

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use faultline_testkit::Result;
 use faultline_testkit::cluster::{Cluster, ClusterOptions, FirstSnapshot};
 use faultline_testkit::load::Load;
+use faultline_testkit::program::{self, Options};
 
 const USAGE: &str = "\
 usage: faultline-cluster [options]
@@ -33,51 +34,32 @@ struct Arguments {
 }
 
 fn main() -> ExitCode {
-    let arguments = match parse(std::env::args().skip(1)) {
-        Ok(arguments) => arguments,
-        Err(problem) => {
-            eprintln!("{problem}\n{USAGE}");
-            return ExitCode::from(64);
-        }
-    };
-    match run(arguments) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("faultline-cluster: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    program::main("faultline-cluster", USAGE, parse, run)
 }
 
-fn parse(given: impl Iterator<Item = String>) -> std::result::Result<Arguments, String> {
-    let mut given = given.peekable();
+fn parse(given: &mut Options) -> std::result::Result<Arguments, String> {
     let mut arguments = Arguments { options: ClusterOptions::default(), seconds: None, rate: 300, ignore_stdin: false };
     let options = &mut arguments.options;
-    while let Some(name) = given.next() {
-        let mut value = || given.next().ok_or(format!("{name} needs a value"));
-        match name.as_str() {
-            "--metrics" => options.follower_metrics = Some(value()?),
-            "--leader-metrics" => options.leader_metrics = Some(value()?),
-            "--seconds" => arguments.seconds = Some(number(&name, &value()?)?),
-            "--cache-entries" => options.cache_entries = Some(number(&name, &value()?)?),
-            "--programs" => options.programs = number(&name, &value()?)?,
-            "--rate" => arguments.rate = number(&name, &value()?)?,
+    while let Some(name) = given.next_name() {
+        match name {
+            "--metrics" => options.follower_metrics = Some(given.value()?),
+            "--leader-metrics" => options.leader_metrics = Some(given.value()?),
+            "--seconds" => arguments.seconds = Some(given.number()?),
+            "--cache-entries" => options.cache_entries = Some(given.number()?),
+            "--programs" => options.programs = given.number()?,
+            "--rate" => arguments.rate = given.number()?,
             "--no-load" => arguments.rate = 0,
             "--download" => options.first_snapshot = FirstSnapshot::Downloaded,
-            "--folder" => options.folder = Some(value()?.into()),
-            "--ports" => options.ports_base = number(&name, &value()?)?,
+            "--folder" => options.folder = Some(given.value()?.into()),
+            "--ports" => options.ports_base = given.number()?,
             "--ignore-stdin" => arguments.ignore_stdin = true,
-            _ => return Err(format!("{name}: unknown")),
+            _ => return Err(given.unknown()),
         }
     }
     if arguments.ignore_stdin && arguments.seconds.is_none() {
         return Err("--ignore-stdin needs --seconds".to_owned());
     }
     Ok(arguments)
-}
-
-fn number<N: std::str::FromStr>(name: &str, text: &str) -> std::result::Result<N, String> {
-    text.parse().map_err(|_| format!("{name} {text}: not a number it takes"))
 }
 
 fn run(arguments: Arguments) -> Result<()> {

@@ -14,6 +14,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use faultline_testkit::daemon::Daemon;
+use faultline_testkit::program::{self, Options};
 use faultline_testkit::{Error, Result, proc};
 use memmap2::{Mmap, MmapMut};
 
@@ -65,39 +66,25 @@ struct Arguments {
 }
 
 fn main() -> ExitCode {
-    let arguments = match parse(std::env::args().skip(1)) {
-        Ok(arguments) => arguments,
-        Err(problem) => {
-            eprintln!("{problem}\n{USAGE}");
-            return ExitCode::from(64);
-        }
-    };
-    let done = if arguments.as_target { be_the_target(&arguments) } else { run(&arguments) };
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("faultline-stall: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    program::main("faultline-stall", USAGE, parse, |arguments| {
+        if arguments.as_target { be_the_target(&arguments) } else { run(&arguments) }
+    })
 }
 
-fn parse(mut given: impl Iterator<Item = String>) -> std::result::Result<Arguments, String> {
-    let daemon = std::env::current_exe().unwrap_or_default().with_file_name("faultlined");
+fn parse(given: &mut Options) -> std::result::Result<Arguments, String> {
     let (gib, mappings, threads, seconds, rounds) = (8, 32_768, 1000, 20, 3);
+    let daemon = program::beside("faultlined");
     let mut arguments = Arguments { gib, mappings, threads, seconds, rounds, daemon, as_target: false };
-    while let Some(name) = given.next() {
-        let mut value = || given.next().ok_or(format!("{name} needs a value"));
-        let number = |text: String| text.parse::<usize>().map_err(|_| format!("{name} {text}: not a number it takes"));
-        match name.as_str() {
+    while let Some(name) = given.next_name() {
+        match name {
             AS_TARGET => arguments.as_target = true,
-            "--gib" => arguments.gib = number(value()?)?,
-            "--mappings" => arguments.mappings = number(value()?)?.max(1),
-            "--threads" => arguments.threads = number(value()?)?,
-            "--seconds" => arguments.seconds = number(value()?)? as u64,
-            "--rounds" => arguments.rounds = number(value()?)?,
-            "--daemon" => arguments.daemon = value()?.into(),
-            _ => return Err(format!("{name}: unknown")),
+            "--gib" => arguments.gib = given.number()?,
+            "--mappings" => arguments.mappings = given.number::<usize>()?.max(1),
+            "--threads" => arguments.threads = given.number()?,
+            "--seconds" => arguments.seconds = given.number()?,
+            "--rounds" => arguments.rounds = given.number()?,
+            "--daemon" => arguments.daemon = given.value()?.into(),
+            _ => return Err(given.unknown()),
         }
     }
     Ok(arguments)

@@ -19,7 +19,8 @@ fn every_commented_key_of_the_printed_default_is_known() {
     for drop in ["#[log]", "#metrics_config_file", "#file", "#journal", "#pid", "#ledger", "#unit", "#process_name"] {
         assert!(crate::config::DEFAULT_TEXT.contains(drop), "{drop}");
     }
-    let left_out = ["#[log]", "#metrics_config_file", "#file", "#journal", "#ledger", "#unit", "#process_name"];
+    let left_out =
+        ["#[log]", "#metrics_config_file", "#file = \"/home", "#journal", "#ledger", "#unit", "#process_name"];
     let text: String = crate::config::DEFAULT_TEXT
         .lines()
         .filter(|line| !left_out.iter().any(|key| line.starts_with(key)))
@@ -32,6 +33,7 @@ fn every_commented_key_of_the_printed_default_is_known() {
     let config = parse(&text).unwrap_or_else(|m| panic!("{m:?}\n{text}"));
     assert_eq!(config.target.find, Find::Pid(12345));
     assert_eq!(config.datapoints.allow.len(), 1);
+    assert!(config.record.file.is_some() && config.record.labels.contains_key("operator"));
     assert_eq!(config.forward.as_ref().map(|f| f.credentials.password.as_str()), Some("hidden"));
 }
 
@@ -54,7 +56,7 @@ fn all_mistakes_are_reported_at_once_with_their_lines() {
             "line 2: sampling.interval: 10ms is shorter than 100ms",
             "line 4: metrics.listen: an address such as \"127.0.0.1:9912\" is wanted, not an integer",
             "line 5: metrics.lissten: unknown key; did you mean listen?",
-            "line 6: nonsense: unknown key; known here: target, sampling, threads, metrics, labels, log, ingest, forward, rpc, admin, phase, datapoints, paths",
+            "line 6: nonsense: unknown key; known here: target, sampling, threads, metrics, labels, log, ingest, forward, rpc, admin, phase, datapoints, record, flight, paths",
         ]
     );
 }
@@ -158,4 +160,41 @@ fn native_histograms_are_off_unless_asked_for() {
     assert!(!Config::default().metrics.native_histograms);
     let asked = parse("[metrics]\nnative_histograms = true\n").unwrap();
     assert!(asked.metrics.native_histograms);
+}
+
+#[test]
+fn a_recording_has_labels_of_any_name_and_those_of_the_exporter_from_their_own_section() {
+    let config = parse("[record]\nfile = \"/r\"\n[record.labels]\nmemory-type = \"DDR5\"\n").unwrap();
+    assert_eq!(config.record.labels.get("memory-type").map(String::as_str), Some("DDR5"));
+    for wrong in ["arm = \"A\"", "memory = 3", "\"a b\" = \"c\"", "memory = \"two\\nlines\""] {
+        let found = mistakes(&format!("[record.labels]\n{wrong}\n"));
+        assert!(found.len() == 1 && found[0].starts_with("line 2: record.labels"), "{wrong}: {found:?}");
+    }
+}
+
+#[test]
+fn a_label_of_the_command_line_is_a_name_and_a_value() {
+    use crate::config::table::parse_label;
+    assert_eq!(parse_label("arm=a=b"), Ok(("arm".to_owned(), "a=b".to_owned())));
+    for wrong in ["arm", "=a", "arm=", "a b=c", ""] {
+        assert!(parse_label(wrong).is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn a_flight_recorder_that_would_forget_what_it_waits_for_is_refused() {
+    let config = parse("[flight]\nfolder = \"/f\"\nkeep = \"1h\"\nmax_saved = 3\n").unwrap();
+    assert_eq!(config.flight.on(), Some(Path::new("/f")));
+    assert_eq!((config.flight.keep, config.flight.max_saved), (Duration::from_secs(3600), 3));
+    assert_eq!(parse("[flight]\nfolder = \"/f\"\nenabled = false\n").unwrap().flight.on(), None);
+    for (wrong, word) in [
+        ("keep = \"5m\"", "less than keep"),
+        ("pause = \"1h\"", "less than keep"),
+        ("keep = \"9s\"\npause = \"1s\"\nafter = \"1s\"", "shorter than"),
+        ("max_saved = 0", "at least 1"),
+        ("max_saved_bytes = 0", "at least 1"),
+    ] {
+        let found = mistakes(&format!("[flight]\n{wrong}\n"));
+        assert!(found.len() == 1 && found[0].contains(word), "{wrong}: {found:?}");
+    }
 }

@@ -11,6 +11,7 @@ use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::task::JoinSet;
 
@@ -26,6 +27,8 @@ pub(crate) struct Arrival {
 pub(crate) enum Reply {
     /// This status, `Retry-After` and body.
     Answer(u16, Option<&'static str>, String),
+    /// 204, after this long.
+    Late(Duration),
     /// No answer at all.
     Hang,
 }
@@ -111,6 +114,10 @@ async fn answer(state: Arc<State>, request: Request<Incoming>) -> Result<Respons
     let reply = state.replies.lock().unwrap().pop_front();
     Ok(match reply {
         None => Response::builder().status(204).body(Full::default()).unwrap(),
+        Some(Reply::Late(by)) => {
+            tokio::time::sleep(by).await;
+            Response::builder().status(204).body(Full::default()).unwrap()
+        }
         Some(Reply::Hang) => std::future::pending().await,
         Some(Reply::Answer(status, retry_after, body)) => {
             let mut response = Response::builder().status(status);

@@ -1,18 +1,17 @@
 //! The task that asks the admin socket.
 
-use super::poll::{Aged, Beat, Standing, life};
 use super::socket::{Failure, Socket};
 use super::{AdminFacts, Asked, WhomToAsk};
 use crate::clock::Clock;
 use crate::config;
 use crate::hub::Latest;
+use crate::sources::asking::{Aged, Beat, Standing, life};
 use crate::supervisor::Stop;
 use faultline_agave::Error;
 use faultline_agave::admin::{Answer, ContactInfo, Method, StartProgress};
 use faultline_catalog::{Problem, Source, Stamp, Status};
 use faultline_kernel::ProcessId;
 use std::path::{Path, PathBuf};
-use std::pin::pin;
 use std::time::Duration;
 
 /// What `contactInfo` is refused with: early in the start, and always by solana-test-validator.
@@ -65,13 +64,7 @@ impl Poller {
         while beat.next().await {
             let Some(question) = self.question() else { continue };
             let began = self.clock.now();
-            let mut exchange = pin!(question.ask());
-            let heard = loop {
-                tokio::select! {
-                    heard = &mut exchange => break heard,
-                    beats = beat.next() => if beats { self.publish() } else { return },
-                }
-            };
+            let Some(heard) = beat.during(question.ask(), || self.publish()).await else { return };
             self.hear(question.process, heard, began);
         }
     }

@@ -2,7 +2,7 @@
 
 use super::RpcFacts;
 use super::client::{Failure, Stage};
-use crate::sources::admin::poll::{Aged, life};
+use crate::sources::asking::{Aged, life};
 use faultline_agave::Error;
 use faultline_agave::rpc::{Answer, Call, Commitment, EpochInfo, Health, NodeVersion};
 use faultline_catalog::{Problem, Stamp, Status};

@@ -6,8 +6,8 @@ use super::memory::Memory;
 use crate::clock::Clock;
 use crate::config;
 use crate::hub::Latest;
-use crate::sources::admin::poll::{Beat, Standing};
 use crate::sources::admin::{AdminFacts, Asked, WhomToAsk};
+use crate::sources::asking::{Beat, Standing};
 use crate::supervisor::Stop;
 use faultline_agave::Error;
 use faultline_agave::admin::StartProgress;
@@ -16,7 +16,6 @@ use faultline_catalog::{Problem, Source, Stamp, Status};
 use faultline_kernel::ProcessId;
 use hyper::Uri;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -60,14 +59,8 @@ impl Poller {
         while beat.next().await {
             let Some(question) = self.question() else { continue };
             let began = self.clock.now();
-            let mut exchange = pin!(question.ask());
-            let heard = loop {
-                tokio::select! {
-                    heard = &mut exchange => break heard,
-                    // Answers age while the next ones are due.
-                    beats = beat.next() => if beats { self.publish(); } else { return },
-                }
-            };
+            let aged = || drop(self.publish());
+            let Some(heard) = beat.during(question.ask(), aged).await else { return };
             self.hear(&question, heard, began);
         }
     }

@@ -1,4 +1,5 @@
 use super::super::probe::{Probe, numbered};
+use super::model::{Model, Step, append};
 use super::*;
 use crate::config::Datapoints;
 use crate::validator::intake::Intake;
@@ -12,48 +13,14 @@ use tempfile::TempDir;
 
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// A follower whose uptime the test sets.
-struct Rig {
-    dir: TempDir,
-    probe: Probe,
-    tail: FileTail,
-    uptime: Duration,
-    /// The wall clock is this far ahead.
-    ahead: Duration,
-    written: u64,
-}
+type Rig = model::Rig<TempDir>;
 
 impl Rig {
     /// A follower of `log` in a new folder that `prepare` has filled.
     fn over(prepare: impl FnOnce(&Path)) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("log");
-        prepare(&path);
-        let (probe, clock) = (Probe::default(), Clock::start());
-        let tail = FileTail::with(&path, clock, probe.records(), clock.now());
-        Rig { dir, probe, tail, uptime: Duration::ZERO, ahead: Duration::ZERO, written: 0 }
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.dir.path().join(name)
-    }
-
-    fn look_after(&mut self, wait: Duration) {
-        self.uptime += wait;
-        let now = Stamp { uptime: self.tail.began.uptime + self.uptime, unix: Clock::start().now().unix + self.ahead };
-        while self.tail.look(now) == Left::More {}
-    }
-
-    fn look(&mut self) {
-        self.look_after(POLL);
-    }
-
-    /// Writes the next `count` numbered lines.
-    fn write(&mut self, file: &mut File, count: u64) {
-        for _ in 0..count {
-            file.write_all(numbered(self.written).as_bytes()).unwrap();
-            self.written += 1;
-        }
+        prepare(&dir.path().join("log"));
+        model::Rig::new(dir)
     }
 
     fn problem(&self) -> Option<Problem> {
@@ -63,20 +30,6 @@ impl Rig {
     fn status(&self) -> Option<Status> {
         self.problem().map(|problem| problem.status)
     }
-
-    fn assert_all_once(&self) {
-        assert_all_once(&self.probe, self.written);
-    }
-}
-
-fn assert_all_once(probe: &Probe, written: u64) {
-    let mut numbers = probe.numbers();
-    numbers.sort_unstable();
-    assert_eq!(numbers, (0..written).collect::<Vec<_>>());
-}
-
-fn append(path: &Path) -> File {
-    OpenOptions::new().append(true).create(true).open(path).unwrap()
 }
 
 fn nothing(_: &Path) {}
@@ -445,18 +398,6 @@ fn a_rotation_by_truncation_under_a_writer_loses_and_repeats_nothing() {
     });
 }
 
-#[derive(Debug, Clone)]
-enum Step {
-    Lines(u64),
-    Half,
-    Rename { create: bool },
-    Reopen,
-    Delete,
-    CopyTruncate,
-    Look,
-    Wait(u64),
-}
-
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         4 => (1_u64..40).prop_map(Step::Lines),
@@ -468,72 +409,6 @@ fn step() -> impl Strategy<Value = Step> {
         2 => Just(Step::Look),
         1 => (1_u64..20).prop_map(Step::Wait),
     ]
-}
-
-/// A writer, a rotator and a follower in one thread, in the order the steps say.
-struct Model {
-    rig: Rig,
-    file: File,
-    /// The rest of a line whose first half is written.
-    half: Option<String>,
-    rotations: u32,
-}
-
-impl Model {
-    fn take(&mut self, step: &Step) {
-        match step {
-            Step::Lines(count) => {
-                self.complete();
-                self.rig.write(&mut self.file, *count);
-            }
-            Step::Half if self.half.is_none() => {
-                let line = numbered(self.rig.written);
-                let (first, rest) = line.split_at(line.len() / 2);
-                self.file.write_all(first.as_bytes()).unwrap();
-                self.half = Some(rest.to_owned());
-            }
-            Step::Half => self.complete(),
-            Step::Rename { create } => {
-                // A file that gets and loses the name between two looks cannot be known.
-                self.rig.look();
-                self.rotations += 1;
-                let to = self.rig.path(&format!("log.{}", self.rotations));
-                // Without a file there is nothing to rotate, as logrotate's missingok.
-                fs::rename(self.rig.path("log"), to).ok();
-                if *create {
-                    drop(append(&self.rig.path("log")));
-                }
-            }
-            Step::Reopen => self.reopen(),
-            Step::Delete => {
-                self.rig.look();
-                fs::remove_file(self.rig.path("log")).ok();
-                self.reopen();
-            }
-            Step::CopyTruncate => {
-                self.complete();
-                self.rig.look();
-                if let Ok(named) = File::options().write(true).open(self.rig.path("log")) {
-                    named.set_len(0).unwrap();
-                }
-            }
-            Step::Look => self.rig.look(),
-            Step::Wait(seconds) => self.rig.look_after(Duration::from_secs(*seconds)),
-        }
-    }
-
-    fn complete(&mut self) {
-        if let Some(rest) = self.half.take() {
-            self.file.write_all(rest.as_bytes()).unwrap();
-            self.rig.written += 1;
-        }
-    }
-
-    fn reopen(&mut self) {
-        self.complete();
-        self.rig.look();
-        self.file = append(&self.rig.path("log"));
-    }
 }
 
 /// Fewer than usual, since they are made of files; `PROPTEST_CASES` asks for more.
@@ -549,18 +424,10 @@ proptest! {
     fn whatever_the_order_of_writes_rotations_and_looks_every_line_comes_once(
         steps in proptest::collection::vec(step(), 1..150),
     ) {
-        let rig = Rig::over(nothing);
-        let file = append(&rig.path("log"));
-        let mut model = Model { rig, file, half: None, rotations: 0 };
+        let mut model = Model::new(tempfile::tempdir().unwrap());
         for step in &steps {
             model.take(step);
         }
-        model.complete();
-        model.rig.look();
-        let mut numbers = model.rig.probe.numbers();
-        numbers.sort_unstable();
-        prop_assert_eq!(numbers, (0..model.rig.written).collect::<Vec<_>>());
-        prop_assert_eq!(model.rig.probe.bad(), 0);
-        prop_assert!(model.rig.tail.held.len() <= MOST_FILES + 1);
+        model.check();
     }
 }

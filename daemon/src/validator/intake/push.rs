@@ -1,6 +1,6 @@
 //! One body being parsed, or one stretch of the log: lines in, sums out.
 
-use super::{AllowList, Intake};
+use super::{AllowList, Intake, points};
 use faultline_agave::line::{Point, host_id_of, name_of};
 use faultline_agave::log::LogLine;
 use faultline_agave::points::{Kind, Known};
@@ -96,8 +96,20 @@ impl Push {
         let mut state = self.intake.lock();
         let added = state.add(&self.allow, host, line, point, self.now);
         self.ours |= added.ours;
-        let (Some(known), true) = (added.known, added.ours) else { return };
+        let Some(known) = added.known else { return };
+        let recorder = self.intake.recorder.get();
+        let recorded = recorder.and_then(|to| Some((to, points::of(&known, added.time, self.now.unix)?)));
+        if !added.ours {
+            if let Some((_, point)) = recorded {
+                state.keep(&self.host, point, self.now);
+            }
+            return;
+        }
         state.follow_up(&known, added.time);
+        drop(state);
+        if let Some((recorder, point)) = recorded {
+            recorder.add(point);
+        }
         match known {
             Known::Agent(agent) => self.agent = Some((added.time, agent.secs_since_last_write.unwrap_or(10))),
             Known::ProgramCache(_) => self.cache_points += 1,

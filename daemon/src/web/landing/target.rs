@@ -90,6 +90,10 @@ fn phase(tick: &Tick, out: &mut String) -> fmt::Result {
     let current = PHASES.iter().find(|(name, ..)| tick.number_of(&metrics::validator::PHASE, &[name]) == Some(1.0));
     let Some((name, tone, about)) = current else {
         out.push_str("</div>\n");
+        // A validator has its phases, all of them off; any other process has none.
+        if tick.number_of(&metrics::validator::PHASE, &["absent"]).is_some() {
+            out.push_str("<p class=\"lead\">Its phase is not known: it has told nothing for a minute.</p>\n");
+        }
         return Ok(());
     };
     writeln!(out, "<span class=\"badge {tone}\">{}</span></div>", name.replace('_', " "))?;

@@ -1,5 +1,6 @@
 //! Numbers, ages and dates as people read them, and text that cannot become markup.
 
+use crate::clock::civil;
 use faultline_catalog::Unit;
 use std::fmt::{self, Write};
 use std::time::Duration;
@@ -107,19 +108,6 @@ pub(super) fn date(unix: f64) -> String {
     let (days, second) = (seconds / 86_400, seconds % 86_400);
     let (year, month, day) = civil(days);
     format!("{year}-{month:02}-{day:02} {:02}:{:02}:{:02} UTC", second / 3600, second % 3600 / 60, second % 60)
-}
-
-/// Year, month and day of a number of days since 1970, by the Gregorian calendar. Years are counted from March, so that
-/// the leap day is a year's last.
-fn civil(days: u64) -> (u64, u64, u64) {
-    let since_year_0 = days + 719_468;
-    let (era, day_of_era) = (since_year_0 / 146_097, since_year_0 % 146_097);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let march_month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * march_month + 2) / 5 + 1;
-    let month = if march_month < 10 { march_month + 3 } else { march_month - 9 };
-    (era * 400 + year_of_era + u64::from(month <= 2), month, day)
 }
 
 #[cfg(test)]

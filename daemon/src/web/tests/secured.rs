@@ -117,7 +117,7 @@ fn a_wrong_password_is_refused_on_every_page() {
     let path = folder.write("web.yml", &format!("basic_auth_users:\n  alice: {hash}\n"));
     let mut server = start(Some(&path));
     server.tick(1);
-    for page in ["/", "/metrics", "/healthz", "/readyz", "/nothing"] {
+    for page in ["/", "/metrics", "/healthz", "/readyz", "/mark", "/flight/save", "/nothing"] {
         // alice:wrong
         for headers in ["", "Authorization: Basic YWxpY2U6d3Jvbmc=\r\n"] {
             let refused = server.get(page, headers);

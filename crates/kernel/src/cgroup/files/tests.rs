@@ -21,6 +21,12 @@ fn write(folder: &Path, files: &[(&str, &str)]) {
     }
 }
 
+fn limit_of(files: &mut CgroupFiles) -> Result<EffectiveLimit, ReadError> {
+    let mut buffer = Vec::new();
+    let own = files.sample(&mut buffer);
+    files.effective_limit(&own, &mut buffer)
+}
+
 const V2_STAT: &str = include_str!("../../../tests/text/v2/memory.stat");
 
 fn v2_tree() -> (tempfile::TempDir, PathBuf, CgroupFiles) {
@@ -109,22 +115,21 @@ fn the_smallest_limit_of_all_ancestors_is_the_effective_one() {
         [("memory.max", "5000\n"), ("memory.current", "4500\n"), ("memory.stat", "anon 1\nshmem 2\nkernel 9\n")];
     write(&slice, &slice_stat);
     write(&own, &[("memory.max", "6000\n")]);
-    let mut buffer = Vec::new();
-    let limit = files.effective_limit(&mut buffer).unwrap();
+    let limit = limit_of(&mut files).unwrap();
     let limiting = limit.limiting.unwrap();
     assert_eq!((limit.limit, limiting.levels_up, &*limiting.folder), (Limit::Bytes(5000), 1, &*slice));
     assert_eq!(limiting.memory_usage, Ok(4500));
     assert_eq!(limiting.memory_stat.unwrap().unreclaimable_bytes(), Some(12));
 
     write(&own, &[("memory.max", "4000\n")]);
-    let limit = files.effective_limit(&mut buffer).unwrap();
+    let limit = limit_of(&mut files).unwrap();
     assert_eq!((limit.limit, limit.limiting.unwrap().levels_up), (Limit::Bytes(4000), 0));
 }
 
 #[test]
 fn without_any_limit_nothing_is_limiting() {
     let (_top, _own, mut files) = v2_tree();
-    let limit = files.effective_limit(&mut Vec::new()).unwrap();
+    let limit = limit_of(&mut files).unwrap();
     assert_eq!(limit, EffectiveLimit { limit: Limit::Max, limiting: None });
 }
 
@@ -133,7 +138,7 @@ fn a_limit_that_cannot_be_read_leaves_the_smallest_unknown() {
     let (top, own, mut files) = v2_tree();
     write(&own, &[("memory.max", "4000\n")]);
     write(&top.path().join("sol.slice"), &[("memory.max", "unclear\n")]);
-    assert_eq!(files.effective_limit(&mut Vec::new()).unwrap_err().kind(), ErrorKind::Broken);
+    assert_eq!(limit_of(&mut files).unwrap_err().kind(), ErrorKind::Broken);
 }
 
 #[test]
@@ -142,7 +147,7 @@ fn a_cgroup_that_was_removed_is_gone() {
     std::fs::remove_dir_all(&own).unwrap();
     let mut buffer = Vec::new();
     assert_eq!(files.sample(&mut buffer).memory_usage.unwrap_err().kind(), ErrorKind::Gone);
-    assert_eq!(files.effective_limit(&mut buffer).unwrap_err().kind(), ErrorKind::Gone);
+    assert_eq!(limit_of(&mut files).unwrap_err().kind(), ErrorKind::Gone);
 }
 
 #[test]
@@ -153,5 +158,5 @@ fn a_hierarchy_that_was_not_found_gives_its_reason_for_each_value() {
     let mut files = CgroupFiles::new(&places);
     let sample = files.sample(&mut Vec::new());
     assert_eq!((sample.memory_usage, sample.memory_stat), (Err(reason.clone()), Err(reason.clone())));
-    assert_eq!(files.effective_limit(&mut Vec::new()), Err(reason));
+    assert_eq!(limit_of(&mut files), Err(reason));
 }

@@ -21,6 +21,7 @@ use blocks::{Block, Cost};
 use faultline_testkit::cluster::{Cluster, ClusterOptions};
 use faultline_testkit::daemon::Daemon;
 use faultline_testkit::load::Load;
+use faultline_testkit::program::{self, Options};
 use faultline_testkit::sink::Sink;
 use faultline_testkit::{Error, Result};
 use relay::Relay;
@@ -56,51 +57,35 @@ struct Arguments {
 }
 
 fn main() -> ExitCode {
-    let arguments = match parse(std::env::args().skip(1)) {
-        Ok(arguments) => arguments,
-        Err(problem) => {
-            eprintln!("{problem}\n{USAGE}");
-            return ExitCode::from(64);
-        }
-    };
-    let written = run(&arguments).and_then(|text| {
+    program::main("faultline-observer", USAGE, parse, |arguments| {
+        let text = run(&arguments)?;
         println!("{text}");
-        arguments.out.as_ref().map_or(Ok(()), |out| {
-            std::fs::write(out, &text).map_err(|source| Error::File { path: out.clone(), source })
-        })
-    });
-    match written {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("faultline-observer: {error}");
-            ExitCode::FAILURE
-        }
-    }
+        let Some(path) = arguments.out else { return Ok(()) };
+        std::fs::write(&path, &text).map_err(|source| Error::File { path, source })
+    })
 }
 
-fn parse(mut given: impl Iterator<Item = String>) -> std::result::Result<Arguments, String> {
-    let beside = std::env::current_exe().unwrap_or_default().with_file_name("faultlined");
+fn parse(given: &mut Options) -> std::result::Result<Arguments, String> {
     let mut arguments = Arguments {
         blocks: 20,
         seconds: 30,
         cost_seconds: 60,
         interval: "1s".to_owned(),
         rate: 300,
-        daemon: beside,
+        daemon: program::beside("faultlined"),
         out: None,
     };
-    while let Some(name) = given.next() {
-        let mut value = || given.next().ok_or(format!("{name} needs a value"));
-        match name.as_str() {
-            "--blocks" => arguments.blocks = number(&name, &value()?)?,
-            "--seconds" => arguments.seconds = number(&name, &value()?)?,
+    while let Some(name) = given.next_name() {
+        match name {
+            "--blocks" => arguments.blocks = given.number()?,
+            "--seconds" => arguments.seconds = given.number()?,
             "--short" => (arguments.blocks, arguments.seconds, arguments.cost_seconds) = (4, 10, 10),
-            "--cost-seconds" => arguments.cost_seconds = number(&name, &value()?)?,
-            "--interval" => arguments.interval = value()?,
-            "--rate" => arguments.rate = number(&name, &value()?)?,
-            "--daemon" => arguments.daemon = value()?.into(),
-            "--out" => arguments.out = Some(value()?.into()),
-            _ => return Err(format!("{name}: unknown")),
+            "--cost-seconds" => arguments.cost_seconds = given.number()?,
+            "--interval" => arguments.interval = given.value()?,
+            "--rate" => arguments.rate = given.number()?,
+            "--daemon" => arguments.daemon = given.value()?.into(),
+            "--out" => arguments.out = Some(given.value()?.into()),
+            _ => return Err(given.unknown()),
         }
     }
     if arguments.blocks == 0 || !arguments.blocks.is_multiple_of(4) || arguments.seconds <= SETTLING.as_secs() {
@@ -110,10 +95,6 @@ fn parse(mut given: impl Iterator<Item = String>) -> std::result::Result<Argumen
         return Err(format!("no daemon at {}: cargo build --release -p faultlined", arguments.daemon.display()));
     }
     Ok(arguments)
-}
-
-fn number<N: std::str::FromStr>(name: &str, text: &str) -> std::result::Result<N, String> {
-    text.parse().map_err(|_| format!("{name} {text}: not a number it takes"))
 }
 
 fn run(arguments: &Arguments) -> Result<String> {

@@ -1,8 +1,9 @@
-//! What the pollers of a validator have in common: a beat, answers that age, and words at changes.
+//! What the tasks that ask a validator have in common: a beat, answers that age, and words at changes.
 
 use crate::clock::{Clock, Schedule};
 use crate::supervisor::Stop;
 use faultline_catalog::{Problem, Source, Stamp, Status};
+use std::pin::pin;
 use std::time::Duration;
 
 /// Answers live at least this long: a single lost poll takes nothing away.
@@ -58,6 +59,18 @@ impl Beat {
         }
         self.schedule.take(self.clock.now().uptime);
         true
+    }
+
+    /// Waits for `exchange`; at each beat that comes before it is done, `aged` is told, since what was heard before grows
+    /// older. `None` on the signal to stop.
+    pub(crate) async fn during<T>(&mut self, exchange: impl Future<Output = T>, mut aged: impl FnMut()) -> Option<T> {
+        let mut exchange = pin!(exchange);
+        loop {
+            tokio::select! {
+                done = &mut exchange => return Some(done),
+                beats = self.next() => if beats { aged() } else { return None },
+            }
+        }
     }
 }
 

@@ -1,0 +1,176 @@
+//! What a process's cgroups are allowed, level by level. Read once, for a description.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::locate::{CgroupFolder, CgroupVersion, ProcessCgroups};
+use crate::file::{HeldFile, Owner, Records};
+use crate::parse::{Limit, cgroup_limit};
+use crate::{ErrorKind, ReadError};
+
+/// Files that limit memory, and are read as such.
+const AMOUNTS: [&str; 11] = [
+    "memory.max",
+    "memory.high",
+    "memory.low",
+    "memory.min",
+    "memory.swap.max",
+    "memory.swap.high",
+    "memory.zswap.max",
+    "memory.limit_in_bytes",
+    "memory.soft_limit_in_bytes",
+    "memory.memsw.limit_in_bytes",
+    "memory.kmem.limit_in_bytes",
+];
+
+/// Other settings, by the controller that has them.
+const MEMORY: [&str; 3] = ["memory.oom.group", "memory.swappiness", "memory.use_hierarchy"];
+const CPU: [&str; 8] = [
+    "cpu.max",
+    "cpu.weight",
+    "cpu.shares",
+    "cpu.cfs_quota_us",
+    "cpu.cfs_period_us",
+    "cpuset.cpus",
+    "cpuset.cpus.effective",
+    "cpuset.mems",
+];
+const IO: [&str; 4] = ["io.max", "io.weight", "blkio.throttle.read_bps_device", "blkio.throttle.write_bps_device"];
+
+/// So much of a setting is kept, in bytes: a line for each disk or processor at most.
+const MOST_TEXT: usize = 1024;
+
+/// One cgroup on the way from a process's own up to the topmost visible one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CgroupLevel {
+    /// Its path below the topmost visible one; `/` for that one.
+    pub path: String,
+    /// Which files it has.
+    pub version: CgroupVersion,
+    /// What is set, by the kernel's file names.
+    pub settings: Vec<(&'static str, Setting)>,
+}
+
+/// The value of a setting.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Setting {
+    /// An amount of memory.
+    Amount(Limit),
+    /// Anything else, in the kernel's words; never empty.
+    Text(String),
+}
+
+impl ProcessCgroups {
+    /// What is set at every level, each controller's own cgroup first. What cannot be read, but for settings that do not
+    /// exist there, is in the second part.
+    #[must_use]
+    pub fn settings(&self) -> (Vec<CgroupLevel>, Vec<ReadError>) {
+        let (mut levels, mut problems): (Vec<CgroupLevel>, Vec<ReadError>) = (Vec::new(), Vec::new());
+        let parts: [(&Result<CgroupFolder, ReadError>, &[&'static str]); 3] =
+            [(&self.memory, &MEMORY), (&self.cpu, &CPU), (&self.io, &IO)];
+        for (position, (cgroup, others)) in parts.into_iter().enumerate() {
+            let Ok(cgroup) = cgroup else { continue };
+            // In version 2 the controllers share their folders.
+            for folder in cgroup.with_ancestors() {
+                let amounts = if position == 0 { &AMOUNTS[..] } else { &[] };
+                let settings = read(folder, amounts, others, &mut problems);
+                let path = relative(folder, &cgroup.top);
+                match levels.iter_mut().find(|level| level.path == path && level.version == cgroup.version) {
+                    Some(level) => level.settings.extend(settings),
+                    None => levels.push(CgroupLevel { path, version: cgroup.version, settings }),
+                }
+            }
+        }
+        (levels, problems)
+    }
+}
+
+fn relative(folder: &Path, top: &Path) -> String {
+    let below = folder.strip_prefix(top).unwrap_or(Path::new(""));
+    format!("/{}", below.display())
+}
+
+fn read(
+    folder: &Path,
+    amounts: &[&'static str],
+    others: &[&'static str],
+    problems: &mut Vec<ReadError>,
+) -> Vec<(&'static str, Setting)> {
+    let mut settings = Vec::new();
+    let all = amounts.iter().map(|name| (*name, true)).chain(others.iter().map(|name| (*name, false)));
+    for (name, is_amount) in all {
+        match setting(&folder.join(name), is_amount) {
+            Ok(Setting::Text(text)) if text.is_empty() => {}
+            Ok(setting) => settings.push((name, setting)),
+            Err(error) if error.kind() == ErrorKind::Absent => {}
+            Err(error) => problems.push(error),
+        }
+    }
+    settings
+}
+
+fn setting(path: &Path, is_amount: bool) -> Result<Setting, ReadError> {
+    let file = HeldFile::open(Owner::Host, Arc::from(path), Records::Many)?;
+    if is_amount {
+        return file.parse(&mut Vec::new(), cgroup_limit::parse).map(Setting::Amount);
+    }
+    file.parse(&mut Vec::new(), |text| {
+        let text = text.trim_ascii();
+        let kept = text.get(..MOST_TEXT).unwrap_or(text);
+        Ok(Setting::Text(String::from_utf8_lossy(kept).into_owned()))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{HostRoot, locate};
+
+    fn host(files: &[(&str, &str)]) -> (tempfile::TempDir, HostRoot) {
+        let host = tempfile::tempdir().unwrap();
+        for (path, text) in files {
+            let path = host.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+        let root = HostRoot::below(host.path());
+        (host, root)
+    }
+
+    #[test]
+    fn every_level_of_version_2_is_told_once_with_all_controllers() {
+        let (_host, root) = host(&[
+            ("proc/7/cgroup", "0::/validator.slice/sol.service\n"),
+            ("sys/fs/cgroup/validator.slice/sol.service/memory.max", "68719476736\n"),
+            ("sys/fs/cgroup/validator.slice/sol.service/cpu.max", "max 100000\n"),
+            ("sys/fs/cgroup/validator.slice/memory.high", "max\n"),
+            ("sys/fs/cgroup/validator.slice/cpuset.cpus", "\n"),
+        ]);
+        let (levels, problems) = locate(&root, 7).unwrap().settings();
+        assert!(problems.is_empty(), "{problems:?}");
+        let paths: Vec<&str> = levels.iter().map(|level| level.path.as_str()).collect();
+        assert_eq!(paths, ["/validator.slice/sol.service", "/validator.slice", "/"]);
+        let own = [
+            ("memory.max", Setting::Amount(Limit::Bytes(68_719_476_736))),
+            ("cpu.max", Setting::Text("max 100000".to_owned())),
+        ];
+        assert_eq!(levels[0].settings, own);
+        assert_eq!(levels[1].settings, [("memory.high", Setting::Amount(Limit::Max))]);
+    }
+
+    #[test]
+    fn the_controllers_of_version_1_may_have_paths_of_their_own() {
+        let (_host, root) = host(&[
+            ("proc/7/cgroup", "4:memory:/sol\n2:cpu,cpuacct:/\n"),
+            ("sys/fs/cgroup/memory/sol/memory.limit_in_bytes", "9223372036854771712\n"),
+            ("sys/fs/cgroup/cpu/cpu.shares", "1024\n"),
+        ]);
+        let (levels, problems) = locate(&root, 7).unwrap().settings();
+        assert!(problems.is_empty(), "{problems:?}");
+        assert_eq!(levels[0].settings, [("memory.limit_in_bytes", Setting::Amount(Limit::Max))]);
+        assert_eq!(
+            (levels[1].path.as_str(), &levels[1].settings[..]),
+            ("/", &[("cpu.shares", Setting::Text("1024".into()))][..])
+        );
+    }
+}

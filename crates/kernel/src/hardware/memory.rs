@@ -1,0 +1,71 @@
+//! Memory, swap, and how the kernel is told to use them.
+
+use super::{Look, line};
+use crate::parse::meminfo;
+use crate::parse::swaps::{self, Swap};
+use crate::parse::{choice, number};
+
+/// Memory of the machine.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Memory {
+    /// What the kernel can use, in bytes: a little less than what is built in.
+    pub total: Option<u64>,
+    /// Swap space, in bytes; 0 without swap.
+    pub swap_total: Option<u64>,
+    /// Swap devices and files in use.
+    pub swaps: Vec<Swap>,
+    /// `vm.swappiness`, 0 to 200.
+    pub swappiness: Option<u64>,
+    /// `vm.max_map_count`
+    pub max_map_count: Option<u64>,
+    /// When huge pages are given unasked: `always`, `madvise` or `never`.
+    pub huge_pages: Option<String>,
+    /// Whether memory is compacted for them: `always`, `defer`, `defer+madvise`, `madvise` or `never`.
+    pub huge_pages_defrag: Option<String>,
+    /// NUMA nodes, by number.
+    pub nodes: Vec<NumaNode>,
+}
+
+/// One NUMA node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NumaNode {
+    /// Its number.
+    pub number: u32,
+    /// Its processors, such as `0-31,64-95`; empty for memory without processors.
+    pub cpus: Option<String>,
+    /// Its memory, in bytes.
+    pub memory: Option<u64>,
+}
+
+pub(super) fn read(look: &mut Look<'_>) -> Memory {
+    let totals = look.proc("meminfo", meminfo::parse).unwrap_or_default();
+    Memory {
+        total: totals.total,
+        swap_total: totals.swap_total,
+        swaps: look.proc("swaps", swaps::parse).unwrap_or_default(),
+        swappiness: look.proc("sys/vm/swappiness", number::parse),
+        max_map_count: look.proc("sys/vm/max_map_count", number::parse),
+        huge_pages: look.sys("kernel/mm/transparent_hugepage/enabled", choice::parse),
+        huge_pages_defrag: look.sys("kernel/mm/transparent_hugepage/defrag", choice::parse),
+        nodes: nodes(look),
+    }
+}
+
+fn nodes(look: &mut Look<'_>) -> Vec<NumaNode> {
+    let names = look.names("devices/system/node");
+    let mut numbers: Vec<u32> = names.iter().filter_map(|name| name.strip_prefix("node")?.parse().ok()).collect();
+    numbers.sort_unstable();
+    let node = |number: u32| NumaNode {
+        number,
+        cpus: look.sys(&format!("devices/system/node/node{number}/cpulist"), line),
+        memory: look.sys(&format!("devices/system/node/node{number}/meminfo"), |text| Ok(node_total(text))).flatten(),
+    };
+    numbers.into_iter().map(node).collect()
+}
+
+/// `Node 0 MemTotal:       131841372 kB`, among others.
+fn node_total(text: &[u8]) -> Option<u64> {
+    let text = str::from_utf8(text).ok()?;
+    let line = text.lines().find_map(|line| line.split_once("MemTotal:"))?.1;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
+}

@@ -1,0 +1,30 @@
+//! Files of sysfs that list what can be chosen, with the choice in brackets: `always [madvise] never`.
+
+use crate::ParseError;
+use crate::text::words;
+
+/// The word in brackets; the only word of a list of one, which some have without brackets.
+///
+/// # Errors
+/// No word, or several and none in brackets.
+pub fn parse(text: &[u8]) -> Result<String, ParseError> {
+    let text = text.trim_ascii();
+    let all: Vec<&[u8]> = words(text).collect();
+    let chosen = all.iter().find_map(|word| word.strip_prefix(b"[")?.strip_suffix(b"]"));
+    let only = if let [word] = all[..] { Some(word) } else { None };
+    let word = chosen.or(only).ok_or_else(|| ParseError::new(1, text, "expected one word in brackets"))?;
+    Ok(String::from_utf8_lossy(word).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_choice_is_in_brackets_or_the_only_one() {
+        assert_eq!(parse(b"always [madvise] never\n").as_deref(), Ok("madvise"));
+        assert_eq!(parse(b"[none] mq-deadline kyber\n").as_deref(), Ok("none"));
+        assert_eq!(parse(b"none\n").as_deref(), Ok("none"));
+        assert!(parse(b"always never\n").is_err() && parse(b"\n").is_err());
+    }
+}

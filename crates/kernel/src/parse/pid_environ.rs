@@ -1,0 +1,53 @@
+//! `/proc/PID/environ` (proc_pid_environ(5)): the variables a program was started with. Values are mostly secrets or
+//! noise: only those asked for by name leave this module.
+
+use std::collections::BTreeMap;
+
+use crate::ParseError;
+
+/// The variables, in alphabetical order.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Environment {
+    /// The name of each; the value of those that were asked for.
+    pub variables: BTreeMap<String, Option<String>>,
+}
+
+/// Keeps the values of variables for which `wanted` says so. What is no `NAME=value` is passed over, as a program may
+/// write over its own.
+///
+/// # Errors
+/// None: any bytes may be there. The type is that of every parser.
+pub fn parse(text: &[u8], wanted: impl Fn(&str) -> bool) -> Result<Environment, ParseError> {
+    let pairs = text.split(|&byte| byte == 0).filter_map(|entry| {
+        let at = entry.iter().position(|&byte| byte == b'=')?;
+        let (name, value) = entry.split_at_checked(at)?;
+        let name = str::from_utf8(name).ok().filter(|name| is_name(name))?;
+        let value = wanted(name).then(|| String::from_utf8_lossy(value.get(1..).unwrap_or_default()).into_owned());
+        Some((name.to_owned(), value))
+    });
+    Ok(Environment { variables: pairs.collect() })
+}
+
+/// A name as programs use them: what was left of something else must not get out as one.
+fn is_name(name: &str) -> bool {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-');
+    !name.is_empty() && name.len() <= 128 && name.bytes().all(fits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_kept_and_values_only_on_request() {
+        let text = b"RUST_LOG=solana=info\0SOLANA_METRICS_CONFIG=host=x,p=secret\0EMPTY=\0no pair\0two words=x\0=x\0";
+        let found = parse(text, |name| name == "RUST_LOG" || name == "EMPTY").unwrap();
+        let expected = [
+            ("EMPTY".to_owned(), Some(String::new())),
+            ("RUST_LOG".to_owned(), Some("solana=info".to_owned())),
+            ("SOLANA_METRICS_CONFIG".to_owned(), None),
+        ];
+        assert_eq!(found.variables, BTreeMap::from(expected));
+        assert!(!format!("{found:?}").contains("secret"));
+    }
+}

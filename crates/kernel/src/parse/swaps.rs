@@ -1,0 +1,54 @@
+//! `/proc/swaps` (proc_swaps(5)).
+
+use std::path::PathBuf;
+
+use super::mountinfo::unescape;
+use crate::ParseError;
+use crate::text::{lines, number, signed, words};
+
+/// A swap device or file that is in use.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Swap {
+    /// Such as `/dev/zram0` or `/swapfile`; ends in ` (deleted)` after the file was removed.
+    pub device: PathBuf,
+    /// `partition` or `file`.
+    pub kind: String,
+    /// Its size, in bytes.
+    pub size: u64,
+    /// What is used of it, in bytes.
+    pub used: u64,
+    /// The one with the highest is filled first.
+    pub priority: i64,
+}
+
+/// # Errors
+/// A line after the heading without the documented fields.
+pub fn parse(text: &[u8]) -> Result<Vec<Swap>, ParseError> {
+    lines(text).skip(1).map(|line| swap(line.text).ok_or_else(|| line.error("expected a swap device"))).collect()
+}
+
+fn swap(line: &[u8]) -> Option<Swap> {
+    let mut words = words(line);
+    let device = unescape(words.next()?);
+    let kind = String::from_utf8_lossy(words.next()?).into_owned();
+    let mut kilobytes = || number(words.next()?)?.checked_mul(1024);
+    Some(Swap { device, kind, size: kilobytes()?, used: kilobytes()?, priority: signed(words.next()?)? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn devices_and_files_with_spaces_are_understood_and_none_is_an_empty_list() {
+        let text = b"Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n\
+            /dev/zram0                              partition\t8388604\t\t1024\t\t100\n\
+            /mnt/swap\\040file                       file\t\t2097148\t\t0\t\t-2\n";
+        let swaps = parse(text).unwrap();
+        assert_eq!((swaps[0].size, swaps[0].used, swaps[0].priority), (8_388_604 << 10, 1 << 20, 100));
+        assert_eq!(swaps[1].device, PathBuf::from("/mnt/swap file"));
+        assert_eq!((swaps[1].kind.as_str(), swaps[1].priority), ("file", -2));
+        assert_eq!(parse(b"Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n"), Ok(Vec::new()));
+        assert_eq!(parse(b"Filename\n/dev/sda2 partition many 0 -2\n").unwrap_err().line, 2);
+    }
+}

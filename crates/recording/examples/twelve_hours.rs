@@ -1,0 +1,92 @@
+//! Writes a made-up recording: twelve hours at one second beside a busy validator, or as many seconds as asked for.
+//!
+//! ```sh
+//! cargo run --release -p faultline-recording --example twelve_hours -- FILE [SECONDS] [--arm KEY=VALUE]...
+//!     [--cache ENTRIES] [--squeeze FACTOR] [--seed N] [--killed-at SECOND] [--gap FROM,SECONDS] [--unfinished]
+//! ```
+//!
+//! `--cache` below 640 entries makes the program cache thrash; `--squeeze` above 1 makes the validator fault.
+#![allow(clippy::indexing_slicing, clippy::expect_used, reason = "a tool for tests: what cannot go on ends it")]
+
+#[path = "twelve_hours/day.rs"]
+mod day;
+#[path = "twelve_hours/random.rs"]
+mod random;
+#[path = "twelve_hours/series.rs"]
+mod series;
+
+use day::{Arm, Day};
+use faultline_recording::{Error, Writer};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+const USAGE: &str = "twelve_hours FILE [SECONDS] [--arm KEY=VALUE]... [--cache ENTRIES] [--squeeze FACTOR] [--seed N] \
+                     [--killed-at SECOND] [--gap FROM,SECONDS] [--unfinished]";
+
+struct Order {
+    file: PathBuf,
+    arm: Arm,
+    finish: bool,
+}
+
+fn main() -> ExitCode {
+    let Some(order) = order(std::env::args().skip(1)) else {
+        eprintln!("{USAGE}");
+        return ExitCode::from(64);
+    };
+    match write(&order) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn order(mut words: impl Iterator<Item = String>) -> Option<Order> {
+    let mut order = Order { file: PathBuf::new(), arm: Arm::default(), finish: true };
+    while let Some(word) = words.next() {
+        match word.as_str() {
+            "--unfinished" => order.finish = false,
+            "--arm" => {
+                let pair = words.next()?;
+                let (key, value) = pair.split_once('=').map_or(("arm", pair.as_str()), |pair| pair);
+                order.arm.labels.push((key.to_owned(), value.to_owned()));
+            }
+            "--cache" => order.arm.cache = words.next()?.parse().ok()?,
+            "--squeeze" => order.arm.squeeze = words.next()?.parse().ok()?,
+            "--seed" => order.arm.seed = words.next()?.parse().ok()?,
+            "--killed-at" => order.arm.killed_at = Some(words.next()?.parse().ok()?),
+            "--gap" => {
+                let pair = words.next()?;
+                let (from, long) = pair.split_once(',')?;
+                order.arm.gap = Some((from.parse().ok()?, long.parse().ok()?));
+            }
+            _ if order.file.as_os_str().is_empty() => order.file = word.into(),
+            _ => order.arm.seconds = word.parse().ok()?,
+        }
+    }
+    (!order.file.as_os_str().is_empty()).then_some(order)
+}
+
+fn write(order: &Order) -> Result<(), Error> {
+    let mut day = Day::new(order.arm.clone());
+    let mut writer = Writer::create(&order.file, &day.opening())?;
+    let mut seconds = 0u64;
+    while let Some(second) = day.next() {
+        if let Some(process) = &second.process {
+            writer.process(process)?;
+        }
+        second.events.iter().try_for_each(|event| writer.event(event))?;
+        if let Some(tick) = &second.tick {
+            writer.tick(tick)?;
+        }
+        second.points.iter().try_for_each(|point| writer.point(point))?;
+        writer.commit()?;
+        seconds += 1;
+        if seconds.is_multiple_of(60) {
+            writer.checkpoint()?;
+        }
+    }
+    if order.finish { writer.finish(day.ended()) } else { Ok(()) }
+}

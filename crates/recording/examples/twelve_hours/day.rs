@@ -1,0 +1,395 @@
+//! A made-up run, second by second: what a daemon would hand to its recorder beside a busy validator.
+
+use super::random::Random;
+use super::series::{Series, Weather, source_of};
+use faultline_catalog::metrics::{cgroup, daemon as d, pools as q, validator as v};
+use faultline_catalog::{Batch, Problem, Reading, Source, Stamp, Status, Text, Tick};
+use faultline_recording::{
+    CostTrackerPoint, Event, EventKind, NewProcess, NewSession, Opening, Point, ProgramCachePoint, ReplaySlotPoint,
+    SetRootPoint, Table,
+};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// 2026-09-21, a Monday.
+const BEGAN: Duration = Duration::from_secs(1_789_970_400);
+const FIRST_SLOT: u64 = 312_000_000;
+const POOLS: usize = 70;
+const POOLS_EVERY: u64 = 5;
+const PUSH_EVERY: u64 = 10;
+/// Programs that are called over and over.
+const PROGRAMS: f64 = 640.0;
+
+/// Share of the run after which each phase begins.
+const PHASES: [(f64, &str); 10] = [
+    (0.0, "initializing"),
+    (0.002, "searching"),
+    (0.004, "downloading"),
+    (0.02, "unpacking"),
+    (0.05, "replaying"),
+    (0.06, "starting"),
+    (0.065, "catching_up"),
+    (0.15, "at_tip"),
+    (0.60, "behind"),
+    (0.62, "at_tip"),
+];
+
+/// What differs between arms.
+#[derive(Debug, Clone)]
+pub(crate) struct Arm {
+    pub(crate) seconds: u64,
+    /// Entries of the program cache.
+    pub(crate) cache: f64,
+    /// How short memory is: 1 is plenty of it.
+    pub(crate) squeeze: f64,
+    pub(crate) seed: u64,
+    pub(crate) labels: Vec<(String, String)>,
+    /// When the process is killed for want of memory and another takes its place.
+    pub(crate) killed_at: Option<u64>,
+    /// Seconds of which the daemon recorded nothing: (from, how many).
+    pub(crate) gap: Option<(u64, u64)>,
+}
+
+impl Default for Arm {
+    fn default() -> Self {
+        Arm { seconds: 43_200, cache: 512.0, squeeze: 1.0, seed: 1, labels: Vec::new(), killed_at: None, gap: None }
+    }
+}
+
+#[derive(Debug)]
+struct Pool {
+    name: Arc<str>,
+    threads: u64,
+    totals: [f64; 6],
+}
+
+/// One second of the run.
+#[derive(Debug, Default)]
+pub(crate) struct Second {
+    /// Who is followed from here on.
+    pub(crate) process: Option<NewProcess>,
+    pub(crate) events: Vec<Event>,
+    /// None within a gap.
+    pub(crate) tick: Option<Tick>,
+    pub(crate) points: Vec<Point>,
+}
+
+/// The run.
+#[derive(Debug)]
+pub(crate) struct Day {
+    arm: Arm,
+    random: Random,
+    series: Vec<(Table, Vec<Series>)>,
+    pools: Vec<Pool>,
+    threads: Option<Arc<Batch>>,
+    phase: &'static str,
+    slot: u64,
+    second: u64,
+    waiting: Vec<Point>,
+}
+
+impl Day {
+    pub(crate) fn new(arm: Arm) -> Self {
+        let series = |table: Table| {
+            let all = table.columns().iter().map(|column| Series::of(table.name(), column)).collect();
+            (table, all)
+        };
+        let pool =
+            |i: usize| Pool { name: format!("solPool{i:02}").into(), threads: 1 + i as u64 % 9, totals: [0.0; 6] };
+        Day {
+            random: Random::new(arm.seed),
+            series: Table::ALL.into_iter().map(series).collect(),
+            pools: (0..POOLS).map(pool).collect(),
+            threads: None,
+            phase: "absent",
+            slot: FIRST_SLOT,
+            second: 0,
+            waiting: Vec::new(),
+            arm,
+        }
+    }
+
+    pub(crate) fn opening(&self) -> Opening {
+        let manifest = serde_json::json!({
+            "host": "sol-bench-1", "kernel": "6.8.0-45-generic", "cpu": "AMD EPYC 9354P", "cores": 32,
+            "memory_bytes": 540_000_000_000u64, "made_up": true,
+        });
+        let session =
+            NewSession { started: at(0), interval: Duration::from_secs(1), version: "0.1.0".into(), manifest };
+        Opening { labels: self.arm.labels.clone(), session }
+    }
+
+    /// When it is over.
+    pub(crate) fn ended(&self) -> Stamp {
+        at(self.second)
+    }
+
+    /// The next second; `None` at the end.
+    pub(crate) fn next(&mut self) -> Option<Second> {
+        if self.second == self.arm.seconds {
+            return None;
+        }
+        let now = at(self.second);
+        let mut second = Second::default();
+        if self.second == 0 {
+            second.events.push(event(now, EventKind::DaemonStart, String::new()));
+            self.follow(now, 4242, &mut second);
+        }
+        if self.arm.killed_at == Some(self.second) {
+            second.events.push(event(now, EventKind::OomKill, String::new()));
+            self.follow(now, 4711, &mut second);
+            second.events.push(event(now, EventKind::Restart, r#"{"reason":"oom_kill"}"#.into()));
+        }
+        self.change_phase(now, &mut second);
+        self.slots(now);
+        let in_gap = self.arm.gap.is_some_and(|(from, long)| (from..from + long).contains(&self.second));
+        let tick = self.tick(now);
+        if !in_gap {
+            second.tick = Some(tick);
+        }
+        if let Some((from, long)) = self.arm.gap.filter(|(from, long)| from + long == self.second) {
+            let detail = format!(r#"{{"from_second":{from},"seconds":{long}}}"#);
+            second.events.push(event(now, EventKind::Gap, detail));
+        }
+        if self.second.is_multiple_of(PUSH_EVERY) || self.second + 1 == self.arm.seconds {
+            second.points = std::mem::take(&mut self.waiting);
+            if in_gap {
+                second.points.clear();
+            }
+        }
+        self.second += 1;
+        Some(second)
+    }
+
+    fn follow(&mut self, now: Stamp, pid: u32, second: &mut Second) {
+        let manifest = serde_json::json!({"exe": "/usr/local/bin/agave-validator", "version": "2.1.14"});
+        let started_unix = Some(now.unix.saturating_sub(Duration::from_secs(3)));
+        second.process = Some(NewProcess { pid, started_unix, seen: now, manifest });
+        second.events.push(event(now, EventKind::Start, format!(r#"{{"pid":{pid}}}"#)));
+        // The kernel counts a new process from zero.
+        if self.second > 0 {
+            let process = Series::of;
+            self.series[0].1 = Table::Process.columns().iter().map(|c| process("", c)).collect();
+            self.pools.iter_mut().for_each(|pool| pool.totals = [0.0; 6]);
+        }
+    }
+
+    fn progress(&self) -> f64 {
+        self.second as f64 / self.arm.seconds as f64
+    }
+
+    fn weather(&self) -> Weather {
+        let load = match self.phase {
+            "at_tip" => 1.0,
+            "catching_up" | "behind" => 1.6,
+            "absent" | "initializing" | "searching" => 0.05,
+            _ => 0.5,
+        };
+        let squeeze = if self.phase == "behind" { self.arm.squeeze * 2.0 } else { self.arm.squeeze };
+        Weather { load, squeeze, progress: self.progress() }
+    }
+
+    fn change_phase(&mut self, now: Stamp, second: &mut Second) {
+        let progress = self.progress();
+        let phase = PHASES.iter().rev().find(|(from, _)| progress >= *from).map_or("absent", |(_, phase)| phase);
+        if phase != self.phase {
+            let detail = format!(r#"{{"from":"{}","to":"{phase}"}}"#, self.phase);
+            second.events.push(event(now, EventKind::Phase, detail));
+            match phase {
+                "at_tip" => second.events.push(event(now, EventKind::AtTip, String::new())),
+                "behind" => second.events.push(event(now, EventKind::Behind, String::new())),
+                _ => {}
+            }
+            self.phase = phase;
+        }
+    }
+
+    fn tick(&mut self, now: Stamp) -> Tick {
+        let weather = self.weather();
+        let mut by_source: Vec<Vec<Reading>> = vec![Vec::new(); Source::ALL.len()];
+        for (table, series) in &mut self.series {
+            for one in series {
+                let reading = one.step(weather, &mut self.random);
+                by_source[source_of(*table, one.metric) as usize].push(reading);
+            }
+        }
+        self.others(&mut by_source);
+        let phase = |(phase, on): (&'static str, bool)| Reading::flag(&v::PHASE, [phase.into()], on);
+        let others = PHASES.iter().take(9).map(|(_, name)| (*name, *name == self.phase)).map(phase);
+        by_source[Source::Conclusions as usize].extend(others);
+        if self.threads.is_none() || self.second.is_multiple_of(POOLS_EVERY) {
+            let mut readings = std::mem::take(&mut by_source[Source::Threads as usize]);
+            self.pool_readings(weather, &mut readings);
+            self.threads = Some(Arc::new(batch(Source::Threads, now, readings)));
+        }
+        let batches = Source::ALL.into_iter().filter(|source| *source != Source::Log).map(|source| {
+            match (source, &self.threads) {
+                (Source::Threads, Some(last)) => Arc::clone(last),
+                _ => Arc::new(batch(source, now, std::mem::take(&mut by_source[source as usize]))),
+            }
+        });
+        Tick { number: self.second + 1, at: now, batches: batches.collect() }
+    }
+
+    /// What has no column of its own: devices, and what goes into `series`.
+    fn others(&mut self, by_source: &mut [Vec<Reading>]) {
+        let busy = self.second as f64 * self.arm.squeeze;
+        for (name, read, written) in [("nvme0n1", 90e6, 4e6), ("nvme1n1", 30e6, 60e6), ("sda", 0.0, 20_000.0)] {
+            let total =
+                |rate: f64, random: &mut Random| ((busy * rate * random.about_one(1e-6)) / 4096.0) as u64 * 4096;
+            let reading = |direction: &'static str, bytes| {
+                Reading::counter(&cgroup::IO_BYTES, [name.into(), direction.into()], bytes)
+            };
+            by_source[Source::Cgroup as usize].push(reading("read", total(read, &mut self.random)));
+            by_source[Source::Cgroup as usize].push(reading("write", total(written, &mut self.random)));
+        }
+        for source in Source::ALL {
+            let seen = u64::from(source == Source::AdminRpc);
+            let problems = Reading::counter(&d::SOURCE_PROBLEMS, [source.name().into(), "forbidden".into()], seen);
+            by_source[Source::Daemon as usize].push(problems);
+        }
+        // An allowed datapoint comes with a push.
+        let heard = self.second / PUSH_EVERY * PUSH_EVERY;
+        for worker in ["1", "2", "3", "4"] {
+            let labels = ["banking_stage_worker_counts".into(), "transactions_attempted_processing_count".into()];
+            let sum = Reading::counter(&v::DATAPOINT_SUM, labels, heard * 400);
+            by_source[Source::Datapoints as usize].push(sum.with_tags(vec![("id".into(), worker.into())]));
+        }
+    }
+
+    fn pool_readings(&mut self, weather: Weather, out: &mut Vec<Reading>) {
+        for pool in &mut self.pools {
+            // A third of the pools did something.
+            if self.random.unit() < 0.33 {
+                let rates = [4.0 * weather.squeeze, 900.0, 0.9, 0.2, 0.02, 0.01 * weather.squeeze];
+                for (total, rate) in pool.totals.iter_mut().zip(rates) {
+                    *total += rate * weather.load * self.random.about_one(1.5);
+                }
+            }
+            let name = || Text::Shared(Arc::clone(&pool.name));
+            let [major, minor, user, system, queue, block] = pool.totals;
+            let hundredths = |x: f64| (x * 100.0).floor() / 100.0;
+            out.push(Reading::whole(&q::THREADS, [name()], pool.threads));
+            out.push(Reading::counter(&q::PAGE_FAULTS, [name(), "major".into()], major as u64));
+            out.push(Reading::counter(&q::PAGE_FAULTS, [name(), "minor".into()], minor as u64));
+            out.push(Reading::real(&q::CPU, [name(), "user".into()], hundredths(user)));
+            out.push(Reading::real(&q::CPU, [name(), "system".into()], hundredths(system)));
+            out.push(Reading::real(&q::RUN_QUEUE, [name()], (queue * 1e9).floor() / 1e9));
+            out.push(Reading::real(&q::BLOCK_IO_DELAY, [name()], hundredths(block)));
+        }
+    }
+
+    /// Five slots every two seconds, of which each of the four points tells.
+    fn slots(&mut self, now: Stamp) {
+        let here = if self.second.is_multiple_of(2) { 3 } else { 2 };
+        for i in 0..here {
+            let received = now.unix;
+            let late = Duration::from_millis(100 + 400 * i).as_nanos() as i64 + (self.random.unit() * 5e7) as i64;
+            let time_unix_ns = received.as_nanos() as i64 - 1_000_000_000 + late;
+            let slot = self.slot;
+            self.slot += 1;
+            self.slot_points(slot, time_unix_ns, received);
+        }
+    }
+
+    fn slot_points(&mut self, slot: u64, time_unix_ns: i64, received: Duration) {
+        let random = &mut self.random;
+        let missing = ((PROGRAMS - self.arm.cache) / PROGRAMS).max(0.0);
+        let misses = random.count(0.02 + 9.0 * missing);
+        let evictions = random.count(0.002 + 6.0 * missing);
+        let transactions = random.count(1480.0);
+        self.waiting.push(Point::ProgramCache(ProgramCachePoint {
+            time_unix_ns,
+            received,
+            slot: Some(slot - 1),
+            hits: Some(random.count(3600.0)),
+            misses: Some(misses),
+            evictions: Some(evictions),
+            reloads: Some(evictions.min(misses)),
+            insertions: Some(random.count(0.05)),
+            lost_insertions: Some(0),
+            replacements: Some(0),
+            one_hit_wonders: Some(random.count(0.1 * missing)),
+            prunes_stale: None,
+            prunes_orphan: Some(random.count(0.01)),
+            prunes_environment: Some(0),
+            empty_entries: Some(0),
+            water_level: Some(if evictions > 0 { (self.arm.cache * 0.9) as u64 + evictions } else { 0 }),
+        }));
+        let replay = self.replay_point(slot, misses, transactions);
+        self.waiting.push(Point::ReplaySlot(ReplaySlotPoint {
+            time_unix_ns: time_unix_ns + 1_000_000,
+            received,
+            ..replay
+        }));
+        let random = &mut self.random;
+        let us = |mean: f64, random: &mut Random| Some(random.count(mean));
+        self.waiting.push(Point::SetRoot(SetRootPoint {
+            time_unix_ns: time_unix_ns + 2_000_000,
+            received,
+            slot: Some(slot - 32),
+            tx_count: Some(transactions),
+            elapsed_ms: us(4.0, random),
+            total_banks: us(33.0, random),
+            dropped_banks: Some(1),
+        }));
+        self.waiting.push(Point::CostTracker(CostTrackerPoint {
+            time_unix_ns: time_unix_ns + 3_000_000,
+            received,
+            bank_slot: Some(slot),
+            transaction_count: Some(transactions),
+            block_cost: us(31_000_000.0, random),
+            vote_cost: us(2_300_000.0, random),
+            is_leader: Some(false),
+        }));
+    }
+
+    fn replay_point(&mut self, slot: u64, misses: u64, transactions: u64) -> ReplaySlotPoint {
+        let weather = self.weather();
+        let random = &mut self.random;
+        let slow = weather.squeeze.max(1.0) * weather.load.max(0.3);
+        let us = |mean: f64, random: &mut Random| Some(random.count(mean));
+        let load_us = us(61_000.0 * slow, random);
+        let execute_us = us(180_000.0, random);
+        let program_cache_us = us(3200.0 + 1900.0 * misses as f64, random);
+        ReplaySlotPoint {
+            slot: Some(slot),
+            total_transactions: Some(transactions),
+            total_entries: us(330.0, random),
+            total_shreds: us(900.0, random),
+            replay_total_elapsed_us: us(260_000.0 + 40_000.0 * slow + 300.0 * misses as f64, random),
+            bank_complete_us: us(900.0, random),
+            confirmation_without_replay_us: us(20_000.0, random),
+            task_submission_us: us(3000.0, random),
+            confirmation_us: None,
+            program_cache_us,
+            filter_executable_us: us(900.0, random),
+            load_us,
+            execute_us,
+            store_us: us(21_000.0, random),
+            register_syscalls_us: us(2.0 * misses as f64, random),
+            load_elf_us: us(90.0 * misses as f64, random),
+            verify_code_us: us(150.0 * misses as f64, random),
+            jit_compile_us: us(1500.0 * misses as f64, random),
+            ..ReplaySlotPoint::default()
+        }
+    }
+}
+
+fn at(second: u64) -> Stamp {
+    // A tick is never quite on time.
+    let since = Duration::from_secs(second) + Duration::from_nanos(120_000 + second * 7919 % 90_000);
+    Stamp { uptime: since, unix: BEGAN + since }
+}
+
+fn batch(source: Source, at: Stamp, readings: Vec<Reading>) -> Batch {
+    let problems = match source {
+        Source::AdminRpc => vec![Problem::new(Status::Forbidden, "admin.rpc: permission denied")],
+        _ => Vec::new(),
+    };
+    Batch { source, at, took: Duration::from_micros(300), readings, problems, up: true }
+}
+
+fn event(at: Stamp, kind: EventKind, detail: String) -> Event {
+    Event { at, kind, detail }
+}

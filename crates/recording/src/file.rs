@@ -1,0 +1,173 @@
+//! How a recording is opened, whoever opens it.
+
+mod whole;
+
+pub(crate) use whole::{HEADER, check_whole, cut_off, header, page_size, pages};
+
+use crate::error::{At, Error};
+use crate::schema::{APPLICATION_ID, FORMAT};
+use rusqlite::{Connection, OpenFlags};
+use std::collections::{HashMap, HashSet};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// SQLite's page cache, in KiB: a tick touches a dozen pages, and memory is the daemon's.
+const CACHE_KIB: i64 = 512;
+
+/// How long another connection's short lock is waited for.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The names SQLite gives to the files beside a database.
+pub(crate) const BESIDE: [&str; 3] = ["-wal", "-shm", "-journal"];
+
+/// `path` with `suffix` behind its name.
+pub(crate) fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push(suffix);
+    name.into()
+}
+
+/// The length of a file; 0 if it is not there.
+pub(crate) fn length(path: &Path) -> u64 {
+    std::fs::metadata(path).map_or(0, |meta| meta.len())
+}
+
+/// The file that a connection has open: a copy of `path`, perhaps.
+fn opened(conn: &Connection, path: &Path) -> PathBuf {
+    conn.path().map_or_else(|| path.to_owned(), PathBuf::from)
+}
+
+/// A connection that may write.
+pub(crate) fn open_to_write(path: &Path) -> Result<Connection, Error> {
+    connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX)
+}
+
+/// A connection that only reads.
+pub(crate) fn open_to_read(path: &Path) -> Result<Connection, Error> {
+    connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)
+}
+
+fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, Error> {
+    // Absolute, as SQLite takes a name that begins with `file:` for an address.
+    let absolute = std::path::absolute(path).at(path)?;
+    let conn = Connection::open_with_flags(absolute, flags).at(path)?;
+    tune(&conn).at(path)?;
+    Ok(conn)
+}
+
+fn tune(conn: &Connection) -> rusqlite::Result<()> {
+    conn.busy_timeout(PATIENCE)?;
+    conn.pragma_update(None, "cache_size", -CACHE_KIB)?;
+    conn.pragma_update(None, "temp_store", "MEMORY")?;
+    conn.set_prepared_statement_cache_capacity(64);
+    Ok(())
+}
+
+/// Fails unless the database is a recording of a format that this version knows.
+pub(crate) fn check_format(conn: &Connection, path: &Path) -> Result<(), Error> {
+    let number = |pragma: &str| conn.pragma_query_value(None, pragma, |row| row.get::<_, i32>(0)).at(path);
+    let application = number("application_id")?;
+    if application != APPLICATION_ID {
+        if number("page_count")? == 0 {
+            // SQLite takes a file of a few bytes for an empty one; it may be anybody's.
+            let found = "too short for an SQLite database".to_owned();
+            let (empty, path) = (length(&opened(conn, path)) == 0, path.to_owned());
+            return Err(if empty { Error::Empty { path } } else { Error::NotARecording { path, found } });
+        }
+        let found = format!("another program's SQLite database (application id {application:#x})");
+        return Err(Error::NotARecording { path: path.to_owned(), found });
+    }
+    let found = number("user_version")?;
+    if found > FORMAT {
+        return Err(Error::Newer { path: path.to_owned(), found, known: FORMAT });
+    }
+    if found < 1 {
+        let found = format!("format {found}");
+        return Err(Error::NotARecording { path: path.to_owned(), found });
+    }
+    Ok(())
+}
+
+/// The tables of a file and their columns: an older one may have fewer than this version writes.
+pub(crate) type Present = HashMap<String, HashSet<String>>;
+
+/// What the file has of this version's tables.
+pub(crate) fn present(conn: &Connection) -> rusqlite::Result<Present> {
+    let sql = "SELECT m.name, c.name FROM sqlite_schema m, pragma_table_info(m.name) c WHERE m.type = 'table'";
+    let mut present = Present::new();
+    let mut statement = conn.prepare(sql)?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        present.entry(row.get(0)?).or_default().insert(row.get(1)?);
+    }
+    Ok(present)
+}
+
+/// The columns as a list for SELECT; NULL for one that the file does not have.
+pub(crate) fn list<'a>(present: &Present, table: &str, names: impl Iterator<Item = &'a str>) -> String {
+    let has = |name: &str| present.get(table).is_some_and(|columns| columns.contains(name));
+    names.map(|name| if has(name) { name } else { "NULL" }).collect::<Vec<_>>().join(", ")
+}
+
+/// Nanoseconds since 1970; beyond the year 2262 the last one that fits.
+pub(crate) fn nanos(since: Duration) -> i64 {
+    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
+}
+
+/// The reverse; a negative number, which no recording has, is 1970.
+pub(crate) fn duration(nanos: i64) -> Duration {
+    Duration::from_nanos(u64::try_from(nanos).unwrap_or(0))
+}
+
+/// A new file that gets its name when it is complete; removed if it is given up.
+#[derive(Debug)]
+pub(crate) struct Part {
+    whole: PathBuf,
+    part: PathBuf,
+}
+
+impl Part {
+    /// Fails if there is a file of that name already.
+    pub(crate) fn new(path: &Path) -> Result<Part, Error> {
+        if path.exists() {
+            return Err(Error::Exists { path: path.to_owned() });
+        }
+        let part = Part { whole: path.to_owned(), part: beside(path, ".part") };
+        // What an earlier attempt left that was killed.
+        part.remove();
+        Ok(part)
+    }
+
+    /// Where to write.
+    pub(crate) fn path(&self) -> &Path {
+        &self.part
+    }
+
+    /// Makes it durable, then gives it its name; never in place of another file.
+    pub(crate) fn publish(self) -> Result<(), Error> {
+        std::fs::File::open(&self.part).and_then(|file| file.sync_all()).at(&self.part)?;
+        match std::fs::hard_link(&self.part, &self.whole) {
+            // A file system without hard links.
+            Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists && !self.whole.exists() => {
+                std::fs::rename(&self.part, &self.whole).at(&self.whole)?;
+            }
+            other => other.at(&self.whole)?,
+        }
+        let folder = self.whole.parent().filter(|folder| !folder.as_os_str().is_empty());
+        std::fs::File::open(folder.unwrap_or(Path::new("."))).and_then(|folder| folder.sync_all()).at(&self.whole)
+    }
+
+    fn remove(&self) {
+        let _ = std::fs::remove_file(&self.part);
+        for suffix in BESIDE {
+            let _ = std::fs::remove_file(beside(&self.part, suffix));
+        }
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        self.remove();
+    }
+}

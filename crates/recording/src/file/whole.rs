@@ -1,0 +1,86 @@
+//! Whether a file is all there.
+
+use super::{beside, length, opened};
+use crate::error::{At, Error};
+use rusqlite::Connection;
+use std::collections::HashSet;
+use std::fs::File;
+use std::io::{BufReader, Read};
+use std::path::Path;
+
+/// Of a database file.
+pub(crate) const HEADER: usize = 100;
+
+const LOG_HEADER: usize = 32;
+const FRAME_HEADER: usize = 24;
+
+/// Fails if the file ends before its last page, unless the log has what is missing. SQLite itself would return such a
+/// page as zeros, and only once it is asked for.
+pub(crate) fn check_whole(conn: &Connection, path: &Path) -> Result<(), Error> {
+    let number = |pragma: &str| conn.pragma_query_value(None, pragma, |row| row.get::<_, i64>(0));
+    let pages = match number("page_count") {
+        Ok(pages) => u64::try_from(pages).unwrap_or(0),
+        Err(error) => return Err(cut_off(path, Error::sqlite(path, error))),
+    };
+    let size = u64::try_from(number("page_size").at(path)?).unwrap_or(0);
+    let file = opened(conn, path);
+    let (have, want) = (length(&file), pages * size);
+    if have >= want || size == 0 {
+        return Ok(());
+    }
+    let logged = logged_pages(&beside(&file, "-wal"), size).unwrap_or_default();
+    let missing = (have / size + 1..=pages).any(|page| !logged.contains(&page));
+    if missing { Err(Error::Truncated { path: path.to_owned(), have, want }) } else { Ok(()) }
+}
+
+/// Says that the file is cut off where that is why SQLite calls it damaged.
+///
+/// Opens the file beside SQLite, which drops this process's locks on it: only where there is nothing left to lock.
+pub(crate) fn cut_off(path: &Path, error: Error) -> Error {
+    let (Error::Damaged { .. }, Ok(header)) = (&error, header(path)) else { return error };
+    let have = length(path);
+    let want = pages(&header) * page_size(&header);
+    if have < want { Error::Truncated { path: path.to_owned(), have, want } } else { error }
+}
+
+/// The first bytes of a file, zeros behind its end.
+pub(crate) fn header(path: &Path) -> std::io::Result<[u8; HEADER]> {
+    let mut header = [0; HEADER];
+    let mut file = File::open(path)?.take(HEADER as u64);
+    let mut filled = 0;
+    while let Some(rest) = header.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+        match file.read(rest)? {
+            0 => break,
+            n => filled += n,
+        }
+    }
+    Ok(header)
+}
+
+/// Bytes per page, by a database's header.
+pub(crate) fn page_size(header: &[u8; HEADER]) -> u64 {
+    match u64::from(u16::from_be_bytes([header[16], header[17]])) {
+        1 => 65_536,
+        size => size,
+    }
+}
+
+/// Pages of the database, by its header.
+pub(crate) fn pages(header: &[u8; HEADER]) -> u64 {
+    u64::from(u32::from_be_bytes([header[28], header[29], header[30], header[31]]))
+}
+
+/// The pages that frames of the log carry, as far as they belong to its present round.
+fn logged_pages(log: &Path, page_size: u64) -> std::io::Result<HashSet<u64>> {
+    let mut log = BufReader::with_capacity(1 << 16, File::open(log)?);
+    let mut header = [0; LOG_HEADER];
+    log.read_exact(&mut header)?;
+    let mut pages = HashSet::new();
+    let mut frame = [0; FRAME_HEADER];
+    while log.read_exact(&mut frame).is_ok() && frame[8..16] == header[16..24] {
+        pages.insert(u64::from(u32::from_be_bytes([frame[0], frame[1], frame[2], frame[3]])));
+        let skipped = i64::try_from(page_size).unwrap_or(i64::MAX);
+        log.seek_relative(skipped)?;
+    }
+    Ok(pages)
+}

@@ -1,0 +1,208 @@
+//! Joins the pieces of one run.
+
+use crate::error::{At, Error};
+use crate::file::{self, Part, duration, nanos};
+use crate::reader::{Cell, Recording};
+use crate::rows::EventKind;
+use crate::schema::{Role, TABLES, TableSpec};
+use crate::writer::{end, make_tables};
+use rusqlite::{Connection, OptionalExtension, params};
+use std::collections::HashMap;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Rows at a time.
+const CHUNK: usize = 1000;
+
+/// What a merge joined.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Merged {
+    /// Sessions of the result.
+    pub sessions: u64,
+    /// Ticks of the result.
+    pub ticks: u64,
+    /// How long nothing was recorded between one recording and the next, in the order of time.
+    pub gaps: Vec<Duration>,
+}
+
+/// One of the recordings, and when it was made.
+struct Piece {
+    recording: Recording,
+    began: Duration,
+    ended: Duration,
+}
+
+/// Joins recordings of one run, given in any order, into a new one: sessions in the order of time, ids numbered anew, an
+/// event `gap` before each session that follows another recording. The pieces stay as they are.
+///
+/// # Errors
+///
+/// [`Error::Unmergeable`] if there are fewer than two or two overlap in time, [`Error::OtherLabels`] if they are of
+/// different runs, and everything that opening can say.
+pub fn merge(from: &[PathBuf], to: &Path) -> Result<Merged, Error> {
+    let mut pieces = from.iter().map(|path| piece(path)).collect::<Result<Vec<_>, Error>>()?;
+    pieces.sort_by_key(|piece| piece.began);
+    check(&pieces, to)?;
+    let part = Part::new(to)?;
+    File::create_new(part.path()).at(part.path())?;
+    let conn = file::open_to_write(part.path())?;
+    let labels = pieces.first().map(|piece| piece.recording.labels().iter().cloned().collect()).unwrap_or_default();
+    make_tables(&conn, &labels).at(to)?;
+    conn.execute_batch("PRAGMA synchronous = OFF; BEGIN").at(to)?;
+    let mut gaps = Vec::new();
+    let mut before: Option<Duration> = None;
+    for piece in &pieces {
+        let offsets = Offsets::after(&conn).at(to)?;
+        add(&conn, piece, offsets, to)?;
+        if let Some(ended) = before {
+            gaps.push(piece.began.saturating_sub(ended));
+            gap(&conn, offsets.session + 1, ended, piece.began).at(to)?;
+        }
+        before = Some(piece.ended);
+    }
+    conn.execute_batch("COMMIT").at(to)?;
+    let names: Vec<String> = pieces.iter().map(|piece| name(&piece.recording)).collect();
+    end(&conn, &[("merged_from", &serde_json::Value::from(names).to_string())]).at(to)?;
+    let count = |table: &str| -> rusqlite::Result<u64> {
+        let rows: i64 = conn.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0))?;
+        Ok(u64::try_from(rows).unwrap_or(0))
+    };
+    let merged = Merged { sessions: count("session").at(to)?, ticks: count("tick").at(to)?, gaps };
+    conn.close().map_err(|(_, error)| Error::sqlite(to, error))?;
+    part.publish()?;
+    Ok(merged)
+}
+
+fn name(recording: &Recording) -> String {
+    recording.path().file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+fn piece(path: &Path) -> Result<Piece, Error> {
+    let recording = Recording::open(path)?;
+    let sessions = recording.sessions()?;
+    let last_tick: Option<i64> =
+        recording.connection().query_row("SELECT max(unix_ns) FROM tick", [], |row| row.get(0)).at(path)?;
+    let (Some(first), Some(last)) = (sessions.first(), sessions.last()) else {
+        return Err(Error::Unmergeable { path: path.to_owned(), why: "it has no session".into() });
+    };
+    let ended = last.ended.unwrap_or(last.started).max(last_tick.map_or(Duration::ZERO, duration));
+    Ok(Piece { began: first.started, ended, recording })
+}
+
+fn check(pieces: &[Piece], to: &Path) -> Result<(), Error> {
+    if pieces.len() < 2 {
+        return Err(Error::Unmergeable { path: to.to_owned(), why: "it takes two recordings or more".into() });
+    }
+    for pair in pieces.windows(2) {
+        let [earlier, later] = pair else { continue };
+        let words = |piece: &Piece| {
+            let pairs = piece.recording.labels().iter().map(|(key, value)| format!("{key}={value}"));
+            pairs.collect::<Vec<_>>().join(", ")
+        };
+        if earlier.recording.labels() != later.recording.labels() {
+            let path = later.recording.path().to_owned();
+            return Err(Error::OtherLabels { path, found: words(later), wanted: words(earlier) });
+        }
+        if later.began < earlier.ended {
+            let why =
+                format!("it overlaps with {} in time, so that they are no parts of one run", name(&earlier.recording));
+            return Err(Error::Unmergeable { path: later.recording.path().to_owned(), why });
+        }
+    }
+    Ok(())
+}
+
+/// What is added to the ids of a piece.
+#[derive(Debug, Clone, Copy)]
+struct Offsets {
+    session: i64,
+    process: i64,
+    tick: i64,
+    event: i64,
+}
+
+impl Offsets {
+    fn after(conn: &Connection) -> rusqlite::Result<Offsets> {
+        let highest = |table: &str| {
+            conn.query_row(&format!("SELECT coalesce(max(id), 0) FROM {table}"), [], |row| row.get::<_, i64>(0))
+        };
+        Ok(Offsets {
+            session: highest("session")?,
+            process: highest("process")?,
+            tick: highest("tick")?,
+            event: highest("event")?,
+        })
+    }
+}
+
+/// The ids that names have in the result, by (role, id in the piece).
+type Names = HashMap<(Role, i64), i64>;
+
+fn add(conn: &Connection, piece: &Piece, offsets: Offsets, to: &Path) -> Result<(), Error> {
+    let mut names = Names::new();
+    for table in TABLES.iter().filter(|table| table.name != "label") {
+        let mut insert = conn.prepare(&table.insert().replacen("INSERT", "INSERT OR IGNORE", 1)).at(to)?;
+        piece.recording.rows(table.name, CHUNK, |rows| {
+            for row in rows {
+                if let Some(role) = names_of(table) {
+                    add_name(conn, table, role, row, &mut names).at(to)?;
+                    continue;
+                }
+                let values = row.iter().zip(&table.columns).map(|(cell, column)| match cell {
+                    Cell::Integer(id) => Cell::Integer(renumber(column.role, *id, offsets, &names)),
+                    other => other.clone(),
+                });
+                insert.execute(rusqlite::params_from_iter(values)).at(to)?;
+            }
+            Ok::<(), Error>(())
+        })?;
+    }
+    Ok(())
+}
+
+fn renumber(role: Role, id: i64, offsets: Offsets, names: &Names) -> i64 {
+    match role {
+        Role::Plain => id,
+        Role::Session => id + offsets.session,
+        Role::Process => id + offsets.process,
+        Role::Tick => id + offsets.tick,
+        Role::Event => id + offsets.event,
+        Role::Pool | Role::Device | Role::Series => names.get(&(role, id)).copied().unwrap_or(id),
+    }
+}
+
+/// The role of a table's own ids, if it is one of names.
+fn names_of(table: &TableSpec) -> Option<Role> {
+    let role = table.columns.first()?.role;
+    matches!(role, Role::Pool | Role::Device | Role::Series).then_some(role)
+}
+
+/// A name keeps the id that it has in the result, or gets the next.
+fn add_name(conn: &Connection, table: &TableSpec, role: Role, row: &[Cell], names: &mut Names) -> rusqlite::Result<()> {
+    let (Some(Cell::Integer(old)), Some(parts)) = (row.first(), row.get(1..)) else { return Ok(()) };
+    let columns: Vec<&str> = table.columns.iter().skip(1).map(|column| column.name).collect();
+    let (list, places) = (columns.join(","), vec!["?"; columns.len()].join(","));
+    let find = format!("SELECT id FROM {} WHERE ({list}) = ({places})", table.name);
+    let parameters = || rusqlite::params_from_iter(parts);
+    let found = conn.prepare_cached(&find)?.query_row(parameters(), |row| row.get(0)).optional()?;
+    let id = match found {
+        Some(id) => id,
+        None => {
+            let sql = format!("INSERT INTO {}({list}) VALUES({places})", table.name);
+            conn.prepare_cached(&sql)?.execute(parameters())?;
+            conn.last_insert_rowid()
+        }
+    };
+    names.insert((role, *old), id);
+    Ok(())
+}
+
+/// Tells that nothing was recorded between two pieces: at the beginning of the later one's first session.
+fn gap(conn: &Connection, session: i64, from: Duration, to: Duration) -> rusqlite::Result<()> {
+    let detail = serde_json::json!({
+        "from_unix_ns": nanos(from), "to_unix_ns": nanos(to), "seconds": to.saturating_sub(from).as_secs_f64(), "reason": "merge",
+    });
+    let sql = "INSERT INTO event(session, unix_ns, uptime_ns, kind, process, detail) VALUES(?,?,0,?,NULL,?)";
+    conn.execute(sql, params![session, nanos(to), EventKind::Gap.name(), detail.to_string()]).map(|_| ())
+}

@@ -1,0 +1,114 @@
+//! Any table as it is, for programs that need not know what it means.
+
+use super::Recording;
+use crate::error::{At, Error};
+use crate::file;
+use crate::schema::{TABLES, Table, TableColumn, TableSpec};
+use rusqlite::types::ValueRef;
+
+/// A value as SQLite keeps it.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Cell {
+    /// Not there.
+    Null,
+    /// A whole number.
+    Integer(i64),
+    /// A number with a fraction.
+    Real(f64),
+    /// A text.
+    Text(String),
+}
+
+/// The cells of one row, in the order of the table's columns.
+pub type Row = Vec<Cell>;
+
+/// A table and how much is in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TableInfo {
+    /// Its name.
+    pub name: &'static str,
+    /// Its columns, in order.
+    pub columns: Vec<TableColumn>,
+    /// Rows.
+    pub rows: u64,
+}
+
+impl Recording {
+    /// Every table that this version knows, in the order of the file. One that an older file does not have is empty, and
+    /// so is a column.
+    pub fn tables(&self) -> Result<Vec<TableInfo>, Error> {
+        let info = |spec: &TableSpec| {
+            let sql = format!("SELECT count(*) FROM {}", spec.name);
+            let count = || self.conn.query_row(&sql, [], |row| row.get::<_, i64>(0));
+            let rows = if self.has(spec.name) { count().at(&self.path)? } else { 0 };
+            Ok(TableInfo { name: spec.name, columns: spec.columns.clone(), rows: u64::try_from(rows).unwrap_or(0) })
+        };
+        TABLES.iter().map(info).collect()
+    }
+
+    /// All rows of a table in the order in which they were written, `chunk` at a time; the last piece may be shorter.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoSuchColumn`] for a table that no recording has; whatever `each` says ends it.
+    pub fn rows<E: From<Error>>(
+        &self,
+        table: &str,
+        chunk: usize,
+        mut each: impl FnMut(&[Row]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let spec = TABLES.iter().find(|spec| spec.name == table);
+        let spec = spec.ok_or_else(|| Error::NoSuchColumn { what: table.to_owned() })?;
+        if !self.has(spec.name) {
+            return Ok(());
+        }
+        let list = file::list(&self.present, spec.name, spec.columns.iter().map(|column| column.name));
+        let sql = format!("SELECT {list} FROM {} ORDER BY {}", spec.name, spec.order);
+        let mut statement = self.conn.prepare(&sql).at(&self.path)?;
+        let mut found = statement.query([]).at(&self.path)?;
+        let mut rows: Vec<Row> = Vec::new();
+        while let Some(row) = found.next().at(&self.path)? {
+            rows.push(cells(row, spec.columns.len()).at(&self.path)?);
+            if rows.len() >= chunk.max(1) {
+                each(&rows)?;
+                rows.clear();
+            }
+        }
+        if rows.is_empty() { Ok(()) } else { each(&rows) }
+    }
+
+    /// The rows of a wide table for the ticks from `first` to `last`, both included, in order.
+    pub fn rows_of_ticks(&self, table: Table, first: i64, last: i64) -> Result<Vec<Row>, Error> {
+        let spec = TABLES.iter().find(|spec| spec.name == table.name());
+        let spec = spec.ok_or_else(|| Error::NoSuchColumn { what: table.name().to_owned() })?;
+        let sql = format!("SELECT {} FROM {} WHERE tick BETWEEN ?1 AND ?2 ORDER BY tick", spec.names(), spec.name);
+        let mut statement = self.conn.prepare_cached(&sql).at(&self.path)?;
+        let found = statement.query_map([first, last], |row| cells(row, spec.columns.len())).at(&self.path)?;
+        found.collect::<rusqlite::Result<_>>().at(&self.path)
+    }
+}
+
+pub(crate) fn cells(row: &rusqlite::Row<'_>, columns: usize) -> rusqlite::Result<Row> {
+    (0..columns).map(|i| row.get_ref(i).map(cell)).collect()
+}
+
+fn cell(value: ValueRef<'_>) -> Cell {
+    match value {
+        ValueRef::Null => Cell::Null,
+        ValueRef::Integer(n) => Cell::Integer(n),
+        ValueRef::Real(x) => Cell::Real(x),
+        ValueRef::Text(text) | ValueRef::Blob(text) => Cell::Text(String::from_utf8_lossy(text).into_owned()),
+    }
+}
+
+impl rusqlite::ToSql for Cell {
+    fn to_sql(&self) -> rusqlite::Result<rusqlite::types::ToSqlOutput<'_>> {
+        let value = match self {
+            Cell::Null => ValueRef::Null,
+            Cell::Integer(n) => ValueRef::Integer(*n),
+            Cell::Real(x) => ValueRef::Real(*x),
+            Cell::Text(text) => ValueRef::Text(text.as_bytes()),
+        };
+        Ok(rusqlite::types::ToSqlOutput::Borrowed(value))
+    }
+}

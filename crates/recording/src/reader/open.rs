@@ -1,0 +1,77 @@
+//! Opens a recording to read, in whatever state it was left.
+
+use crate::error::{At, Error};
+use crate::file::{self, beside, length};
+use rusqlite::{Connection, ErrorCode};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+
+/// A connection within a read transaction, so that everything read is of one moment.
+pub(super) fn open(path: &Path) -> Result<(Connection, Option<Copied>), Error> {
+    let meta = std::fs::metadata(path).at(path)?;
+    if !meta.is_file() {
+        let found = "a folder or a device".to_owned();
+        return Err(Error::NotARecording { path: path.to_owned(), found });
+    }
+    if meta.len() == 0 {
+        return Err(Error::Empty { path: path.to_owned() });
+    }
+    match file::open_to_read(path).and_then(|conn| hold(conn, path)) {
+        Err(Error::Sqlite { source, .. }) if wants_to_write(&source) => {
+            let copied = Copied::new(path)?;
+            let conn = hold(file::open_to_write(&copied.database())?, path)?;
+            Ok((conn, Some(copied)))
+        }
+        held => Ok((held.map_err(|error| file::cut_off(path, error))?, None)),
+    }
+}
+
+fn hold(conn: Connection, path: &Path) -> Result<Connection, Error> {
+    conn.execute_batch("BEGIN").at(path)?;
+    // The transaction begins with the first look.
+    file::check_whole(&conn, path)?;
+    file::check_format(&conn, path)?;
+    Ok(conn)
+}
+
+/// Whether SQLite would have to write before it can read: take in the log of a writer that was killed, or undo what it
+/// left half done, in a folder where we may not, or by a connection that does not.
+fn wants_to_write(error: &rusqlite::Error) -> bool {
+    matches!(
+        error.sqlite_error_code(),
+        Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly | ErrorCode::PermissionDenied | ErrorCode::SystemIoFailure)
+    )
+}
+
+/// A copy of the database with what lies beside it, in a folder of its own where everything may be written; removed with
+/// the reader.
+#[derive(Debug)]
+pub(super) struct Copied(TempDir);
+
+impl Copied {
+    fn new(path: &Path) -> Result<Copied, Error> {
+        let folder = tempfile::Builder::new().prefix("faultline-").tempdir();
+        let copied = Copied(folder.at(&std::env::temp_dir())?);
+        copy(path, &copied.database())?;
+        for suffix in ["-wal", "-journal"] {
+            let from = beside(path, suffix);
+            if length(&from) > 0 {
+                copy(&from, &beside(&copied.database(), suffix))?;
+            }
+        }
+        Ok(copied)
+    }
+
+    fn database(&self) -> PathBuf {
+        self.0.path().join("recording")
+    }
+}
+
+/// Content only: the copy may be written even if the original may not.
+fn copy(from: &Path, to: &Path) -> Result<(), Error> {
+    let mut source = File::open(from).at(from)?;
+    let mut target = File::create_new(to).at(to)?;
+    std::io::copy(&mut source, &mut target).at(to)?;
+    Ok(())
+}

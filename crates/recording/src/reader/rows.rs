@@ -1,0 +1,289 @@
+//! Reads rows into their types.
+
+use super::Recording;
+use super::types::{Columns, DeviceRow, EventRow, PoolRow, ProblemRow, ProcessRow, SeriesRow, SessionRow, TickRow};
+use crate::error::{At, Error};
+use crate::file::{self, duration};
+use crate::rows::EventKind;
+use crate::schema::{
+    CostTrackerPoint, DEVICE, POOL, PointTable, ProgramCachePoint, ReplaySlotPoint, SetRootPoint, Table,
+};
+use rusqlite::Connection;
+use rusqlite::types::ValueRef;
+use serde_json::Value;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+impl Recording {
+    /// In the order of time.
+    pub fn sessions(&self) -> Result<Vec<SessionRow>, Error> {
+        let sql = "SELECT id, started_unix_ns, ended_unix_ns, interval_ns, version, manifest FROM session ORDER BY id";
+        self.all(sql, |row| {
+            Ok(SessionRow {
+                id: row.get(0)?,
+                started: duration(row.get(1)?),
+                ended: row.get::<_, Option<i64>>(2)?.map(duration),
+                interval: duration(row.get(3)?),
+                version: row.get(4)?,
+                manifest: json(row.get(5)?),
+            })
+        })
+    }
+
+    /// In the order in which they were followed.
+    pub fn processes(&self) -> Result<Vec<ProcessRow>, Error> {
+        let sql = "SELECT id, session, pid, started_unix_ns, seen_unix_ns, manifest FROM process ORDER BY id";
+        self.all(sql, |row| {
+            Ok(ProcessRow {
+                id: row.get(0)?,
+                session: row.get(1)?,
+                pid: row.get(2)?,
+                started: row.get::<_, Option<i64>>(3)?.map(duration),
+                seen: duration(row.get(4)?),
+                manifest: json(row.get(5)?),
+            })
+        })
+    }
+
+    /// In the order of time, session by session.
+    pub fn events(&self) -> Result<Vec<EventRow>, Error> {
+        let sql = "SELECT id, session, unix_ns, uptime_ns, kind, process, detail FROM event
+                   ORDER BY session, uptime_ns, id";
+        let rows = self.all(sql, |row| {
+            let kind: String = row.get(4)?;
+            let Some(kind) = EventKind::parse(&kind) else { return Ok(Err((row.get::<_, i64>(0)?, kind))) };
+            Ok(Ok(EventRow {
+                id: row.get(0)?,
+                session: row.get(1)?,
+                unix: duration(row.get(2)?),
+                uptime: duration(row.get(3)?),
+                kind,
+                process: row.get(5)?,
+                detail: json(row.get(6)?),
+            }))
+        })?;
+        let unknown = |(id, kind)| {
+            let what = format!("event {id} is of an unknown kind, {kind:?}; a later version of faultline may know it");
+            Error::BadRow { path: self.path.clone(), what }
+        };
+        rows.into_iter().map(|row| row.map_err(unknown)).collect()
+    }
+
+    /// In the order of time.
+    pub fn ticks(&self) -> Result<Vec<TickRow>, Error> {
+        self.ticks_where("ORDER BY id")
+    }
+
+    pub(super) fn ticks_where(&self, which: &str) -> Result<Vec<TickRow>, Error> {
+        let sql = format!("SELECT id, session, number, unix_ns, uptime_ns, process, phase FROM tick {which}");
+        let mut last: Option<Arc<str>> = None;
+        self.all(&sql, |row| {
+            let phase = row.get_ref(6)?.as_str_or_null()?;
+            if last.as_deref() != phase {
+                last = phase.map(Arc::from);
+            }
+            Ok(TickRow {
+                id: row.get(0)?,
+                session: row.get(1)?,
+                number: whole(row, 2)?.unwrap_or_default(),
+                unix_ns: row.get(3)?,
+                uptime_ns: row.get(4)?,
+                process: row.get(5)?,
+                phase: last.clone(),
+            })
+        })
+    }
+
+    /// The named columns of a wide table.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoSuchColumn`] for a name that the table does not have.
+    pub fn columns(&self, table: Table, names: &[&str]) -> Result<Columns, Error> {
+        let unknown = |name: &&&str| table.column(name).is_none();
+        if let Some(name) = names.iter().find(unknown) {
+            return Err(Error::NoSuchColumn { what: format!("{}.{name}", table.name()) });
+        }
+        let mut columns = Columns { ticks: Vec::new(), values: vec![Vec::new(); names.len()] };
+        if !self.has(table.name()) {
+            return Ok(columns);
+        }
+        let wanted = std::iter::once("tick").chain(names.iter().copied());
+        let list = file::list(&self.present, table.name(), wanted);
+        let sql = format!("SELECT {list} FROM {} ORDER BY tick", table.name());
+        self.each(&sql, |row| {
+            columns.ticks.push(row.get(0)?);
+            for (i, values) in columns.values.iter_mut().enumerate() {
+                values.push(row.get(i + 1)?);
+            }
+            Ok(())
+        })?;
+        Ok(columns)
+    }
+
+    /// In the order of time, then of names.
+    pub fn pools(&self) -> Result<Vec<PoolRow>, Error> {
+        let names = self.names("pool")?;
+        let columns = POOL.iter().map(|column| column.name).collect::<Vec<_>>().join(", ");
+        self.all_of(
+            "pool_sample",
+            &format!("SELECT tick, pool, {columns} FROM pool_sample ORDER BY tick, rowid"),
+            |row| {
+                Ok(PoolRow {
+                    tick: row.get(0)?,
+                    pool: name(&names, row.get(1)?),
+                    threads: whole(row, 2)?,
+                    major_faults: whole(row, 3)?,
+                    minor_faults: whole(row, 4)?,
+                    cpu_user: row.get(5)?,
+                    cpu_system: row.get(6)?,
+                    run_queue: row.get(7)?,
+                    block_io_delay: row.get(8)?,
+                })
+            },
+        )
+    }
+
+    /// In the order of time, then of names.
+    pub fn devices(&self) -> Result<Vec<DeviceRow>, Error> {
+        let names = self.names("device")?;
+        let columns = DEVICE.iter().map(|column| column.name).collect::<Vec<_>>().join(", ");
+        self.all_of(
+            "device_sample",
+            &format!("SELECT tick, device, {columns} FROM device_sample ORDER BY tick, rowid"),
+            |row| {
+                Ok(DeviceRow {
+                    tick: row.get(0)?,
+                    device: name(&names, row.get(1)?),
+                    read_bytes: whole(row, 2)?,
+                    write_bytes: whole(row, 3)?,
+                })
+            },
+        )
+    }
+
+    /// In the order of time.
+    pub fn series(&self) -> Result<Vec<SeriesRow>, Error> {
+        let names = self.all("SELECT id, metric, labels FROM series", |row| {
+            let text = |i| row.get::<_, String>(i).map(Arc::<str>::from);
+            Ok((row.get::<_, i64>(0)?, (text(1)?, text(2)?)))
+        })?;
+        let names: HashMap<i64, (Arc<str>, Arc<str>)> = names.into_iter().collect();
+        self.all("SELECT tick, series, value FROM series_sample ORDER BY tick, rowid", |row| {
+            let (metric, labels) = names.get(&row.get(1)?).cloned().unwrap_or_else(|| ("".into(), "{}".into()));
+            Ok(SeriesRow { tick: row.get(0)?, metric, labels, value: row.get(2)? })
+        })
+    }
+
+    /// In the order of time.
+    pub fn problems(&self) -> Result<Vec<ProblemRow>, Error> {
+        self.all("SELECT tick, source, status, what FROM problem ORDER BY tick, rowid", |row| {
+            Ok(ProblemRow { tick: row.get(0)?, source: row.get(1)?, status: row.get(2)?, what: row.get(3)? })
+        })
+    }
+
+    /// Ordered by the validator's time.
+    pub fn program_cache_points(&self) -> Result<Vec<ProgramCachePoint>, Error> {
+        self.points()
+    }
+
+    /// Ordered by the validator's time.
+    pub fn replay_slot_points(&self) -> Result<Vec<ReplaySlotPoint>, Error> {
+        self.points()
+    }
+
+    /// Ordered by the validator's time.
+    pub fn set_root_points(&self) -> Result<Vec<SetRootPoint>, Error> {
+        self.points()
+    }
+
+    /// Ordered by the validator's time.
+    pub fn cost_tracker_points(&self) -> Result<Vec<CostTrackerPoint>, Error> {
+        self.points()
+    }
+
+    fn points<P: PointTable>(&self) -> Result<Vec<P>, Error> {
+        let fields = file::list(&self.present, P::TABLE, P::FIELDS.iter().copied());
+        let sql = format!("SELECT unix_ns, received_unix_ns, {fields} FROM {}", P::TABLE);
+        let mut points = self.all_of(P::TABLE, &sql, |row| {
+            let mut place = 1;
+            P::restore(row.get(0)?, duration(row.get(1)?), &mut || {
+                place += 1;
+                row.get(place)
+            })
+        })?;
+        // They arrive nearly in order.
+        points.sort_by_key(P::time_unix_ns);
+        Ok(points)
+    }
+
+    fn names(&self, table: &str) -> Result<HashMap<i64, Arc<str>>, Error> {
+        let names = self.all_of(table, &format!("SELECT id, name FROM {table}"), |row| {
+            Ok((row.get::<_, i64>(0)?, Arc::<str>::from(row.get::<_, String>(1)?)))
+        })?;
+        Ok(names.into_iter().collect())
+    }
+
+    /// Nothing if an older version did not write the table.
+    fn all_of<T>(
+        &self,
+        table: &str,
+        sql: &str,
+        of: impl FnMut(&rusqlite::Row<'_>) -> rusqlite::Result<T>,
+    ) -> Result<Vec<T>, Error> {
+        if self.has(table) { self.all(sql, of) } else { Ok(Vec::new()) }
+    }
+
+    pub(super) fn all<T>(
+        &self,
+        sql: &str,
+        mut of: impl FnMut(&rusqlite::Row<'_>) -> rusqlite::Result<T>,
+    ) -> Result<Vec<T>, Error> {
+        let mut out = Vec::new();
+        self.each(sql, |row| {
+            out.push(of(row)?);
+            Ok(())
+        })?;
+        Ok(out)
+    }
+
+    fn each(&self, sql: &str, mut each: impl FnMut(&rusqlite::Row<'_>) -> rusqlite::Result<()>) -> Result<(), Error> {
+        let mut run = || -> rusqlite::Result<()> {
+            let mut statement = self.conn.prepare(sql)?;
+            let mut rows = statement.query([])?;
+            while let Some(row) = rows.next()? {
+                each(row)?;
+            }
+            Ok(())
+        };
+        run().at(&self.path)
+    }
+}
+
+fn name(names: &HashMap<i64, Arc<str>>, id: i64) -> Arc<str> {
+    names.get(&id).cloned().unwrap_or_else(|| format!("{id}").into())
+}
+
+/// A count; also one beyond SQLite's whole numbers, which is kept as a float.
+fn whole(row: &rusqlite::Row<'_>, place: usize) -> rusqlite::Result<Option<u64>> {
+    Ok(match row.get_ref(place)? {
+        ValueRef::Integer(n) => u64::try_from(n).ok(),
+        ValueRef::Real(x) => Some(x as u64),
+        _ => None,
+    })
+}
+
+/// A text that should be JSON.
+fn json(text: String) -> Value {
+    match text.as_str() {
+        "" => Value::Null,
+        _ => serde_json::from_str(&text).unwrap_or(Value::String(text)),
+    }
+}
+
+/// By key.
+pub(crate) fn read_labels(conn: &Connection) -> rusqlite::Result<Vec<(String, String)>> {
+    let mut statement = conn.prepare("SELECT key, value FROM label ORDER BY key")?;
+    let labels = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    labels.collect()
+}

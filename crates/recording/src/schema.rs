@@ -1,0 +1,181 @@
+//! The format, once: tables, columns, kinds. The writer, the reader, salvage, merge and docs/RECORDING.md follow it.
+
+mod columns;
+mod fixed;
+mod points;
+mod sql;
+
+pub(crate) use points::PointTable;
+pub use points::{CostTrackerPoint, Point, ProgramCachePoint, ReplaySlotPoint, SetRootPoint};
+pub use sql::{Role, TABLES, TableColumn, TableSpec};
+
+use faultline_catalog::Metric;
+use faultline_catalog::metrics::{daemon as d, pools as q, process as p, validator as v};
+
+/// SQLite's `application_id` of a recording: "FLTL".
+pub const APPLICATION_ID: i32 = 0x464C_544C;
+
+/// SQLite's `user_version` of a recording: the version of this format.
+pub const FORMAT: i32 = 1;
+
+/// How a column's numbers are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// A whole number: SQLite's INTEGER.
+    Integer,
+    /// A number with a fraction: SQLite's REAL.
+    Real,
+    /// SQLite's TEXT.
+    Text,
+}
+
+impl Kind {
+    /// SQLite's name of the type.
+    pub const fn sql(self) -> &'static str {
+        match self {
+            Kind::Integer => "INTEGER",
+            Kind::Real => "REAL",
+            Kind::Text => "TEXT",
+        }
+    }
+}
+
+/// A column of a wide sample table: one series of the catalog.
+#[derive(Debug)]
+pub struct Column {
+    /// The column's name.
+    pub name: &'static str,
+    /// Which metric it holds.
+    pub metric: &'static Metric,
+    /// With which label values, in the metric's order.
+    pub labels: &'static [&'static str],
+    /// How it is kept.
+    pub kind: Kind,
+}
+
+/// A wide sample table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Table {
+    /// The followed process.
+    Process,
+    /// Its cgroup.
+    Cgroup,
+    /// The machine.
+    Host,
+    /// The validator.
+    Validator,
+    /// The daemon.
+    Daemon,
+}
+
+impl Table {
+    /// All of them, in the order of the file.
+    pub const ALL: [Table; 5] = [Table::Process, Table::Cgroup, Table::Host, Table::Validator, Table::Daemon];
+
+    /// The table's name in the file.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Table::Process => "process_sample",
+            Table::Cgroup => "cgroup_sample",
+            Table::Host => "host_sample",
+            Table::Validator => "validator_sample",
+            Table::Daemon => "daemon_sample",
+        }
+    }
+
+    /// Who reads it, in one line.
+    pub const fn about(self) -> &'static str {
+        match self {
+            Table::Process => "The followed process, from /proc.",
+            Table::Cgroup => "Its cgroup.",
+            Table::Host => "The machine around it.",
+            Table::Validator => "What the validator says of itself: sums and levels as the daemon exports them.",
+            Table::Daemon => "The daemon itself: what it costs and what it could not see.",
+        }
+    }
+
+    /// Its columns beside `tick`, in the order of the file.
+    pub fn columns(self) -> &'static [Column] {
+        match self {
+            Table::Process => columns::PROCESS,
+            Table::Cgroup => columns::CGROUP,
+            Table::Host => columns::HOST,
+            Table::Validator => columns::VALIDATOR,
+            Table::Daemon => columns::DAEMON,
+        }
+    }
+
+    /// The column with this name; `None` if there is none.
+    pub fn column(self, name: &str) -> Option<&'static Column> {
+        self.columns().iter().find(|column| column.name == name)
+    }
+}
+
+/// The table and column that hold the series `metric{labels}`; `None` if it is kept elsewhere or not at all.
+pub fn column_of(metric: &Metric, labels: &[&str]) -> Option<(Table, &'static Column)> {
+    let find = |table: Table| {
+        let column = table.columns().iter().find(|c| c.metric.name == metric.name && c.labels == labels);
+        column.map(|column| (table, column))
+    };
+    Table::ALL.into_iter().find_map(find)
+}
+
+/// The columns of `pool_sample`: (name, metric, labels after the pool's own, kind).
+pub(crate) static POOL: [Column; 7] = [
+    Column { name: "threads", metric: &q::THREADS, labels: &[], kind: Kind::Integer },
+    Column { name: "major_faults", metric: &q::PAGE_FAULTS, labels: &["major"], kind: Kind::Integer },
+    Column { name: "minor_faults", metric: &q::PAGE_FAULTS, labels: &["minor"], kind: Kind::Integer },
+    Column { name: "cpu_user_seconds", metric: &q::CPU, labels: &["user"], kind: Kind::Real },
+    Column { name: "cpu_system_seconds", metric: &q::CPU, labels: &["system"], kind: Kind::Real },
+    Column { name: "run_queue_seconds", metric: &q::RUN_QUEUE, labels: &[], kind: Kind::Real },
+    Column { name: "block_io_delay_seconds", metric: &q::BLOCK_IO_DELAY, labels: &[], kind: Kind::Real },
+];
+
+/// The columns of `device_sample`, likewise.
+pub(crate) static DEVICE: [Column; 2] = [
+    Column {
+        name: "read_bytes",
+        metric: &faultline_catalog::metrics::cgroup::IO_BYTES,
+        labels: &["read"],
+        kind: Kind::Integer,
+    },
+    Column {
+        name: "write_bytes",
+        metric: &faultline_catalog::metrics::cgroup::IO_BYTES,
+        labels: &["write"],
+        kind: Kind::Integer,
+    },
+];
+
+/// Metrics that go into `series` on purpose: seldom there or seldom changed. Whatever is foreseen nowhere goes there too.
+pub static SERIES: &[&Metric] = &[
+    &p::RESTARTS,
+    &v::CACHE_PRUNE,
+    &v::DATAPOINT,
+    &v::DATAPOINT_SUM,
+    &d::SOURCE_PROBLEMS,
+    &d::INGEST_REQUESTS,
+    &d::FORWARD_REQUESTS,
+    &d::FLIGHT_SAVES,
+    &d::FLIGHT_FAILURES,
+];
+
+/// Metrics that are not recorded as such, and why nothing is lost.
+pub static ELSEWHERE: &[(&Metric, &str)] = &[
+    (&p::UP, "tick.process is NULL while no process is followed"),
+    (&p::TARGET_INFO, "in process.manifest"),
+    (&p::START_TIME, "process.started_unix_ns"),
+    (&v::PHASE, "tick.phase"),
+    (&v::PHASE_SECONDS, "the ticks' phases and times add up to it"),
+    (&v::CACHE_TIME, "program_cache_us of every replay_slot_point"),
+    (&v::REPLAY_TIME, "the times of every replay_slot_point"),
+    (&d::BUILD_INFO, "session.version"),
+    (&d::DEMO, "in session.manifest"),
+    (&d::SOURCE_LAST_SUCCESS, "the ticks at which the source was up tell it"),
+    (&d::LATENESS, "tick.uptime_ns against tick.number times session.interval_ns"),
+    (&d::SELF_START_TIME, "session.started_unix_ns"),
+    (&d::SELF_MAX_FDS, "in session.manifest"),
+];
+
+#[cfg(test)]
+mod tests;

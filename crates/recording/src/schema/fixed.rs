@@ -1,0 +1,183 @@
+//! The tables that are no samples, and the first columns of those that are.
+
+use super::Kind::{self, Integer, Real, Text};
+use super::sql::Role::{self, Device, Event, Plain, Pool, Process, Series, Session, Tick};
+
+/// Name, kind, what it points at, what follows the type in CREATE TABLE, what it says.
+pub(super) type Declared = (&'static str, Kind, Role, &'static str, &'static str);
+
+/// A table: name, the column of its order, what it says, columns.
+pub(super) type DeclaredTable = (&'static str, &'static str, &'static str, &'static [Declared]);
+
+const KEY: &str = "PRIMARY KEY";
+const NEEDED: &str = "NOT NULL";
+
+/// What there is but few of, and the ticks.
+pub(super) static BEGINNING: &[DeclaredTable] = &[
+    (
+        "meta",
+        "key",
+        "Remarks about the file: one row each.",
+        &[
+            (
+                "key",
+                Text,
+                Plain,
+                KEY,
+                "`rows`: rows by table at the last checkpoint, a JSON object; `merged_from`, `salvaged_from`: file names; a flight recording says why it was saved",
+            ),
+            ("value", Text, Plain, NEEDED, ""),
+        ],
+    ),
+    (
+        "label",
+        "key",
+        "What the run is called: `--label KEY=VALUE`.",
+        &[("key", Text, Plain, KEY, ""), ("value", Text, Plain, NEEDED, "")],
+    ),
+    (
+        "session",
+        "id",
+        "One life of the daemon: a restart appends one.",
+        &[
+            ("id", Integer, Session, KEY, ""),
+            ("started_unix_ns", Integer, Plain, NEEDED, "when it began, in ns since 1970"),
+            (
+                "ended_unix_ns",
+                Integer,
+                Plain,
+                "",
+                "when it ended in order; NULL while it lasts, and for ever if it was killed: then the last tick is the end. In a copy, the last tick",
+            ),
+            ("interval_ns", Integer, Plain, NEEDED, "from tick to tick"),
+            ("version", Text, Plain, NEEDED, "of the daemon"),
+            ("manifest", Text, Plain, NEEDED, "host, CPU, memory, disks, kernel, configuration: a JSON object"),
+        ],
+    ),
+    (
+        "process",
+        "id",
+        "A process that was followed.",
+        &[
+            ("id", Integer, Process, KEY, ""),
+            ("session", Integer, Session, NEEDED, "by which session"),
+            ("pid", Integer, Plain, NEEDED, ""),
+            ("started_unix_ns", Integer, Plain, "", "when it started, in ns since 1970; NULL if unknown"),
+            ("seen_unix_ns", Integer, Plain, NEEDED, "when the daemon found it, in ns since 1970"),
+            (
+                "manifest",
+                Text,
+                Plain,
+                NEEDED,
+                "version, binary and its hash, arguments without secrets, limits: a JSON object",
+            ),
+        ],
+    ),
+    (
+        "event",
+        "id",
+        "What happened at one moment. Read in the order of `session, uptime_ns, id`.",
+        &[
+            ("id", Integer, Event, KEY, ""),
+            ("session", Integer, Session, NEEDED, ""),
+            ("unix_ns", Integer, Plain, NEEDED, "when, in ns since 1970"),
+            ("uptime_ns", Integer, Plain, NEEDED, "when, in ns since the daemon started"),
+            (
+                "kind",
+                Text,
+                Plain,
+                NEEDED,
+                "`daemon_start`, `daemon_stop`, `start` (a process is followed), `exit`, `oom_kill`, `restart`, `phase` (detail: from, to), `at_tip`, `behind`, `gap` (nothing was recorded), `mark` (set by hand)",
+            ),
+            ("process", Integer, Process, "", "NULL while no process was followed"),
+            ("detail", Text, Plain, NEEDED, "a JSON object, or empty"),
+        ],
+    ),
+    (
+        "tick",
+        "id",
+        "One tick of the daemon.",
+        &[
+            ("id", Integer, Tick, KEY, "ascending over all sessions; what samples point at"),
+            ("session", Integer, Session, NEEDED, ""),
+            (
+                "number",
+                Integer,
+                Plain,
+                NEEDED,
+                "counted by the daemon from 1; a gap is a missed tick or one that was not written",
+            ),
+            ("unix_ns", Integer, Plain, NEEDED, "when, in ns since 1970, on a clock that may be set"),
+            (
+                "uptime_ns",
+                Integer,
+                Plain,
+                NEEDED,
+                "when, in ns since the daemon started, on a clock that never jumps: for rates",
+            ),
+            ("process", Integer, Process, "", "who was followed; NULL for nobody"),
+            ("phase", Text, Plain, "", "the validator's phase; NULL if not told"),
+        ],
+    ),
+    (
+        "problem",
+        "rowid",
+        "What a source could not read, written when it changes: all rows of a source at one tick replace those of its tick before.",
+        &[
+            ("tick", Integer, Tick, NEEDED, ""),
+            ("source", Text, Plain, NEEDED, ""),
+            (
+                "status",
+                Text,
+                Plain,
+                "",
+                "`absent`, `forbidden`, `gone` or `broken`; NULL when nothing is wrong any more",
+            ),
+            ("what", Text, Plain, "", "in words"),
+        ],
+    ),
+];
+
+/// Series without a column of their own.
+pub(super) static SERIES: &[DeclaredTable] = &[
+    (
+        "series",
+        "id",
+        "The names of series that have no column.",
+        &[
+            ("id", Integer, Series, KEY, ""),
+            ("metric", Text, Plain, NEEDED, "its name in METRICS.md; with `_count` or `_sum` of a histogram"),
+            ("labels", Text, Plain, NEEDED, "a JSON object"),
+        ],
+    ),
+    (
+        "series_sample",
+        "rowid",
+        "Their values, where they changed. Carries forward.",
+        &[
+            ("tick", Integer, Tick, NEEDED, ""),
+            ("series", Integer, Series, NEEDED, ""),
+            ("value", Real, Plain, "", "NULL when it is gone"),
+        ],
+    ),
+];
+
+pub(super) const TICK: Declared = ("tick", Integer, Tick, KEY, "`tick.id`");
+
+/// The first columns of `pool_sample` and `device_sample`.
+pub(super) const POOL: [Declared; 2] = [("tick", Integer, Tick, NEEDED, ""), ("pool", Integer, Pool, NEEDED, "")];
+pub(super) const DEVICE: [Declared; 2] = [("tick", Integer, Tick, NEEDED, ""), ("device", Integer, Device, NEEDED, "")];
+
+/// The tables of their names.
+pub(super) const POOL_NAME: [Declared; 2] =
+    [("id", Integer, Pool, KEY, ""), ("name", Text, Plain, "NOT NULL UNIQUE", "")];
+pub(super) const DEVICE_NAME: [Declared; 2] =
+    [("id", Integer, Device, KEY, ""), ("name", Text, Plain, "NOT NULL UNIQUE", "")];
+
+/// The first columns of the point tables.
+pub(super) const POINT: [Declared; 4] = [
+    ("session", Integer, Session, NEEDED, ""),
+    ("tick", Integer, Tick, "", "the last tick before it was written; NULL before the first"),
+    ("unix_ns", Integer, Plain, NEEDED, "the validator's own time, in ns since 1970"),
+    ("received_unix_ns", Integer, Plain, NEEDED, "when the daemon received it, in ns since 1970"),
+];

@@ -1,0 +1,147 @@
+//! The tables as SQLite knows them.
+
+use super::fixed::{self, Declared, DeclaredTable};
+use super::points::PointTable;
+use super::{Column, CostTrackerPoint, DEVICE, Kind, POOL, ProgramCachePoint, ReplaySlotPoint, SetRootPoint, Table};
+use std::fmt::Write;
+use std::sync::LazyLock;
+
+/// What a column points at: what a merge must number anew.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Role {
+    /// A value.
+    Plain,
+    /// `session.id`.
+    Session,
+    /// `process.id`.
+    Process,
+    /// `tick.id`.
+    Tick,
+    /// `pool.id`.
+    Pool,
+    /// `device.id`.
+    Device,
+    /// `series.id`.
+    Series,
+    /// `event.id`.
+    Event,
+}
+
+/// A column of any table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TableColumn {
+    /// Its name.
+    pub name: &'static str,
+    /// How it is kept.
+    pub kind: Kind,
+    /// What it points at.
+    pub role: Role,
+    /// What follows the type in CREATE TABLE: `PRIMARY KEY`, `NOT NULL` or nothing.
+    pub constraint: &'static str,
+    /// What it says, for docs/RECORDING.md; may be empty.
+    pub about: String,
+}
+
+/// A table of the file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TableSpec {
+    /// Its name.
+    pub name: &'static str,
+    /// Its columns, in the order of the file.
+    pub columns: Vec<TableColumn>,
+    /// The column by which its rows are read in the order in which they were written.
+    pub order: &'static str,
+    /// What it says, for docs/RECORDING.md.
+    pub about: &'static str,
+    /// A further constraint, or nothing.
+    unique: &'static str,
+}
+
+impl TableSpec {
+    /// The statement that makes it.
+    pub(crate) fn create(&self) -> String {
+        let mut sql = format!("CREATE TABLE {}(", self.name);
+        for (i, column) in self.columns.iter().enumerate() {
+            let comma = if i == 0 { "" } else { ", " };
+            let _ = write!(sql, "{comma}{} {}", column.name, column.kind.sql());
+            if !column.constraint.is_empty() {
+                let _ = write!(sql, " {}", column.constraint);
+            }
+        }
+        sql.push_str(self.unique);
+        sql.push(')');
+        sql
+    }
+
+    /// The statement that adds a row with every column.
+    pub(crate) fn insert(&self) -> String {
+        let places = vec!["?"; self.columns.len()].join(",");
+        format!("INSERT INTO {}({}) VALUES({places})", self.name, self.names())
+    }
+
+    /// Its columns' names, separated by commas.
+    pub(crate) fn names(&self) -> String {
+        self.columns.iter().map(|column| column.name).collect::<Vec<_>>().join(",")
+    }
+}
+
+/// Every table of the file, in the order in which it is made.
+pub static TABLES: LazyLock<Vec<TableSpec>> = LazyLock::new(|| {
+    let mut tables: Vec<TableSpec> = fixed::BEGINNING.iter().map(table).collect();
+    tables.extend(Table::ALL.map(wide));
+    tables.push(table(&("pool", "id", "The names of thread pools.", &fixed::POOL_NAME)));
+    tables.push(long("pool_sample", POOL_ABOUT, &fixed::POOL, &POOL));
+    tables.push(table(&("device", "id", "The names of block devices.", &fixed::DEVICE_NAME)));
+    tables.push(long("device_sample", DEVICE_ABOUT, &fixed::DEVICE, &DEVICE));
+    tables.extend(fixed::SERIES.iter().map(table));
+    tables.push(points::<ProgramCachePoint>());
+    tables.push(points::<ReplaySlotPoint>());
+    tables.push(points::<SetRootPoint>());
+    tables.push(points::<CostTrackerPoint>());
+    tables
+});
+
+const POOL_ABOUT: &str = "Totals of each thread pool, where one of them changed. Carries forward.";
+const DEVICE_ABOUT: &str = "What the cgroup read and wrote, by block device, where it changed. Carries forward.";
+
+fn column(&(name, kind, role, constraint, about): &Declared) -> TableColumn {
+    TableColumn { name, kind, role, constraint, about: about.to_owned() }
+}
+
+fn table(&(name, order, about, columns): &DeclaredTable) -> TableSpec {
+    let unique = if name == "series" { ", UNIQUE(metric, labels)" } else { "" };
+    TableSpec { name, columns: columns.iter().map(column).collect(), order, about, unique }
+}
+
+/// A column that holds a series of the catalog.
+fn value(of: &Column, key: &[&str]) -> TableColumn {
+    let pairs = of.metric.labels.iter().zip(key.iter().chain(of.labels));
+    let pairs: Vec<String> = pairs.map(|(name, value)| format!("{name}=\"{value}\"")).collect();
+    let labels = if pairs.is_empty() { String::new() } else { format!("{{{}}}", pairs.join(",")) };
+    let about = format!("`{}{labels}`, {}", of.metric.name, of.metric.unit.word());
+    TableColumn { name: of.name, kind: of.kind, role: Role::Plain, constraint: "", about }
+}
+
+fn wide(of: Table) -> TableSpec {
+    let mut columns = vec![column(&fixed::TICK)];
+    columns.extend(of.columns().iter().map(|of| value(of, &[])));
+    TableSpec { name: of.name(), columns, order: "tick", about: of.about(), unique: "" }
+}
+
+fn long(name: &'static str, about: &'static str, key: &[Declared], values: &[Column]) -> TableSpec {
+    let mut columns: Vec<TableColumn> = key.iter().map(column).collect();
+    columns.extend(values.iter().map(|of| value(of, &["..."])));
+    TableSpec { name, columns, order: "rowid", about, unique: "" }
+}
+
+fn points<P: PointTable>() -> TableSpec {
+    let mut columns: Vec<TableColumn> = fixed::POINT.iter().map(column).collect();
+    columns.extend(P::FIELDS.iter().zip(P::ABOUT).map(|(name, about)| TableColumn {
+        name,
+        kind: Kind::Integer,
+        role: Role::Plain,
+        constraint: "",
+        about: about.trim().trim_end_matches('.').to_owned(),
+    }));
+    TableSpec { name: P::TABLE, columns, order: "rowid", about: P::TABLE_ABOUT, unique: "" }
+}

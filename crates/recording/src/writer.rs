@@ -1,0 +1,350 @@
+//! Writes a recording.
+//!
+//! Nothing reaches the disk but through [`Writer::commit`], [`Writer::checkpoint`], [`Writer::prune`] and
+//! [`Writer::finish`]. After an error, [`Writer::rollback`] gives up what was not committed and the writer goes on.
+
+mod cell;
+mod long;
+mod open;
+mod places;
+mod prune;
+mod samples;
+mod save;
+
+pub(crate) use open::make_tables;
+pub(crate) use save::end;
+
+use crate::error::{At, Error};
+use crate::file::{self, nanos};
+use crate::rows::{Event, NewProcess, Opening};
+use crate::schema::{Point, PointTable};
+use faultline_catalog::{Problem, Source, Stamp, Tick};
+use long::Fresh;
+use rusqlite::{Connection, params};
+use samples::{Counts, Samples, insert_into, phase};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// A log longer than this is cut if no reader is in the way, in bytes.
+const LONG_LOG: u64 = 4 << 20;
+
+/// For a log longer than this, readers are waited for, in bytes.
+const VERY_LONG_LOG: u64 = 16 << 20;
+
+/// So long: meanwhile new readers are let in where they hinder no longer.
+const WAIT_FOR_READERS: Duration = Duration::from_millis(500);
+
+/// Who is followed.
+#[derive(Debug)]
+struct Following {
+    process: NewProcess,
+    /// Of its row; `None` while that is not written.
+    id: Option<i64>,
+}
+
+/// What a source could not read, as a reader of the file would take it.
+#[derive(Debug, Default)]
+struct Told {
+    problems: Vec<Problem>,
+    /// The file may say something else.
+    doubted: bool,
+}
+
+/// What a rollback returns to.
+#[derive(Debug, Clone, Default)]
+struct Mark {
+    next_tick: i64,
+    /// The process whose row is in the file.
+    process: Option<i64>,
+    counts: Counts,
+}
+
+/// Writes one recording. Owns its connection; used by one thread at a time.
+#[derive(Debug)]
+pub struct Writer {
+    // Closed before the lock is given back: closing any descriptor of a file drops the locks SQLite has on it.
+    conn: Connection,
+    _lock: File,
+    path: PathBuf,
+    session: i64,
+    following: Option<Following>,
+    samples: Samples,
+    told: [Told; Source::ALL.len()],
+    now: Mark,
+    committed: Mark,
+    /// In the open transaction.
+    rows: u64,
+    failed: bool,
+}
+
+impl Writer {
+    /// A new file.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Exists`] if there is one; whatever the disk says.
+    pub fn create(path: &Path, opening: &Opening) -> Result<Writer, Error> {
+        open::create(path, opening)
+    }
+
+    /// A new file, or a new session in one of the same labels, as a daemon does that was restarted.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OtherLabels`], [`Error::InUse`], and everything that opening for reading can say.
+    pub fn append(path: &Path, opening: &Opening) -> Result<Writer, Error> {
+        open::append(path, opening)
+    }
+
+    /// Where it writes.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Ticks and events from here on belong to this process.
+    pub fn process(&mut self, process: &NewProcess) -> Result<(), Error> {
+        self.samples.restart();
+        self.following = Some(Following { process: process.clone(), id: None });
+        self.write(|_| Ok(()))
+    }
+
+    /// More became known about the process that is followed: replaces its manifest. Nothing happens if none is.
+    pub fn describe_process(&mut self, manifest: &serde_json::Value) -> Result<(), Error> {
+        if let Some(following) = &mut self.following {
+            following.process.manifest = manifest.clone();
+        }
+        self.write(|writer| {
+            if let Some(id) = writer.process_id() {
+                let sql = "UPDATE process SET manifest = ?2 WHERE id = ?1";
+                writer.conn.execute(sql, params![id, manifest.to_string()])?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Ticks and events from here on belong to no process.
+    pub fn no_process(&mut self) {
+        self.samples.restart();
+        self.following = None;
+    }
+
+    /// Writes what the tick's sources found since the tick before.
+    pub fn tick(&mut self, tick: &Tick) -> Result<(), Error> {
+        self.write(|writer| writer.write_tick(tick))
+    }
+
+    /// Writes a datapoint.
+    pub fn point(&mut self, point: &Point) -> Result<(), Error> {
+        self.write(|writer| match point {
+            Point::ProgramCache(point) => writer.write_point(point),
+            Point::ReplaySlot(point) => writer.write_point(point),
+            Point::SetRoot(point) => writer.write_point(point),
+            Point::CostTracker(point) => writer.write_point(point),
+        })
+    }
+
+    /// Writes an event of the process that is followed.
+    pub fn event(&mut self, event: &Event) -> Result<(), Error> {
+        self.write(|writer| {
+            let sql = "INSERT INTO event(session, unix_ns, uptime_ns, kind, process, detail) VALUES(?,?,?,?,?,?)";
+            let (unix, uptime) = (nanos(event.at.unix), nanos(event.at.uptime));
+            let mut row = writer.conn.prepare_cached(sql)?;
+            row.execute(params![writer.session, unix, uptime, event.kind.name(), writer.process_id(), event.detail])?;
+            drop(row);
+            writer.count("event", 1);
+            Ok(())
+        })
+    }
+
+    /// Ends the transaction, so that everything written is kept; how many rows that were.
+    pub fn commit(&mut self) -> Result<u64, Error> {
+        self.check()?;
+        if self.conn.is_autocommit() {
+            return Ok(0);
+        }
+        if let Err(error) = self.conn.execute_batch("COMMIT") {
+            self.failed = true;
+            return Err(Error::sqlite(&self.path, error));
+        }
+        self.committed = self.now.clone();
+        self.samples.settle();
+        Ok(std::mem::take(&mut self.rows))
+    }
+
+    /// Gives up what was not committed and makes the writer usable again; how many rows were lost.
+    pub fn rollback(&mut self) -> u64 {
+        if !self.conn.is_autocommit() {
+            // It needs no room and no reader's consent. Should it fail, the next write says so.
+            let _ = self.conn.execute_batch("ROLLBACK");
+        }
+        self.failed = false;
+        self.now = self.committed.clone();
+        if let Some(following) = &mut self.following
+            && following.id != self.committed.process
+        {
+            following.id = None;
+        }
+        self.samples.doubt();
+        self.told.iter_mut().for_each(|told| told.doubted = true);
+        std::mem::take(&mut self.rows)
+    }
+
+    /// The file may not grow beyond this; then writing fails with [`Error::Full`] until something is pruned.
+    pub fn limit(&mut self, bytes: u64) -> Result<(), Error> {
+        let size: i64 = self.conn.pragma_query_value(None, "page_size", |row| row.get(0)).at(&self.path)?;
+        let pages = i64::try_from(bytes).unwrap_or(i64::MAX) / size.max(1);
+        let sql = format!("PRAGMA max_page_count = {pages}");
+        self.conn.query_row(&sql, [], |_| Ok(())).at(&self.path)
+    }
+
+    /// Takes the log into the file as far as readers allow, so that a power cut loses nothing before, and the log stays
+    /// bounded. Commits first. Waits for readers only while the log is longer than 16 MiB, and then for half a second.
+    pub fn checkpoint(&mut self) -> Result<(), Error> {
+        self.note_counts()?;
+        self.commit()?;
+        self.take_in_log("PASSIVE")?;
+        let log = file::length(&file::beside(&self.path, "-wal"));
+        if log > LONG_LOG {
+            let patience = if log > VERY_LONG_LOG { WAIT_FOR_READERS } else { Duration::ZERO };
+            self.conn.busy_timeout(patience).at(&self.path)?;
+            let cut = self.take_in_log("TRUNCATE");
+            self.conn.busy_timeout(file::PATIENCE).at(&self.path)?;
+            cut?;
+        }
+        Ok(())
+    }
+
+    /// The session has ended, and the recording is one file that nothing has to be added to. Commits first.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::BeingRead`] if a reader keeps the log beside the file; everything is kept nevertheless.
+    pub fn finish(mut self, ended: Stamp) -> Result<(), Error> {
+        self.write(|writer| {
+            let sql = "UPDATE session SET ended_unix_ns = ?2 WHERE id = ?1";
+            writer.conn.execute(sql, params![writer.session, nanos(ended.unix)]).map(|_| ())
+        })?;
+        self.note_counts()?;
+        self.commit()?;
+        open::one_file(&self.conn, &self.path)
+    }
+
+    /// Begins a transaction if there is none, then does it; an error asks for a rollback.
+    fn write(&mut self, work: impl FnOnce(&mut Self) -> rusqlite::Result<()>) -> Result<(), Error> {
+        self.check()?;
+        let done = self.begin().and_then(|()| work(self));
+        done.map_err(|error| {
+            self.failed = true;
+            Error::sqlite(&self.path, error)
+        })
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        if self.failed { Err(Error::RollBackFirst { path: self.path.clone() }) } else { Ok(()) }
+    }
+
+    fn begin(&mut self) -> rusqlite::Result<()> {
+        if self.conn.is_autocommit() {
+            self.conn.execute_batch("BEGIN IMMEDIATE")?;
+        }
+        let Some(Following { process, id: id @ None }) = &mut self.following else { return Ok(()) };
+        let sql = "INSERT INTO process(session, pid, started_unix_ns, seen_unix_ns, manifest) VALUES(?,?,?,?,?)";
+        let started = process.started_unix.map(nanos);
+        let manifest = process.manifest.to_string();
+        self.conn.execute(sql, params![self.session, process.pid, started, nanos(process.seen.unix), manifest])?;
+        let row = self.conn.last_insert_rowid();
+        *id = Some(row);
+        self.now.process = Some(row);
+        self.count("process", 1);
+        Ok(())
+    }
+
+    fn process_id(&self) -> Option<i64> {
+        self.following.as_ref().and_then(|following| following.id)
+    }
+
+    fn count(&mut self, table: &'static str, rows: u64) {
+        *self.now.counts.entry(table).or_default() += rows;
+        self.rows += rows;
+    }
+
+    fn write_tick(&mut self, tick: &Tick) -> rusqlite::Result<()> {
+        let id = self.now.next_tick;
+        let sql = "INSERT INTO tick(id, session, number, unix_ns, uptime_ns, process, phase) VALUES(?,?,?,?,?,?,?)";
+        let (unix, uptime) = (nanos(tick.at.unix), nanos(tick.at.uptime));
+        let number = i64::try_from(tick.number).unwrap_or(i64::MAX);
+        let mut row = self.conn.prepare_cached(sql)?;
+        row.execute(params![id, self.session, number, unix, uptime, self.process_id(), phase(tick)])?;
+        drop(row);
+        self.now.next_tick += 1;
+        let before: u64 = self.now.counts.values().sum();
+        *self.now.counts.entry("tick").or_default() += 1;
+        let fresh = self.samples.fresh(tick);
+        self.samples.write(&self.conn, id, tick, &fresh, &mut self.now.counts)?;
+        self.rows += self.now.counts.values().sum::<u64>() - before;
+        self.write_problems(id, tick, &fresh)
+    }
+
+    /// A source's problems, when they are others than before; a row without status if there are none any more.
+    fn write_problems(&mut self, id: i64, tick: &Tick, fresh: &Fresh) -> rusqlite::Result<()> {
+        let mut rows = 0;
+        for batch in tick.batches.iter().filter(|batch| fresh.get(batch.source as usize) == Some(&true)) {
+            let Some(told) = self.told.get_mut(batch.source as usize) else { continue };
+            if told.problems == batch.problems && !told.doubted {
+                continue;
+            }
+            let sql = "INSERT INTO problem(tick, source, status, what) VALUES(?,?,?,?)";
+            let mut row = self.conn.prepare_cached(sql)?;
+            for problem in &batch.problems {
+                row.execute(params![id, batch.source.name(), problem.status.name(), problem.what])?;
+                rows += 1;
+            }
+            if batch.problems.is_empty() {
+                row.execute(params![id, batch.source.name(), None::<&str>, None::<&str>])?;
+                rows += 1;
+            }
+            told.problems.clone_from(&batch.problems);
+            told.doubted = false;
+        }
+        self.count("problem", rows);
+        Ok(())
+    }
+
+    fn write_point<P: PointTable>(&mut self, point: &P) -> rusqlite::Result<()> {
+        let last_tick = Some(self.now.next_tick - 1).filter(|tick| *tick > 0);
+        let mut row = self.conn.prepare_cached(insert_into(P::TABLE))?;
+        row.raw_bind_parameter(1, self.session)?;
+        row.raw_bind_parameter(2, last_tick)?;
+        row.raw_bind_parameter(3, point.time_unix_ns())?;
+        row.raw_bind_parameter(4, nanos(point.received()))?;
+        let mut place = 5;
+        let mut bound = Ok(());
+        point.store(&mut |value| {
+            if bound.is_ok() {
+                bound = row.raw_bind_parameter(place, value);
+            }
+            place += 1;
+        });
+        bound?;
+        row.raw_execute()?;
+        drop(row);
+        self.count(P::TABLE, 1);
+        Ok(())
+    }
+
+    fn take_in_log(&self, how: &str) -> Result<(), Error> {
+        let sql = format!("PRAGMA wal_checkpoint({how})");
+        self.conn.query_row(&sql, [], |_| Ok(())).at(&self.path)
+    }
+
+    /// How many rows each table has, for whoever must tell what a damaged file has lost.
+    fn note_counts(&mut self) -> Result<(), Error> {
+        let counts = serde_json::to_string(&self.now.counts).unwrap_or_default();
+        self.write(|writer| {
+            let sql = "INSERT INTO meta(key, value) VALUES('rows', ?1)
+                       ON CONFLICT(key) DO UPDATE SET value = excluded.value";
+            writer.conn.prepare_cached(sql)?.execute([counts]).map(|_| ())
+        })
+    }
+}

@@ -1,0 +1,46 @@
+//! A number as SQLite keeps it.
+
+use crate::schema::Kind;
+use faultline_catalog::Value;
+use rusqlite::ToSql;
+use rusqlite::types::{Null, ToSqlOutput};
+
+/// A number, or none.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) enum Number {
+    #[default]
+    None,
+    Whole(i64),
+    Real(f64),
+}
+
+/// Below this, every whole number is exact as a float.
+const EXACT: f64 = 9_007_199_254_740_992.0;
+
+impl Number {
+    /// A reading's number, in the column's kind where that loses nothing. A histogram is no number.
+    pub(super) fn of(value: &Value, kind: Kind) -> Self {
+        match *value {
+            Value::Whole(n) if kind == Kind::Real => Number::real(n as f64),
+            Value::Whole(n) => i64::try_from(n).map_or(Number::Real(n as f64), Number::Whole),
+            Value::Real(x) if kind == Kind::Integer && x.fract() == 0.0 && x.abs() < EXACT => Number::Whole(x as i64),
+            Value::Real(x) => Number::real(x),
+            Value::Histogram(_) => Number::None,
+        }
+    }
+
+    /// SQLite has no NaN.
+    pub(super) fn real(x: f64) -> Self {
+        if x.is_nan() { Number::None } else { Number::Real(x) }
+    }
+}
+
+impl ToSql for Number {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        match *self {
+            Number::None => Ok(ToSqlOutput::from(Null)),
+            Number::Whole(n) => Ok(ToSqlOutput::from(n)),
+            Number::Real(x) => Ok(ToSqlOutput::from(x)),
+        }
+    }
+}

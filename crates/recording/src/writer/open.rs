@@ -1,0 +1,172 @@
+//! How a writer gets its file.
+
+use super::samples::{Counts, Samples};
+use super::{Mark, Writer};
+use crate::error::{At, Error};
+use crate::file::{self, BESIDE, beside, nanos};
+use crate::rows::{NewSession, Opening};
+use crate::schema::{APPLICATION_ID, FORMAT, TABLES};
+use rusqlite::{Connection, params};
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions, TryLockError};
+use std::path::Path;
+
+/// Should nobody call for a checkpoint, SQLite makes one when the log has this many pages (16 MiB).
+const LAST_RESORT_PAGES: i64 = 4096;
+
+pub(super) fn create(path: &Path, opening: &Opening) -> Result<Writer, Error> {
+    let file = OpenOptions::new().write(true).create_new(true).open(path).at(path)?;
+    let made = lock(file, path).and_then(|lock| {
+        let conn = file::open_to_write(path)?;
+        make_tables(&conn, &labels(opening)).at(path)?;
+        begin_session(conn, lock, path, &opening.session, Counts::new())
+    });
+    if made.is_err() {
+        // It is ours, made a moment ago, and holds nothing.
+        remove_all(path);
+    }
+    made
+}
+
+pub(super) fn append(path: &Path, opening: &Opening) -> Result<Writer, Error> {
+    if !path.exists() {
+        return create(path, opening);
+    }
+    let file = OpenOptions::new().read(true).write(true).open(path).at(path)?;
+    let lock = lock(file, path)?;
+    let conn = file::open_to_write(path).map_err(|error| file::cut_off(path, error))?;
+    match file::check_whole(&conn, path).and_then(|()| file::check_format(&conn, path)) {
+        Err(Error::Empty { .. }) => {
+            drop((conn, lock));
+            remove_all(path);
+            return create(path, opening);
+        }
+        other => other?,
+    }
+    let found: BTreeMap<String, String> = crate::reader::read_labels(&conn).at(path)?.into_iter().collect();
+    let wanted = labels(opening);
+    if found != wanted {
+        return Err(Error::OtherLabels { path: path.to_owned(), found: words(&found), wanted: words(&wanted) });
+    }
+    bring_up(&conn).at(path)?;
+    let counts = counts(&conn).at(path)?;
+    begin_session(conn, lock, path, &opening.session, counts)
+}
+
+/// Makes one file of it. Everything is committed.
+pub(crate) fn one_file(conn: &Connection, path: &Path) -> Result<(), Error> {
+    conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).at(path)?;
+    let mode = conn.query_row("PRAGMA journal_mode = DELETE", [], |row| row.get::<_, String>(0));
+    match mode {
+        Ok(mode) if mode == "delete" => Ok(()),
+        Err(error) if error.sqlite_error_code() != Some(rusqlite::ErrorCode::DatabaseBusy) => {
+            Err(Error::sqlite(path, error))
+        }
+        _ => Err(Error::BeingRead { path: path.to_owned() }),
+    }
+}
+
+/// Makes the tables of the format in an empty database.
+pub(crate) fn make_tables(conn: &Connection, labels: &BTreeMap<String, String>) -> rusqlite::Result<()> {
+    conn.pragma_update(None, "page_size", 4096)?;
+    conn.execute_batch("BEGIN IMMEDIATE")?;
+    conn.pragma_update(None, "application_id", APPLICATION_ID)?;
+    conn.pragma_update(None, "user_version", FORMAT)?;
+    for table in TABLES.iter() {
+        conn.execute_batch(&table.create())?;
+    }
+    for (key, value) in labels {
+        conn.execute("INSERT INTO label(key, value) VALUES(?, ?)", [key, value])?;
+    }
+    conn.execute_batch("COMMIT")
+}
+
+/// Adds the tables and columns that an older version did not write.
+fn bring_up(conn: &Connection) -> rusqlite::Result<()> {
+    let present = file::present(conn)?;
+    conn.execute_batch("BEGIN IMMEDIATE")?;
+    for table in TABLES.iter() {
+        let Some(columns) = present.get(table.name) else {
+            conn.execute_batch(&table.create())?;
+            continue;
+        };
+        for column in table.columns.iter().filter(|column| !columns.contains(column.name)) {
+            conn.execute_batch(&format!(
+                "ALTER TABLE {} ADD COLUMN {} {}",
+                table.name,
+                column.name,
+                column.kind.sql()
+            ))?;
+        }
+    }
+    conn.execute_batch("COMMIT")
+}
+
+fn begin_session(
+    conn: Connection,
+    lock: File,
+    path: &Path,
+    session: &NewSession,
+    counts: Counts,
+) -> Result<Writer, Error> {
+    let number = |sql: &str| conn.query_row(sql, [], |row| row.get::<_, i64>(0)).at(path);
+    conn.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(())).at(path)?;
+    conn.pragma_update(None, "synchronous", "NORMAL").at(path)?;
+    conn.pragma_update(None, "wal_autocheckpoint", LAST_RESORT_PAGES).at(path)?;
+    let next_tick = number("SELECT coalesce(max(id), 0) + 1 FROM tick")?;
+    let sql = "INSERT INTO session(started_unix_ns, interval_ns, version, manifest) VALUES(?,?,?,?)";
+    let (started, interval) = (nanos(session.started.unix), nanos(session.interval));
+    conn.execute(sql, params![started, interval, session.version, session.manifest.to_string()]).at(path)?;
+    let id = conn.last_insert_rowid();
+    let mut now = Mark { next_tick, process: None, counts };
+    *now.counts.entry("session").or_default() += 1;
+    Ok(Writer {
+        conn,
+        _lock: lock,
+        path: path.to_owned(),
+        session: id,
+        following: None,
+        samples: Samples::new(),
+        told: Default::default(),
+        committed: now.clone(),
+        now,
+        rows: 0,
+        failed: false,
+    })
+}
+
+fn labels(opening: &Opening) -> BTreeMap<String, String> {
+    opening.labels.iter().cloned().collect()
+}
+
+fn words(labels: &BTreeMap<String, String>) -> String {
+    if labels.is_empty() {
+        return "(none)".into();
+    }
+    labels.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(", ")
+}
+
+/// Keeps other writers away as long as the file is open. Not one of SQLite's own locks: those are held for moments.
+fn lock(file: File, path: &Path) -> Result<File, Error> {
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(Error::InUse { path: path.to_owned() }),
+        Err(TryLockError::Error(error)) => Err(Error::io(path, error)),
+    }
+}
+
+fn remove_all(path: &Path) {
+    let _ = std::fs::remove_file(path);
+    for suffix in BESIDE {
+        let _ = std::fs::remove_file(beside(path, suffix));
+    }
+}
+
+/// Rows of every table.
+pub(crate) fn counts(conn: &Connection) -> rusqlite::Result<Counts> {
+    let count = |name: &'static str| {
+        let rows: i64 = conn.query_row(&format!("SELECT count(*) FROM {name}"), [], |row| row.get(0))?;
+        Ok((name, u64::try_from(rows).unwrap_or(0)))
+    };
+    TABLES.iter().filter(|table| !["meta", "label"].contains(&table.name)).map(|table| count(table.name)).collect()
+}

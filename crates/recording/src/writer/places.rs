@@ -1,0 +1,72 @@
+//! Where a reading goes.
+
+use crate::schema::{Column, DEVICE, ELSEWHERE, Kind, POOL, Table};
+use faultline_catalog::metrics::validator::PHASE;
+use faultline_catalog::{Metric, Reading};
+use std::collections::HashMap;
+
+/// Where a reading goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    /// Into a wide table's column.
+    Wide { table: usize, column: usize, kind: Kind },
+    /// Into a column of the pool that its first label names.
+    Pool { column: usize, kind: Kind },
+    /// Into a column of the device that its first label names.
+    Device { column: usize, kind: Kind },
+    /// It tells the tick's phase.
+    Phase,
+    /// Nowhere: something else in the recording tells it.
+    Elsewhere,
+    /// Into `series`, as everything that is not foreseen.
+    Series,
+}
+
+type Labels = &'static [&'static str];
+
+/// Built once, so that a reading is placed without an allocation: by its metric's address, then its labels.
+#[derive(Debug)]
+pub(super) struct Places(HashMap<usize, Vec<(Labels, Place)>>);
+
+impl Places {
+    pub(super) fn new() -> Self {
+        let mut places: HashMap<usize, Vec<(Labels, Place)>> = HashMap::new();
+        let mut add = |metric: &'static Metric, labels: Labels, place: Place| {
+            places.entry(address(metric)).or_default().push((labels, place));
+        };
+        for (table, of) in Table::ALL.into_iter().enumerate() {
+            for (column, c) in of.columns().iter().enumerate() {
+                add(c.metric, c.labels, Place::Wide { table, column, kind: c.kind });
+            }
+        }
+        let keyed = |columns: &'static [Column]| columns.iter().enumerate();
+        for (column, c) in keyed(&POOL) {
+            add(c.metric, c.labels, Place::Pool { column, kind: c.kind });
+        }
+        for (column, c) in keyed(&DEVICE) {
+            add(c.metric, c.labels, Place::Device { column, kind: c.kind });
+        }
+        for (metric, _) in ELSEWHERE {
+            let place = if std::ptr::eq(*metric, &PHASE) { Place::Phase } else { Place::Elsewhere };
+            places.insert(address(metric), vec![(&[], place)]);
+        }
+        Places(places)
+    }
+
+    pub(super) fn of(&self, reading: &Reading) -> Place {
+        let Some(candidates) = self.0.get(&address(reading.metric)) else { return Place::Series };
+        let fits = |(labels, place): &&(Labels, Place)| {
+            let own = match place {
+                Place::Phase | Place::Elsewhere => return true,
+                Place::Pool { .. } | Place::Device { .. } => reading.labels.get(1..).unwrap_or_default(),
+                _ => &*reading.labels,
+            };
+            reading.tags.is_empty() && own.iter().map(|text| text.as_str()).eq(labels.iter().copied())
+        };
+        candidates.iter().find(fits).map_or(Place::Series, |(_, place)| *place)
+    }
+}
+
+fn address(metric: &'static Metric) -> usize {
+    std::ptr::from_ref(metric).addr()
+}

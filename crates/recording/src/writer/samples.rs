@@ -1,0 +1,214 @@
+//! What one tick's readings become.
+
+use super::cell::Number;
+use super::long::{Fresh, Long, SEPARATOR, Statements};
+use super::places::{Place, Places};
+use crate::schema::{DEVICE, Kind, POOL, TABLES, Table};
+use faultline_catalog::metrics::validator::PHASE;
+use faultline_catalog::{Batch, Reading, Source, Stamp, Tick, Value};
+use rusqlite::Connection;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::sync::LazyLock;
+
+/// Rows written, by table.
+pub(super) type Counts = BTreeMap<&'static str, u64>;
+
+/// The row of a wide table that is being put together.
+#[derive(Debug)]
+struct Wide {
+    sql: &'static str,
+    name: &'static str,
+    values: Vec<Number>,
+    any: bool,
+}
+
+/// Everything that is kept from tick to tick, so that only what changed is written.
+#[derive(Debug)]
+pub(super) struct Samples {
+    places: Places,
+    wide: Vec<Wide>,
+    pools: Long<{ POOL.len() }>,
+    devices: Long<{ DEVICE.len() }>,
+    series: Long<1>,
+    /// When each source had looked, as of the tick written last.
+    looked: [Option<Stamp>; Source::ALL.len()],
+    /// A name of a series, put together.
+    name: String,
+}
+
+impl Samples {
+    pub(super) fn new() -> Self {
+        let wide = |table: Table| Wide {
+            sql: insert_into(table.name()),
+            name: table.name(),
+            values: vec![Number::None; table.columns().len()],
+            any: false,
+        };
+        Samples {
+            places: Places::new(),
+            wide: Table::ALL.into_iter().map(wide).collect(),
+            pools: Long::new(named("pool")),
+            devices: Long::new(named("device")),
+            series: Long::new(Statements {
+                find: "SELECT id FROM series WHERE metric = ?1 AND labels = ?2".into(),
+                name: "INSERT INTO series(metric, labels) VALUES(?1, ?2)".into(),
+                row: insert_into("series_sample").into(),
+            }),
+            looked: [None; Source::ALL.len()],
+            name: String::new(),
+        }
+    }
+
+    /// Another process is followed, or none.
+    pub(super) fn restart(&mut self) {
+        self.pools.restart();
+        self.devices.restart();
+        self.series.restart();
+    }
+
+    /// What was written last may not be in the file.
+    pub(super) fn doubt(&mut self) {
+        self.pools.doubt();
+        self.devices.doubt();
+        self.series.doubt();
+        self.looked = [None; Source::ALL.len()];
+    }
+
+    /// Everything written was committed.
+    pub(super) fn settle(&mut self) {
+        self.pools.settle();
+        self.devices.settle();
+        self.series.settle();
+    }
+
+    /// Names may have been removed from the file.
+    pub(super) fn forget_ids(&mut self) {
+        self.pools.forget_ids();
+        self.devices.forget_ids();
+        self.series.forget_ids();
+    }
+
+    /// Which sources looked since the tick before.
+    pub(super) fn fresh(&mut self, tick: &Tick) -> Fresh {
+        let mut fresh = [false; Source::ALL.len()];
+        for batch in &tick.batches {
+            let place = batch.source as usize;
+            // A source that never looked carries no time.
+            let looked = (batch.at != Stamp::default()).then_some(batch.at);
+            if let (Some(fresh), Some(last)) = (fresh.get_mut(place), self.looked.get_mut(place)) {
+                *fresh |= looked.is_some() && looked != *last;
+                *last = looked;
+            }
+        }
+        fresh
+    }
+
+    /// Writes what fresh batches read, as rows of tick `id`.
+    pub(super) fn write(
+        &mut self,
+        conn: &Connection,
+        id: i64,
+        tick: &Tick,
+        fresh: &Fresh,
+        counts: &mut Counts,
+    ) -> rusqlite::Result<()> {
+        for batch in tick.batches.iter().filter(|batch| fresh.get(batch.source as usize) == Some(&true)) {
+            self.take(batch);
+        }
+        for wide in self.wide.iter_mut().filter(|wide| wide.any) {
+            let mut row = conn.prepare_cached(wide.sql)?;
+            row.raw_bind_parameter(1, id)?;
+            for (i, value) in wide.values.iter_mut().enumerate() {
+                row.raw_bind_parameter(i + 2, std::mem::take(value))?;
+            }
+            wide.any = false;
+            row.raw_execute()?;
+            *counts.entry(wide.name).or_default() += 1;
+        }
+        let mut add = |name, rows| *counts.entry(name).or_default() += rows;
+        let wrote = self.pools.write(conn, id, fresh)?;
+        add("pool", wrote.names);
+        add("pool_sample", wrote.rows);
+        let wrote = self.devices.write(conn, id, fresh)?;
+        add("device", wrote.names);
+        add("device_sample", wrote.rows);
+        let wrote = self.series.write(conn, id, fresh)?;
+        add("series", wrote.names);
+        add("series_sample", wrote.rows);
+        Ok(())
+    }
+
+    fn take(&mut self, batch: &Batch) {
+        for reading in &batch.readings {
+            match self.places.of(reading) {
+                Place::Wide { table, column, kind } => {
+                    let Some(wide) = self.wide.get_mut(table) else { continue };
+                    if let Some(value) = wide.values.get_mut(column) {
+                        *value = Number::of(&reading.value, kind);
+                        wide.any = true;
+                    }
+                }
+                Place::Pool { column, kind } => {
+                    self.pools.put(first(reading), batch.source, column, Number::of(&reading.value, kind));
+                }
+                Place::Device { column, kind } => {
+                    self.devices.put(first(reading), batch.source, column, Number::of(&reading.value, kind));
+                }
+                Place::Phase | Place::Elsewhere => {}
+                Place::Series => self.other(reading, batch.source),
+            }
+        }
+    }
+
+    /// A reading without a column: by the metric's name and its labels as JSON; a histogram as its count and sum.
+    fn other(&mut self, reading: &Reading, source: Source) {
+        if let Value::Histogram(histogram) = &reading.value {
+            for (suffix, number) in [("_count", histogram.count() as f64), ("_sum", histogram.sum())] {
+                name_of(reading, suffix, &mut self.name);
+                self.series.put(&self.name, source, 0, Number::real(number));
+            }
+            return;
+        }
+        name_of(reading, "", &mut self.name);
+        self.series.put(&self.name, source, 0, Number::of(&reading.value, Kind::Real));
+    }
+}
+
+/// The phase that the tick's readings tell; `None` if they tell none.
+pub(super) fn phase(tick: &Tick) -> Option<&str> {
+    let is_on = |reading: &&Reading| std::ptr::eq(reading.metric, &PHASE) && reading.value == Value::Whole(1);
+    tick.readings().find(is_on).map(first)
+}
+
+fn first(reading: &Reading) -> &str {
+    reading.labels.first().map_or("", |label| label.as_str())
+}
+
+/// The name of a series: the metric's name, then a JSON object of labels in the metric's order, then tags.
+fn name_of(reading: &Reading, suffix: &str, out: &mut String) {
+    out.clear();
+    let _ = write!(out, "{}{suffix}{SEPARATOR}{{", reading.metric.name);
+    let labels = reading.metric.labels.iter().copied().zip(reading.labels.iter().map(|value| value.as_str()));
+    let tags = reading.tags.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    for (i, (name, value)) in labels.chain(tags).enumerate() {
+        out.push_str(if i == 0 { "" } else { "," });
+        let _ = write!(out, "{}:{}", serde_json::Value::from(name), serde_json::Value::from(value));
+    }
+    out.push('}');
+}
+
+fn named(table: &str) -> Statements {
+    Statements {
+        find: format!("SELECT id FROM {table} WHERE name = ?1"),
+        name: format!("INSERT INTO {table}(name) VALUES(?1)"),
+        row: insert_into(&format!("{table}_sample")).into(),
+    }
+}
+
+/// The statement that adds a row with every column of a table.
+pub(super) fn insert_into(table: &str) -> &'static str {
+    static INSERTS: LazyLock<BTreeMap<&'static str, String>> =
+        LazyLock::new(|| TABLES.iter().map(|spec| (spec.name, spec.insert())).collect());
+    INSERTS.get(table).map_or("", String::as_str)
+}

@@ -1,0 +1,136 @@
+//! Files that end too early, at any byte: read exactly, or refused.
+
+use crate::made_up::{arm, assert_is_a_beginning, day::Day, finished, random::Random, write};
+use faultline_recording::{Error, Recording, Writer};
+use std::fs;
+use std::path::Path;
+
+/// What a killed writer leaves: the database, its log, and how long the log was after each commit.
+fn left_by_a_kill(folder: &Path, seconds: usize) -> (Vec<u8>, Vec<u8>, Vec<usize>) {
+    let path = folder.join("run.db");
+    let log = folder.join("run.db-wal");
+    let mut day = Day::new(arm(seconds as u64));
+    let mut writer = Writer::create(&path, &day.opening()).unwrap();
+    let length = || fs::metadata(&log).unwrap().len() as usize;
+    let mut lengths = vec![length()];
+    while let Some(second) = day.next() {
+        write(&mut writer, &second).unwrap();
+        writer.commit().unwrap();
+        lengths.push(length());
+    }
+    // Dropped, it would take in its log.
+    std::mem::forget(writer);
+    (fs::read(&path).unwrap(), fs::read(&log).unwrap(), lengths)
+}
+
+fn open_copy(folder: &Path, database: &[u8], log: Option<&[u8]>) -> Result<Recording, Error> {
+    let path = folder.join("copy.db");
+    for suffix in ["-wal", "-shm"] {
+        let _ = fs::remove_file(folder.join(format!("copy.db{suffix}")));
+    }
+    fs::write(&path, database).unwrap();
+    if let Some(log) = log {
+        fs::write(folder.join("copy.db-wal"), log).unwrap();
+    }
+    Recording::open(&path)
+}
+
+#[test]
+fn a_log_cut_at_any_byte_loses_the_commits_behind_the_cut_and_no_other() {
+    let folder = crate::made_up::folder();
+    let (database, log, lengths) = left_by_a_kill(folder.path(), 12);
+    assert_eq!(lengths.last(), Some(&log.len()), "the log never began anew");
+    let mut random = Random::new(1);
+    let around = lengths.iter().flat_map(|length| [length - 1, *length, length + 1]);
+    let anywhere = std::iter::repeat_with(|| random.next() as usize % log.len()).take(80);
+    let beginning = [0, 1, 31, 32, 33, 56, 57];
+    for cut in beginning.into_iter().chain(around).chain(anywhere.collect::<Vec<_>>()) {
+        let cut = cut.min(log.len());
+        let copy = open_copy(folder.path(), &database, Some(&log[..cut]));
+        if cut < lengths[0] {
+            // Not even the session is there.
+            assert_eq!(copy.unwrap().sessions().unwrap(), []);
+            continue;
+        }
+        let committed = lengths.iter().filter(|length| **length <= cut).count() - 1;
+        assert_eq!(assert_is_a_beginning(&copy.unwrap(), &arm(12)), committed, "cut at {cut}");
+    }
+}
+
+#[test]
+fn a_log_with_a_flipped_bit_loses_what_comes_behind_it_and_nothing_before() {
+    let folder = crate::made_up::folder();
+    let (database, mut log, lengths) = left_by_a_kill(folder.path(), 12);
+    let mut random = Random::new(2);
+    for _ in 0..60 {
+        let (byte, bit) = (random.next() as usize % log.len(), 1 << (random.next() % 8));
+        if byte < lengths[0] {
+            continue;
+        }
+        log[byte] ^= bit;
+        let committed = lengths.iter().filter(|length| **length <= byte).count() - 1;
+        let copy = open_copy(folder.path(), &database, Some(&log)).unwrap();
+        assert_eq!(assert_is_a_beginning(&copy, &arm(12)), committed);
+        log[byte] ^= bit;
+    }
+}
+
+#[test]
+fn a_finished_recording_cut_at_any_byte_is_refused() {
+    let folder = crate::made_up::folder();
+    let path = folder.path().join("run.db");
+    finished(&path, arm(40));
+    let whole = fs::read(&path).unwrap();
+    let mut random = Random::new(3);
+    let pages = (1..whole.len() / 4096).flat_map(|page| [page * 4096 - 1, page * 4096, page * 4096 + 1]);
+    let anywhere: Vec<usize> = std::iter::repeat_with(|| random.next() as usize % whole.len()).take(100).collect();
+    for cut in [0, 1, 15, 16, 99, 100, 511, 512].into_iter().chain(pages).chain(anywhere) {
+        let error = open_copy(folder.path(), &whole[..cut], None).unwrap_err();
+        match (&error, cut) {
+            (Error::Empty { .. }, 0) | (Error::NotARecording { .. }, 1..512) => {}
+            (Error::Truncated { have, want, .. }, 28..) => {
+                assert_eq!((*have, *want), (cut as u64, whole.len() as u64));
+                assert!(error.to_string().contains("--salvage"));
+            }
+            _ => panic!("cut at {cut}: {error}"),
+        }
+        assert!(Writer::append(&folder.path().join("copy.db"), &Day::new(arm(1)).opening()).is_err() || cut == 0);
+    }
+    assert_eq!(assert_is_a_beginning(&open_copy(folder.path(), &whole, None).unwrap(), &arm(40)), 40);
+}
+
+#[test]
+fn a_database_cut_beside_a_whole_log_is_read_exactly_or_refused() {
+    let folder = crate::made_up::folder();
+    let path = folder.path().join("run.db");
+    // Half of it in the database, half in the log.
+    let mut day = Day::new(arm(60));
+    let mut writer = Writer::create(&path, &day.opening()).unwrap();
+    for second in 1..=60 {
+        write(&mut writer, &day.next().unwrap()).unwrap();
+        writer.commit().unwrap();
+        if second == 30 {
+            writer.checkpoint().unwrap();
+        }
+    }
+    std::mem::forget(writer);
+    let database = fs::read(&path).unwrap();
+    let log = fs::read(folder.path().join("run.db-wal")).unwrap();
+    let mut random = Random::new(4);
+    let anywhere = std::iter::repeat_with(|| random.next() as usize % database.len()).take(60);
+    let pages = (1..=database.len() / 4096).map(|page| page * 4096);
+    let (mut read, mut refused) = (0, 0);
+    for cut in anywhere.collect::<Vec<_>>().into_iter().chain(pages) {
+        match open_copy(folder.path(), &database[..cut], Some(&log)) {
+            Ok(copy) => {
+                assert_eq!(assert_is_a_beginning(&copy, &arm(60)), 60, "cut at {cut}");
+                read += 1;
+            }
+            Err(error) => {
+                assert!(cut < database.len(), "{error}");
+                refused += 1;
+            }
+        }
+    }
+    assert!(read > 0 && refused > 20, "{read} read, {refused} refused");
+}

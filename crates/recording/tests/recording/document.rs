@@ -1,0 +1,51 @@
+//! docs/RECORDING.md lists what the file has. After a change that is meant, renew it with
+//! `FAULTLINE_RENEW=1 cargo test -p faultline-recording` and read the difference.
+
+use faultline_recording::schema::{ELSEWHERE, Role, TABLES};
+use std::fmt::Write;
+use std::path::Path;
+
+const BEGIN: &str = "<!-- generated from the schema: tables -->\n";
+const END: &str = "<!-- end of what is generated -->";
+
+fn generated() -> String {
+    let mut out = String::new();
+    for table in TABLES.iter() {
+        write!(out, "\n### {}\n\n{}\n\n", table.name, table.about.trim()).unwrap();
+        out.push_str("| column | type | what |\n| --- | --- | --- |\n");
+        for column in &table.columns {
+            let constraint = match column.constraint {
+                "" => String::new(),
+                constraint => format!(" {}", constraint.to_lowercase()),
+            };
+            let kind = column.kind.sql().to_lowercase();
+            let of = match column.role {
+                Role::Plain => String::new(),
+                _ if column.constraint == "PRIMARY KEY" => String::new(),
+                _ => format!("`{}.id`", column.name),
+            };
+            let about = if column.about.is_empty() { of } else { column.about.clone() };
+            writeln!(out, "| `{}` | {kind}{constraint} | {about} |", column.name).unwrap();
+        }
+    }
+    out.push_str("\n### Not recorded\n\n| metric | what tells it instead |\n| --- | --- |\n");
+    for (metric, why) in ELSEWHERE {
+        writeln!(out, "| `{}` | {why} |", metric.name).unwrap();
+    }
+    out.push('\n');
+    out
+}
+
+#[test]
+fn the_document_lists_every_table_and_column() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/RECORDING.md");
+    let found = std::fs::read_to_string(&path).unwrap();
+    let (head, rest) = found.split_once(BEGIN).expect("the mark of the generated part");
+    let (_, foot) = rest.split_once(END).expect("the end of the generated part");
+    let wanted = format!("{head}{BEGIN}{}{END}{foot}", generated());
+    if std::env::var_os("FAULTLINE_RENEW").is_some() {
+        std::fs::write(&path, wanted).unwrap();
+        return;
+    }
+    assert!(found == wanted, "renew docs/RECORDING.md: FAULTLINE_RENEW=1 cargo test -p faultline-recording");
+}

@@ -1,0 +1,120 @@
+//! A recording that an earlier version wrote stays readable. `format-1.db` is never made anew: a reader that cannot read it
+//! cannot read what is on people's disks. The numbers here were read from it with Python's sqlite3.
+
+use crate::made_up::{arm, at, day::Day};
+use faultline_recording::{Cell, Error, EventKind, Recording, Table, Writer};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn fixture() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/format-1.db")
+}
+
+#[test]
+fn a_recording_of_format_1_is_read_as_it_was_written() {
+    let recording = Recording::open(&fixture()).unwrap();
+    let labels: Vec<_> = recording.labels().iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+    assert_eq!(labels, [("arm", "512"), ("run", "1")]);
+    let info = recording.info().unwrap();
+    assert!(info.finished && info.format == 1);
+    assert_eq!(info.processes.iter().map(|process| process.pid).collect::<Vec<_>>(), [4242, 4711]);
+    assert_eq!(info.processes[0].manifest["version"], "2.1.14");
+    assert_eq!(info.sessions[0].interval.as_secs(), 1);
+
+    let ticks = recording.ticks().unwrap();
+    assert_eq!((ticks.len(), ticks[0].unix_ns, ticks[11].uptime_ns), (12, 1_789_970_400_000_120_000, 11_000_207_109));
+    let phases: Vec<_> = ticks.iter().take(4).map(|tick| tick.phase.as_deref().unwrap()).collect();
+    assert_eq!(phases, ["initializing", "catching_up", "at_tip", "at_tip"]);
+    assert_eq!(ticks.iter().filter(|tick| tick.process == Some(2)).count(), 5);
+
+    let names = ["resident_anon_bytes", "major_faults", "cpu_user_seconds"];
+    let columns = recording.columns(Table::Process, &names).unwrap();
+    let of = |row: usize| columns.values.iter().map(|values| values[row].unwrap()).collect::<Vec<_>>();
+    assert_eq!(of(0), [29_004_812_288.0, 120_005.0, 40_001.47]);
+    assert_eq!(of(11), [12_449_853_440.0, 125.0, 200.39]);
+
+    let pools = recording.pools().unwrap();
+    assert_eq!((pools.len(), pools.iter().map(|row| row.major_faults.unwrap()).sum::<u64>()), (164, 163));
+    let read: u64 = recording.devices().unwrap().iter().map(|row| row.read_bytes.unwrap()).sum();
+    assert_eq!(read, 5_939_974_144 + 1_979_981_824);
+    let series = recording.series().unwrap();
+    assert_eq!((series.len(), series.last().unwrap().value), (36, Some(4000.0)));
+    assert!(series.last().unwrap().labels.contains(r#""id":"4""#));
+    let problem = &recording.problems().unwrap()[0];
+    assert_eq!((problem.tick, problem.source.as_str(), problem.status.as_deref()), (1, "admin_rpc", Some("forbidden")));
+    let kinds: Vec<_> = recording.events().unwrap().iter().map(|event| event.kind).collect();
+    use EventKind::{AtTip, DaemonStart, OomKill, Phase, Restart, Start};
+    assert_eq!(kinds, [DaemonStart, Start, Phase, Phase, Phase, AtTip, OomKill, Start, Restart]);
+}
+
+#[test]
+fn its_points_are_read_as_they_were_written() {
+    let recording = Recording::open(&fixture()).unwrap();
+    let cache = recording.program_cache_points().unwrap();
+    assert_eq!((cache.len(), cache.iter().map(|point| point.misses.unwrap()).sum::<u64>()), (30, 49));
+    assert_eq!((cache[0].slot, cache[0].prunes_stale), (Some(311_999_999), None));
+    assert_eq!(cache[29].time_unix_ns, 1_789_970_410_539_185_914);
+    let replay = recording.replay_slot_points().unwrap();
+    assert_eq!(replay.iter().map(|point| point.program_cache_us.unwrap()).sum::<u64>(), 203_126);
+    assert_eq!(replay.iter().map(|point| point.replay_total_elapsed_us.unwrap()).sum::<u64>(), 10_190_388);
+    let roots = recording.set_root_points().unwrap();
+    assert_eq!(roots.iter().map(|point| point.tx_count.unwrap()).sum::<u64>(), 46_109);
+    let costs = recording.cost_tracker_points().unwrap();
+    assert_eq!(costs.iter().map(|point| point.block_cost.unwrap()).sum::<u64>(), 735_777_330);
+    assert!(costs.iter().all(|point| point.is_leader == Some(false)));
+}
+
+/// A copy of the fixture as a version would have written it that knew less.
+fn with_less(folder: &Path) -> PathBuf {
+    let path = folder.join("older.db");
+    fs::copy(fixture(), &path).unwrap();
+    let conn = rusqlite::Connection::open(&path).unwrap();
+    conn.execute_batch(
+        "ALTER TABLE process_sample DROP COLUMN swap_bytes;
+         ALTER TABLE replay_slot_point DROP COLUMN load_us;
+         DROP TABLE device_sample; DROP TABLE device; DROP TABLE set_root_point",
+    )
+    .unwrap();
+    path
+}
+
+#[test]
+fn what_an_older_version_did_not_write_is_not_there() {
+    let folder = crate::made_up::folder();
+    let recording = Recording::open(&with_less(folder.path())).unwrap();
+    let columns = recording.columns(Table::Process, &["swap_bytes", "major_faults"]).unwrap();
+    assert_eq!((columns.values[0].clone(), columns.values[1][11]), (vec![None; 12], Some(125.0)));
+    let replay = recording.replay_slot_points().unwrap();
+    assert!(replay.iter().all(|point| point.load_us.is_none() && point.execute_us.is_some()));
+    assert_eq!((recording.devices().unwrap().len(), recording.set_root_points().unwrap().len()), (0, 0));
+    let empty = recording.tables().unwrap().into_iter().filter(|table| table.rows == 0).map(|table| table.name);
+    assert_eq!(empty.collect::<Vec<_>>(), ["device", "device_sample", "set_root_point"]);
+    let mut rows = 0;
+    let mut count = |found: &[Vec<Cell>]| {
+        assert!(found.iter().all(|row| row[5] == Cell::Null));
+        rows += found.len();
+        Ok::<(), Error>(())
+    };
+    recording.rows("process_sample", 100, &mut count).unwrap();
+    recording.rows("device_sample", 100, &mut count).unwrap();
+    assert_eq!(rows, 12);
+    let saved = folder.path().join("saved.db");
+    faultline_recording::salvage(&folder.path().join("older.db"), &saved).unwrap();
+    assert_eq!(Recording::open(&saved).unwrap().ticks().unwrap().len(), 12);
+}
+
+#[test]
+fn a_newer_daemon_goes_on_with_what_an_older_one_began() {
+    let folder = crate::made_up::folder();
+    let path = with_less(folder.path());
+    let mut arm = arm(10);
+    arm.labels.push(("run".into(), "1".into()));
+    let mut day = Day::new(arm);
+    let mut writer = Writer::append(&path, &day.opening()).unwrap();
+    crate::made_up::write_all(&mut writer, &mut day);
+    writer.finish(at(99)).unwrap();
+    let recording = Recording::open(&path).unwrap();
+    let swap = recording.columns(Table::Process, &["swap_bytes"]).unwrap().values.remove(0);
+    assert_eq!(swap.iter().filter(|value| value.is_some()).count(), 10);
+    assert!(!recording.devices().unwrap().is_empty() && !recording.set_root_points().unwrap().is_empty());
+}

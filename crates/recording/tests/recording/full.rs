@@ -1,0 +1,90 @@
+//! A disk without room: said, survived, gone on from.
+
+use crate::made_up::{arm, assert_is_a_beginning, at, day::Day, write};
+use crate::readers::Mount;
+use faultline_recording::{Error, Recording, Writer};
+
+/// Writes until there is no room; the seconds that were committed, and the one that was not.
+fn fill(writer: &mut Writer, day: &mut Day) -> (usize, crate::made_up::day::Second) {
+    let mut committed = 0;
+    loop {
+        let second = day.next().expect("there is no end to room");
+        match write(writer, &second).and_then(|()| writer.commit()) {
+            Ok(_) => committed += 1,
+            Err(error) => {
+                assert!(error.is_full(), "{error}");
+                assert!(error.to_string().contains("no room left"), "{error}");
+                return (committed, second);
+            }
+        }
+        if committed % 10 == 0
+            && let Err(error) = writer.checkpoint()
+        {
+            assert!(error.is_full(), "{error}");
+        }
+    }
+}
+
+#[test]
+fn a_file_at_its_limit_says_so_and_goes_on_when_there_is_room() {
+    let folder = crate::made_up::folder();
+    let path = folder.path().join("run.db");
+    let arm = arm(600);
+    let mut day = Day::new(arm.clone());
+    let mut writer = Writer::create(&path, &day.opening()).unwrap();
+    writer.limit(400_000).unwrap();
+    let (committed, second) = fill(&mut writer, &mut day);
+    assert!(committed > 10);
+    assert!(matches!(writer.tick(second.tick.as_ref().unwrap()).unwrap_err(), Error::RollBackFirst { .. }));
+    writer.rollback();
+    assert_eq!(assert_is_a_beginning(&Recording::open(&path).unwrap(), &arm), committed);
+    // Still full.
+    assert!(write(&mut writer, &second).and_then(|()| writer.commit()).unwrap_err().is_full());
+    writer.rollback();
+    writer.limit(1 << 30).unwrap();
+    write(&mut writer, &second).unwrap();
+    crate::made_up::write_all(&mut writer, &mut day);
+    writer.finish(day.ended()).unwrap();
+    assert_eq!(Recording::open(&path).unwrap().ticks().unwrap().len(), 600);
+}
+
+#[test]
+fn on_a_full_disk_everything_committed_is_readable_and_writing_goes_on_when_there_is_room() {
+    let Some(disk) = Mount::of_bytes(3 << 20) else { return };
+    let path = disk.path().join("run.db");
+    let ballast = disk.path().join("ballast");
+    std::fs::write(&ballast, vec![1; 1 << 20]).unwrap();
+    let arm = arm(100_000);
+    let mut day = Day::new(arm.clone());
+    let mut writer = Writer::create(&path, &day.opening()).unwrap();
+    let (committed, second) = fill(&mut writer, &mut day);
+    assert!(writer.rollback() < 1000);
+    assert_eq!(assert_is_a_beginning(&Recording::open(&path).unwrap(), &arm), committed);
+    let save = writer.save_as(&disk.path().join("saved.db")).unwrap_err();
+    assert!(save.is_full(), "{save}");
+    assert!(!disk.path().join("saved.db.part").exists());
+    std::fs::remove_file(&ballast).unwrap();
+    write(&mut writer, &second).unwrap();
+    writer.commit().unwrap();
+    let (more, _) = fill(&mut writer, &mut day);
+    assert!(more > 0);
+    // Killed now.
+    std::mem::forget(writer);
+    let recording = Recording::open(&path).unwrap();
+    let ticks = recording.ticks().unwrap();
+    assert_eq!(ticks.len(), committed + 1 + more);
+    assert!(ticks.iter().zip(1..).all(|(tick, number)| tick.number == number));
+}
+
+#[test]
+fn a_recording_that_cannot_begin_leaves_nothing_behind() {
+    let Some(disk) = Mount::of_bytes(128 << 10) else { return };
+    let path = disk.path().join("run.db");
+    std::fs::write(disk.path().join("ballast"), vec![1; 100 << 10]).unwrap();
+    let error = Writer::create(&path, &Day::new(arm(1)).opening()).unwrap_err();
+    assert!(error.is_full(), "{error}");
+    assert_eq!(std::fs::read_dir(disk.path()).unwrap().count(), 1);
+    let nowhere = Writer::create(&disk.path().join("no/such/folder.db"), &Day::new(arm(1)).opening());
+    assert!(matches!(nowhere.unwrap_err(), Error::Missing { .. }));
+    let _ = at(0);
+}

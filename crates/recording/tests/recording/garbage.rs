@@ -1,0 +1,60 @@
+//! Files that nobody wrote: refused or read, without a panic and without harm.
+
+use crate::made_up::{arm, day::Day, finished, folder};
+use faultline_recording::{Recording, Table, Writer, merge, salvage};
+use proptest::prelude::*;
+use std::fs;
+use std::path::Path;
+
+/// Everything a reader can be asked.
+fn read_all(path: &Path) {
+    let Ok(recording) = Recording::open(path) else { return };
+    let _ = recording.info();
+    let _ = (recording.ticks(), recording.events(), recording.problems(), recording.sessions(), recording.processes());
+    let _ = (recording.pools(), recording.devices(), recording.series());
+    let _ = (recording.program_cache_points(), recording.replay_slot_points());
+    let _ = (recording.set_root_points(), recording.cost_tracker_points());
+    for table in Table::ALL {
+        let names: Vec<&str> = table.columns().iter().map(|column| column.name).collect();
+        let _ = recording.columns(table, &names);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_bytes_are_refused_and_left_alone(bytes in proptest::collection::vec(any::<u8>(), 1..3000), magic in any::<bool>()) {
+        let folder = folder();
+        let path = folder.path().join("any");
+        let bytes = if magic { [b"SQLite format 3\0", bytes.as_slice()].concat() } else { bytes };
+        fs::write(&path, &bytes).unwrap();
+        prop_assert!(Recording::open(&path).is_err());
+        prop_assert!(salvage(&path, &folder.path().join("saved")).is_err());
+        prop_assert!(Writer::append(&path, &Day::new(arm(1)).opening()).is_err());
+        prop_assert!(merge(&[path.clone(), path.clone()], &folder.path().join("joined")).is_err());
+        prop_assert!(fs::read(&path).unwrap() == bytes);
+        prop_assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_recording_with_bytes_overwritten_anywhere_makes_nothing_panic(
+        places in proptest::collection::vec((0.0..1.0f64, any::<u8>()), 1..40),
+    ) {
+        let folder = folder();
+        let (path, saved) = (folder.path().join("run.db"), folder.path().join("saved.db"));
+        finished(&path, arm(8));
+        let mut bytes = fs::read(&path).unwrap();
+        for (place, byte) in places {
+            let place = (place * bytes.len() as f64) as usize;
+            bytes[place] = byte;
+        }
+        fs::write(&path, &bytes).unwrap();
+        read_all(&path);
+        if salvage(&path, &saved).is_ok() {
+            read_all(&saved);
+            prop_assert!(Recording::open(&saved).is_ok());
+        }
+        prop_assert!(fs::read(&path).unwrap() == bytes);
+    }
+}

@@ -1,0 +1,202 @@
+//! A writer that is killed at any step leaves what it committed, and nothing else.
+
+use crate::made_up::{arm, assert_is_a_beginning, assert_is_a_piece, at, day::Day, random::Random, write};
+use faultline_recording::{Error, Recording, Writer};
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+/// What the child does, over and over, and where.
+const ORDER: &str = "FAULTLINE_KILLED_WRITER";
+
+const SECONDS: u64 = 100_000;
+
+/// What one child wrote before it was killed.
+struct Killed {
+    folder: tempfile::TempDir,
+    /// Seconds that it had committed for certain, or files it had made.
+    told: u64,
+}
+
+impl Killed {
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+}
+
+/// Starts this program again as a writer and kills it a moment after it told of its `after`-th step.
+fn kill(order: &str, after: u64, random: &mut Random) -> Killed {
+    let folder = crate::made_up::folder();
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["kill::a_writer_that_waits_to_be_killed", "--exact", "--nocapture"])
+        .env(ORDER, order)
+        .current_dir(folder.path())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut told = 0;
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+    let mut number = |line: String| {
+        if let Some((_, step)) = line.rsplit_once("step ") {
+            told = step.parse().unwrap();
+        }
+        told
+    };
+    while lines.next().map(&mut number).expect("it goes on until it is killed") < after {}
+    // Any moment will do: this is what makes it another one each time.
+    std::thread::sleep(Duration::from_micros(random.next() % 6000));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    lines.map(number).for_each(drop);
+    Killed { folder, told }
+}
+
+fn many(order: &str, mut check: impl FnMut(&Killed)) {
+    let mut random = Random::new(order.len() as u64);
+    for _ in 0..15 {
+        let after = random.next() % 40 + 1;
+        check(&kill(order, after, &mut random));
+    }
+}
+
+/// Not a test of its own: what the others start and kill.
+#[test]
+fn a_writer_that_waits_to_be_killed() {
+    let Ok(order) = std::env::var(ORDER) else { return };
+    let path = Path::new("run.db");
+    let mut day = Day::new(arm(SECONDS));
+    match order.as_str() {
+        "create" | "finish" => make_files(order == "finish"),
+        _ => {}
+    }
+    let mut writer = Writer::create(path, &day.opening()).unwrap();
+    let at_once = if order == "long transactions" { 7 } else { 1 };
+    for step in 1.. {
+        write(&mut writer, &day.next().unwrap()).unwrap();
+        if step % at_once == 0 {
+            writer.commit().unwrap();
+            println!("step {step}");
+        }
+        match order.as_str() {
+            "checkpoint" => writer.checkpoint().unwrap(),
+            "prune" if step > 30 => writer.prune(at(step - 30).unix).unwrap(),
+            "save" => writer.save_as(Path::new(&format!("saved-{step}.db"))).unwrap(),
+            _ => {}
+        }
+    }
+}
+
+/// One recording after the other, of three seconds each.
+fn make_files(finish: bool) {
+    for file in 1.. {
+        let mut day = Day::new(arm(SECONDS));
+        let mut writer = Writer::create(Path::new(&format!("{file}.db")), &day.opening()).unwrap();
+        if finish {
+            for _ in 0..3 {
+                write(&mut writer, &day.next().unwrap()).unwrap();
+                writer.commit().unwrap();
+            }
+            writer.finish(day.ended()).unwrap();
+        } else {
+            std::mem::forget(writer);
+        }
+        println!("step {file}");
+    }
+}
+
+#[test]
+fn killed_at_any_moment_the_recording_holds_what_was_committed() {
+    many("commit", |killed| {
+        let recording = Recording::open(&killed.path("run.db")).unwrap();
+        let ticks = assert_is_a_beginning(&recording, &arm(SECONDS)) as u64;
+        // The last transaction may have ended just before the kill.
+        assert!((killed.told..=killed.told + 1).contains(&ticks), "{ticks} of {}", killed.told);
+        let info = recording.info().unwrap();
+        assert!(!info.finished && info.sessions[0].ended.is_none());
+    });
+}
+
+#[test]
+fn killed_within_a_transaction_it_holds_all_of_it_or_nothing() {
+    many("long transactions", |killed| {
+        let recording = Recording::open(&killed.path("run.db")).unwrap();
+        let ticks = assert_is_a_beginning(&recording, &arm(SECONDS)) as u64;
+        assert!(ticks.is_multiple_of(7) && [killed.told, killed.told + 7].contains(&ticks));
+    });
+}
+
+#[test]
+fn killed_within_a_checkpoint_it_loses_nothing() {
+    many("checkpoint", |killed| {
+        let recording = Recording::open(&killed.path("run.db")).unwrap();
+        let ticks = assert_is_a_beginning(&recording, &arm(SECONDS)) as u64;
+        assert!((killed.told..=killed.told + 1).contains(&ticks));
+    });
+}
+
+#[test]
+fn killed_while_it_prunes_the_ring_holds_the_last_seconds() {
+    many("prune", |killed| {
+        let recording = Recording::open(&killed.path("run.db")).unwrap();
+        let (first, ticks) = assert_is_a_piece(&recording, &arm(SECONDS));
+        let last = first + ticks as u64 - 1;
+        assert!((killed.told..=killed.told + 1).contains(&last));
+        assert!(ticks <= 33, "{ticks} ticks");
+    });
+}
+
+#[test]
+fn killed_while_it_saves_a_copy_each_named_copy_is_complete() {
+    many("save", |killed| {
+        let arm = arm(SECONDS);
+        assert_is_a_beginning(&Recording::open(&killed.path("run.db")).unwrap(), &arm);
+        for step in killed.told.saturating_sub(1).max(1)..=killed.told + 1 {
+            match Recording::open(&killed.path(&format!("saved-{step}.db"))) {
+                Ok(copy) => {
+                    assert_eq!(assert_is_a_beginning(&copy, &arm) as u64, step);
+                    assert!(copy.info().unwrap().finished);
+                }
+                // The very last may not have its name yet.
+                Err(error) => assert!(matches!(error, Error::Missing { .. }) && step >= killed.told, "{error}"),
+            }
+        }
+    });
+}
+
+#[test]
+fn killed_while_it_makes_a_file_the_file_is_empty_or_a_recording() {
+    many("create", |killed| {
+        for file in killed.told.saturating_sub(1).max(1)..=killed.told + 1 {
+            let path = killed.path(&format!("{file}.db"));
+            match Recording::open(&path) {
+                Ok(recording) => assert_eq!(assert_is_a_beginning(&recording, &arm(1)), 0),
+                Err(error) => {
+                    assert!(file > killed.told, "{error}");
+                    assert!(matches!(error, Error::Missing { .. } | Error::Empty { .. }), "{error}");
+                }
+            }
+            // Whatever it is, a daemon that starts again goes on with it.
+            let day = Day::new(arm(1));
+            Writer::append(&path, &day.opening()).unwrap().finish(at(9)).unwrap();
+            assert!(Recording::open(&path).unwrap().info().unwrap().finished);
+        }
+    });
+}
+
+#[test]
+fn killed_while_it_finishes_nothing_is_lost() {
+    many("finish", |killed| {
+        for file in killed.told.saturating_sub(2).max(1)..=killed.told {
+            let path = killed.path(&format!("{file}.db"));
+            assert_eq!(assert_is_a_beginning(&Recording::open(&path).unwrap(), &arm(SECONDS)), 3);
+            assert!(!killed.path(&format!("{file}.db-wal")).exists());
+        }
+        let last = killed.path(&format!("{}.db", killed.told + 1));
+        match Recording::open(&last) {
+            Ok(recording) => assert!(assert_is_a_beginning(&recording, &arm(SECONDS)) <= 3),
+            Err(error) => assert!(matches!(error, Error::Missing { .. } | Error::Empty { .. }), "{error}"),
+        }
+    });
+}

@@ -1,0 +1,22 @@
+//! Recordings as their users meet them: written, killed, cut, full, read meanwhile, pruned, merged, salvaged.
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::disallowed_methods,
+    reason = "what cannot go on fails the test; children are started and waited for"
+)]
+
+mod cuts;
+mod document;
+mod fixture;
+mod full;
+mod garbage;
+mod kill;
+#[allow(dead_code, reason = "the generator is shared with the example")]
+mod made_up;
+mod merge;
+mod readers;
+mod ring;
+mod round_trip;
+mod salvage;

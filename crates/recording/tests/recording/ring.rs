@@ -1,0 +1,161 @@
+//! The flight recorder's ring.
+
+use crate::made_up::{arm, assert_is_a_piece, at, day::Day, write};
+use faultline_catalog::{Batch, Problem, Reading, Source, Status, Tick, metrics::pools};
+use faultline_recording::{Error, Recording, Table, Writer};
+use std::fs;
+use std::sync::Arc;
+use std::time::Duration;
+
+const MINUTE: u64 = 60;
+
+#[test]
+fn the_ring_stops_growing_and_holds_its_last_minutes() {
+    let folder = crate::made_up::folder();
+    let path = folder.path().join("ring.db");
+    let arm = arm(40 * MINUTE);
+    let mut day = Day::new(arm.clone());
+    let mut writer = Writer::create(&path, &day.opening()).unwrap();
+    let mut sizes = Vec::new();
+    for second in 1..=40 * MINUTE {
+        write(&mut writer, &day.next().unwrap()).unwrap();
+        writer.commit().unwrap();
+        if second % 10 == 0 && second > 5 * MINUTE {
+            writer.prune(at(second - 5 * MINUTE).unix).unwrap();
+        }
+        if second % MINUTE == 0 {
+            writer.checkpoint().unwrap();
+            let log = fs::metadata(folder.path().join("ring.db-wal")).unwrap().len();
+            sizes.push((fs::metadata(&path).unwrap().len(), log));
+        }
+    }
+    let (early, late) = sizes.split_at(8);
+    let most = early.iter().map(|(size, _)| *size).max().unwrap();
+    assert!(late.iter().all(|(size, _)| *size <= most * 11 / 10), "{sizes:?}");
+    assert!(sizes.iter().all(|(_, log)| *log < 12 << 20), "{sizes:?}");
+    let saved = folder.path().join("saved.db");
+    writer.save_as_with(&saved, &[("reason", "oom_kill")]).unwrap();
+    let recording = Recording::open(&saved).unwrap();
+    let (first, ticks) = assert_is_a_piece(&recording, &arm);
+    assert_eq!(first + ticks as u64 - 1, 40 * MINUTE);
+    assert!((290..=312).contains(&ticks), "{ticks}");
+    let info = recording.info().unwrap();
+    assert!(info.finished && info.log_bytes == 0);
+    assert_eq!(info.meta["reason"], "oom_kill");
+    assert_eq!(info.labels, arm.labels);
+    assert_eq!(info.sessions[0].manifest["kernel"], "6.8.0-45-generic");
+    assert_eq!((info.processes.len(), info.processes[0].pid), (1, 4242));
+    // Set at the first tick and never again: carried over every cut.
+    assert_eq!(recording.problems().unwrap().len(), 1);
+    assert_eq!(recording.problems().unwrap()[0].tick, first as i64);
+    assert!(recording.series().unwrap().iter().any(|row| row.metric.starts_with("faultline_source_problems")));
+    assert!(info.bytes < most, "a copy has no free pages");
+    // The ring goes on.
+    write_one(&mut writer, 40 * MINUTE + 1);
+}
+
+fn write_one(writer: &mut Writer, second: u64) {
+    let tick = Tick { number: second, at: at(second), batches: Vec::new() };
+    writer.tick(&tick).unwrap();
+    writer.commit().unwrap();
+}
+
+#[test]
+fn a_saved_copy_never_replaces_a_file() {
+    let folder = crate::made_up::folder();
+    let mut writer = Writer::create(&folder.path().join("ring.db"), &Day::new(arm(1)).opening()).unwrap();
+    let there = folder.path().join("there.db");
+    fs::write(&there, "precious").unwrap();
+    assert!(matches!(writer.save_as(&there).unwrap_err(), Error::Exists { .. }));
+    assert_eq!(fs::read_to_string(&there).unwrap(), "precious");
+    // What a save that was killed left under its provisional name is in nobody's way.
+    fs::write(folder.path().join("new.db.part"), "half").unwrap();
+    writer.save_as(&folder.path().join("new.db")).unwrap();
+    assert!(!folder.path().join("new.db.part").exists());
+    assert!(Recording::open(&folder.path().join("new.db")).unwrap().info().unwrap().finished);
+}
+
+#[test]
+fn a_copy_is_of_what_is_committed() {
+    let folder = crate::made_up::folder();
+    let mut writer = Writer::create(&folder.path().join("ring.db"), &Day::new(arm(1)).opening()).unwrap();
+    write_one(&mut writer, 1);
+    writer.tick(&Tick { number: 2, at: at(2), batches: Vec::new() }).unwrap();
+    writer.save_as(&folder.path().join("saved.db")).unwrap();
+    writer.commit().unwrap();
+    let ticks = |name: &str| Recording::open(&folder.path().join(name)).unwrap().ticks().unwrap().len();
+    assert_eq!((ticks("saved.db"), ticks("ring.db")), (1, 2));
+}
+
+#[test]
+fn a_wall_clock_that_jumps_neither_empties_the_ring_nor_lets_it_grow() {
+    let folder = crate::made_up::folder();
+    let path = folder.path().join("ring.db");
+    let mut writer = Writer::create(&path, &Day::new(arm(1)).opening()).unwrap();
+    for second in 1..=400u64 {
+        // Set back by an hour, then forward by a day.
+        let unix = match second {
+            0..150 => at(second).unix,
+            150..280 => at(second).unix - Duration::from_secs(3600),
+            _ => at(second).unix + Duration::from_secs(86_400),
+        };
+        let mut tick = Tick { number: second, at: at(second), batches: Vec::new() };
+        tick.at.unix = unix;
+        writer.tick(&tick).unwrap();
+        writer.commit().unwrap();
+        writer.prune(unix - Duration::from_secs(60)).unwrap();
+        let numbers: Vec<u64> = Recording::open(&path).unwrap().ticks().unwrap().iter().map(|t| t.number).collect();
+        let expected: Vec<u64> = (second.saturating_sub(60).max(1)..=second).collect();
+        assert_eq!(numbers, expected);
+    }
+}
+
+#[test]
+fn an_older_session_leaves_the_ring_tick_by_tick_and_then_wholly() {
+    let folder = crate::made_up::folder();
+    let path = folder.path().join("ring.db");
+    let mut day = Day::new(arm(50));
+    let mut writer = Writer::create(&path, &day.opening()).unwrap();
+    crate::made_up::write_all(&mut writer, &mut day);
+    drop(writer);
+    let opening = Day::new(arm(1)).opening();
+    let mut writer = Writer::append(&path, &opening).unwrap();
+    for second in 60..=200u64 {
+        // A new daemon: its own uptime begins anew.
+        let mut tick = Tick { number: second - 59, at: at(second), batches: Vec::new() };
+        tick.at.uptime = Duration::from_secs(second - 59);
+        writer.tick(&tick).unwrap();
+        writer.prune(at(second).unix - Duration::from_secs(30)).unwrap();
+        let recording = Recording::open(&path).unwrap();
+        let ticks = recording.ticks().unwrap();
+        assert!(ticks.iter().all(|tick| tick.unix_ns >= (at(second - 31).unix.as_nanos() as i64)));
+        let sessions: Vec<i64> = recording.sessions().unwrap().iter().map(|session| session.id).collect();
+        let expected = if second <= 79 { vec![1, 2] } else { vec![2] };
+        assert_eq!(sessions, expected, "at {second}");
+        assert_eq!(recording.processes().unwrap().len(), expected.len() - 1);
+    }
+}
+
+#[test]
+fn names_that_nothing_refers_to_leave_the_ring() {
+    let folder = crate::made_up::folder();
+    let path = folder.path().join("ring.db");
+    let mut writer = Writer::create(&path, &Day::new(arm(1)).opening()).unwrap();
+    for second in 1..=300u64 {
+        let name: Arc<str> = format!("pool{}", second / 20).into();
+        let reading = Reading::counter(&pools::PAGE_FAULTS, [name.into(), "major".into()], second / 40);
+        let problems = vec![Problem::new(Status::Gone, second / 50)];
+        let batch = Batch { readings: vec![reading], problems, ..Batch::empty(Source::Threads, at(second)) };
+        writer.tick(&Tick { number: second, at: at(second), batches: vec![Arc::new(batch)] }).unwrap();
+        writer.commit().unwrap();
+        writer.prune(at(second).unix.saturating_sub(Duration::from_secs(60))).unwrap();
+    }
+    let recording = Recording::open(&path).unwrap();
+    let mut pools: Vec<_> = recording.pools().unwrap().iter().map(|row| row.pool.to_string()).collect();
+    pools.dedup();
+    assert!(pools.len() < 12, "{pools:?}");
+    let names = recording.tables().unwrap().into_iter().find(|table| table.name == "pool").unwrap().rows;
+    assert!(names <= 5, "{names} names");
+    assert!(recording.problems().unwrap().len() <= 3);
+    assert!(recording.columns(Table::Process, &["threads"]).unwrap().ticks.is_empty());
+}

@@ -1,0 +1,235 @@
+//! Arms of runs. The unit is the run: every function here takes one number a run, never samples.
+
+mod rank;
+mod welch;
+
+use crate::holm;
+use crate::summary::{mean_and_variance, quantile, total};
+pub use rank::{MannWhitney, cliffs_delta, hodges_lehmann, mann_whitney};
+use serde::Serialize;
+pub use welch::{Welch, equivalence_p, mean_difference, ratio_of_means, welch_test};
+
+/// Runs an arm needs before anything is tested.
+pub const RUNS_FOR_A_TEST: usize = 3;
+
+/// What is asked of a comparison.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Settings {
+    /// Confidence of intervals; tests use what it leaves (0.95: 5 %).
+    pub level: f64,
+    /// The smallest difference of interest, as a share of the reference's mean (0.05: 5 %). Arms are equivalent if the ratio of
+    /// their means is shown to lie between `1 - margin` and `1 + margin`.
+    pub margin: f64,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings { level: 0.95, margin: 0.05 }
+    }
+}
+
+/// One arm's runs in a few numbers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct Arm {
+    /// Runs that have a value.
+    pub runs: usize,
+    /// Mean over runs; `None` of none.
+    pub mean: Option<f64>,
+    /// Median over runs; `None` of none.
+    pub median: Option<f64>,
+    /// Smallest; `None` of none.
+    pub min: Option<f64>,
+    /// Largest; `None` of none.
+    pub max: Option<f64>,
+    /// Standard deviation between runs; `None` of fewer than two.
+    pub sd: Option<f64>,
+}
+
+/// A number with its interval over runs.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Interval {
+    /// The number.
+    pub value: f64,
+    /// Lower end.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+    /// Confidence it has. Of few runs a rank-based interval has less than was asked for; this is what it has.
+    pub level: f64,
+}
+
+/// Whether the arms are equivalent: two one-sided tests of the ratio of means against the margin.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Equivalence {
+    /// As in [`Settings::margin`].
+    pub margin: f64,
+    /// The larger p-value of the two.
+    pub p: f64,
+}
+
+/// Two arms compared by one metric.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Comparison {
+    /// The arm that the other is compared with.
+    pub reference: Arm,
+    /// The other arm.
+    pub other: Arm,
+    /// Mean of the other minus mean of the reference, by Welch; `None` with fewer than two runs in an arm or no spread at all.
+    pub difference: Option<Interval>,
+    /// Mean of the other over mean of the reference, by Fieller; `None` likewise, and if the reference's mean is not clearly
+    /// above 0.
+    pub ratio: Option<Interval>,
+    /// By how much the other's runs are shifted, by Hodges and Lehmann; `None` with fewer than two runs in an arm.
+    pub shift: Option<Interval>,
+    /// How often a run of the other is above one of the reference minus how often below, from -1 to 1; `None` with fewer than
+    /// two runs in an arm.
+    pub cliffs_delta: Option<f64>,
+    /// The test that decides about a difference; `None` with fewer than [`RUNS_FOR_A_TEST`] in an arm or no spread at all.
+    pub welch: Option<Welch>,
+    /// The rank test beside it; `None` with fewer than [`RUNS_FOR_A_TEST`] in an arm. With three runs in each its p-value cannot
+    /// be below 0.1.
+    pub mann_whitney: Option<MannWhitney>,
+    /// The test that decides about equivalence; `None` like [`Comparison::welch`], and if the reference's mean is not positive.
+    pub equivalence: Option<Equivalence>,
+    /// Runs that each arm would need to see a difference of the margin four times in five ([`runs_needed`]); `None` without a
+    /// spread or a margin.
+    pub runs_needed: Option<u64>,
+    /// What may be said.
+    pub conclusion: Conclusion,
+}
+
+/// Which way the other arm differs from the reference.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Direction {
+    /// The other's mean is lower.
+    Lower,
+    /// The other's mean is higher.
+    Higher,
+}
+
+/// What may be said of two arms. Only [`Conclusion::Differs`] allows "better" or "worse", only [`Conclusion::Equivalent`] "no
+/// difference".
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Conclusion {
+    /// An arm has no value.
+    NoValues,
+    /// An arm has a single run: both are described, and nobody knows how much runs differ by themselves.
+    Described,
+    /// The smaller arm has two runs: an estimate whose interval is wide for good reason, and no test.
+    TooFewRuns {
+        /// Of the smaller arm.
+        runs: usize,
+        /// At least, for a test.
+        needed: usize,
+    },
+    /// The means differ, and it is not shown that they do so by less than the margin.
+    Differs {
+        /// Which way.
+        direction: Direction,
+        /// Of Welch's test, adjusted where several metrics were tested.
+        p: f64,
+    },
+    /// The means differ by less than the margin.
+    Equivalent {
+        /// Of the equivalence test, adjusted where several metrics were tested.
+        p: f64,
+        /// A difference too small to matter is shown as well.
+        differs: Option<Direction>,
+    },
+    /// Neither a difference nor equivalence is shown.
+    Inconclusive {
+        /// Of Welch's test; `None` if no run differs from another of its arm, so that there is nothing to test against.
+        p: Option<f64>,
+        /// Of the equivalence test; `None` where it could not be made.
+        equivalence_p: Option<f64>,
+    },
+}
+
+/// Compares two arms by one number a run; what is not finite is left out.
+pub fn compare(reference: &[f64], other: &[f64], settings: &Settings) -> Comparison {
+    let finite = |runs: &[f64]| runs.iter().copied().filter(|v| v.is_finite()).collect::<Vec<f64>>();
+    let (a, b) = (finite(reference), finite(other));
+    let runs = a.len().min(b.len());
+    let (some, enough) = (runs >= 2, runs >= RUNS_FOR_A_TEST);
+    let mut comparison = Comparison {
+        reference: Arm::of(&a),
+        other: Arm::of(&b),
+        difference: mean_difference(&a, &b, settings.level),
+        ratio: ratio_of_means(&a, &b, settings.level),
+        shift: hodges_lehmann(&a, &b, settings.level).filter(|_| some),
+        cliffs_delta: cliffs_delta(&a, &b).filter(|_| some),
+        welch: welch_test(&a, &b).filter(|_| enough),
+        mann_whitney: mann_whitney(&a, &b).filter(|_| enough),
+        equivalence: equivalence_p(&a, &b, settings.margin)
+            .filter(|_| enough)
+            .map(|p| Equivalence { margin: settings.margin, p }),
+        runs_needed: pilot(&a, &b, settings.margin),
+        conclusion: Conclusion::NoValues,
+    };
+    comparison.conclude(comparison.welch.map(|w| w.p), comparison.equivalence.map(|e| e.p), settings);
+    comparison
+}
+
+/// Concludes anew about a family of metrics, by Holm-adjusted p-values: differences and equivalences are a family each. The
+/// primary metric, named before the runs, is not among them.
+pub fn conclude_family(family: &mut [Comparison], settings: &Settings) {
+    let differences = holm::adjust(&family.iter().map(|c| c.welch.map(|w| w.p)).collect::<Vec<_>>());
+    let equivalences = holm::adjust(&family.iter().map(|c| c.equivalence.map(|e| e.p)).collect::<Vec<_>>());
+    for ((comparison, difference), equivalence) in family.iter_mut().zip(differences).zip(equivalences) {
+        comparison.conclude(difference, equivalence, settings);
+    }
+}
+
+/// Runs that each arm needs to see a difference `delta` four times in five at 5 %: `16 (sd / delta)^2` rounded up, at least
+/// [`RUNS_FOR_A_TEST`]. `sd` is that between runs, of a pilot. `None` unless both are positive and finite.
+pub fn runs_needed(sd: f64, delta: f64) -> Option<u64> {
+    let good = |v: f64| v.is_finite() && v > 0.0;
+    let runs = (16.0 * (sd / delta) * (sd / delta)).ceil();
+    (good(sd) && good(delta) && runs.is_finite()).then(|| (runs as u64).max(RUNS_FOR_A_TEST as u64))
+}
+
+fn pilot(a: &[f64], b: &[f64], margin: f64) -> Option<u64> {
+    let ((mean, va), (_, vb)) = (mean_and_variance(a)?, mean_and_variance(b)?);
+    runs_needed(f64::midpoint(va, vb).sqrt(), margin * mean)
+}
+
+impl Arm {
+    /// Describes an arm's runs.
+    pub fn of(runs: &[f64]) -> Arm {
+        let some: Vec<Option<f64>> = runs.iter().copied().map(Some).collect();
+        Arm {
+            runs: runs.len(),
+            mean: (!runs.is_empty()).then(|| total(runs) / runs.len() as f64),
+            median: quantile(&some, 0.5),
+            min: runs.iter().copied().reduce(f64::min),
+            max: runs.iter().copied().reduce(f64::max),
+            sd: mean_and_variance(runs).map(|(_, variance)| variance.sqrt()),
+        }
+    }
+}
+
+impl Comparison {
+    fn conclude(&mut self, difference: Option<f64>, equivalence: Option<f64>, settings: &Settings) {
+        let alpha = 1.0 - settings.level + 1e-12;
+        let runs = self.reference.runs.min(self.other.runs);
+        let differs = difference.filter(|p| *p <= alpha).zip(self.direction());
+        self.conclusion = match (runs, equivalence.filter(|p| *p <= alpha), differs) {
+            (0, ..) => Conclusion::NoValues,
+            (1, ..) => Conclusion::Described,
+            (2, ..) => Conclusion::TooFewRuns { runs, needed: RUNS_FOR_A_TEST },
+            (_, Some(p), differs) => Conclusion::Equivalent { p, differs: differs.map(|(_, direction)| direction) },
+            (_, None, Some((p, direction))) => Conclusion::Differs { direction, p },
+            (_, None, None) => Conclusion::Inconclusive { p: difference, equivalence_p: equivalence },
+        };
+    }
+
+    fn direction(&self) -> Option<Direction> {
+        let (a, b) = (self.reference.mean?, self.other.mean?);
+        if a == b {
+            return None;
+        }
+        Some(if b < a { Direction::Lower } else { Direction::Higher })
+    }
+}

@@ -1,0 +1,140 @@
+//! Ranks of runs: what can be said without assuming a shape.
+
+use super::Interval;
+use crate::correlation::ranks;
+use crate::distribution::{normal_above, normal_quantile};
+use crate::summary::quantile_sorted;
+use serde::Serialize;
+
+/// Runs in both arms up to which the distribution is computed in full.
+const EXACT: usize = 60;
+
+/// The rank test of Mann and Whitney.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct MannWhitney {
+    /// Pairs of runs in which the other's is higher; equal ones count half.
+    pub u: f64,
+    /// Two-sided: twice the smaller tail, at most 1.
+    pub p: f64,
+    /// Whether `p` is exact (up to 60 runs, ties included: all ways to deal the runs to the arms), or by the normal
+    /// distribution with corrections for ties and continuity.
+    pub exact: bool,
+}
+
+/// Tests whether runs of one arm tend to be higher. `None` if an arm has no run.
+pub fn mann_whitney(reference: &[f64], other: &[f64]) -> Option<MannWhitney> {
+    let (n, m) = (reference.len(), other.len());
+    if n == 0 || m == 0 {
+        return None;
+    }
+    let all: Vec<f64> = other.iter().chain(reference).copied().collect();
+    let ranks = ranks(&all);
+    let own: f64 = ranks.iter().take(m).sum();
+    let least = (m * (m + 1)) as f64 / 2.0;
+    let exact = n + m <= EXACT;
+    let p = if exact { exact_p(&ranks, m, own) } else { normal_p(&ranks, m, own) };
+    Some(MannWhitney { u: own - least, p, exact })
+}
+
+/// Over all ways to deal `m` of the ranks to an arm: twice the share with a rank sum as far out as `own`. Ranks are multiples
+/// of a half.
+fn exact_p(ranks: &[f64], m: usize, own: f64) -> f64 {
+    let doubled: Vec<usize> = ranks.iter().map(|r| (2.0 * r).round() as usize).collect();
+    let most: usize = doubled.iter().sum();
+    let mut ways = vec![vec![0.0_f64; most + 1]; m + 1];
+    ways[0][0] = 1.0;
+    for rank in &doubled {
+        for taken in (1..=m).rev() {
+            let (fewer, more) = ways.split_at_mut(taken);
+            for sum in *rank..=most {
+                more[0][sum] += fewer[taken - 1][sum - rank];
+            }
+        }
+    }
+    let own = (2.0 * own).round() as usize;
+    let all: f64 = ways[m].iter().sum();
+    let low: f64 = ways[m].iter().take(own + 1).sum();
+    let high: f64 = ways[m].iter().skip(own).sum();
+    (2.0 * low.min(high) / all).min(1.0)
+}
+
+fn normal_p(ranks: &[f64], m: usize, own: f64) -> f64 {
+    let size = ranks.len() as f64;
+    let (m, n) = (m as f64, size - m as f64);
+    let mut sorted = ranks.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    let ties: f64 = sorted.chunk_by(|a, b| a == b).map(|tied| (tied.len() as f64).powi(3) - tied.len() as f64).sum();
+    let variance = m * n / 12.0 * ((size + 1.0) - ties / (size * (size - 1.0)));
+    let distance = ((own - m * (size + 1.0) / 2.0).abs() - 0.5).max(0.0);
+    if variance <= 0.0 {
+        return 1.0;
+    }
+    (2.0 * normal_above(distance / variance.sqrt())).min(1.0)
+}
+
+/// How often a run of the other is above one of the reference minus how often below, from -1 to 1 (Cliff 1993). `None` if an
+/// arm has no run.
+pub fn cliffs_delta(reference: &[f64], other: &[f64]) -> Option<f64> {
+    let pairs = reference.len() * other.len();
+    let score = |a: &f64, b: &f64| {
+        if b > a {
+            1.0
+        } else if b < a {
+            -1.0
+        } else {
+            0.0
+        }
+    };
+    let sum: f64 = reference.iter().flat_map(|a| other.iter().map(move |b| score(a, b))).sum();
+    (pairs > 0).then(|| sum / pairs as f64)
+}
+
+/// By how much the other's runs are shifted: the median of all differences of a run of the other and one of the reference,
+/// with the interval that inverts the rank test without ties (Hodges and Lehmann 1963). Its level is the smallest possible one
+/// not below `level`, or that of all differences where even this is less. `None` if an arm has no run.
+pub fn hodges_lehmann(reference: &[f64], other: &[f64], level: f64) -> Option<Interval> {
+    let mut differences: Vec<f64> = reference.iter().flat_map(|a| other.iter().map(move |b| b - a)).collect();
+    differences.sort_unstable_by(f64::total_cmp);
+    let value = quantile_sorted(&differences, 0.5)?;
+    let (skip, level) = outside(reference.len(), other.len(), 1.0 - level);
+    let (low, high) = (*differences.get(skip)?, *differences.get(differences.len() - 1 - skip)?);
+    Some(Interval { value, low, high, level })
+}
+
+/// How many of the sorted differences to leave out at each end so that at most `alpha` is outside, and the level that leaves.
+fn outside(n: usize, m: usize, alpha: f64) -> (usize, f64) {
+    let below = |count: usize, tail: f64| (count, 1.0 - 2.0 * tail);
+    if n + m > EXACT {
+        let (n, m) = (n as f64, m as f64);
+        let reach = normal_quantile(1.0 - alpha / 2.0) * (n * m * (n + m + 1.0) / 12.0).sqrt();
+        return ((n * m / 2.0 - reach - 0.5).max(0.0).floor() as usize, 1.0 - alpha);
+    }
+    let ways = ways_of_u(n, m);
+    let all: f64 = ways.iter().sum();
+    let mut tail = ways.first().copied().unwrap_or(0.0) / all;
+    let mut best = below(0, tail);
+    for (u, count) in ways.iter().enumerate().skip(1).take((n * m / 2).saturating_sub(1)) {
+        tail += count / all;
+        if tail > alpha / 2.0 {
+            break;
+        }
+        best = below(u, tail);
+    }
+    best
+}
+
+/// Ways to get each U of 0 to `n m` without ties.
+fn ways_of_u(n: usize, m: usize) -> Vec<f64> {
+    let mut ways = vec![vec![0.0_f64; n * m + 1]; m + 1];
+    ways[0][0] = 1.0;
+    for position in 0..n + m {
+        for taken in (1..=m).rev() {
+            let (fewer, more) = ways.split_at_mut(taken);
+            let below = (position + 1).saturating_sub(taken);
+            for u in below..=n * m {
+                more[0][u] += fewer[taken - 1][u - below];
+            }
+        }
+    }
+    ways.pop().unwrap_or_default()
+}

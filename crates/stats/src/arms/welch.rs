@@ -1,0 +1,87 @@
+//! Means of runs: Welch, Fieller, and two one-sided tests. Variances are never pooled.
+
+use super::Interval;
+use crate::distribution::{t_above, t_quantile};
+use crate::summary::mean_and_variance;
+use serde::Serialize;
+
+/// Welch's test of two means.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Welch {
+    /// The difference over its standard error.
+    pub t: f64,
+    /// Degrees of freedom, by Satterthwaite.
+    pub freedom: f64,
+    /// Two-sided.
+    pub p: f64,
+}
+
+/// `other - factor * reference`, its standard error and its degrees of freedom.
+struct Contrast {
+    value: f64,
+    error: f64,
+    freedom: f64,
+}
+
+impl Contrast {
+    /// `None` with fewer than two runs in an arm, or if no run differs from another of its arm.
+    fn of(reference: &[f64], other: &[f64], factor: f64) -> Option<Contrast> {
+        let ((mean_a, va), (mean_b, vb)) = (mean_and_variance(reference)?, mean_and_variance(other)?);
+        let (na, nb) = (reference.len() as f64, other.len() as f64);
+        let (a, b) = (factor * factor * va / na, vb / nb);
+        let freedom = (a + b).powi(2) / (a * a / (na - 1.0) + b * b / (nb - 1.0));
+        let contrast = Contrast { value: mean_b - factor * mean_a, error: (a + b).sqrt(), freedom };
+        (contrast.error > 0.0 && freedom.is_finite()).then_some(contrast)
+    }
+}
+
+/// Welch's test that the means are equal, `t` positive where the other's is higher. `None` with fewer than two runs in an
+/// arm, or if no run differs from another of its arm.
+pub fn welch_test(reference: &[f64], other: &[f64]) -> Option<Welch> {
+    let contrast = Contrast::of(reference, other, 1.0)?;
+    let t = contrast.value / contrast.error;
+    let p = (2.0 * t_above(t.abs(), contrast.freedom)?).min(1.0);
+    Some(Welch { t, freedom: contrast.freedom, p })
+}
+
+/// Mean of the other minus mean of the reference with Welch's interval. `None` as for [`welch_test`].
+pub fn mean_difference(reference: &[f64], other: &[f64], level: f64) -> Option<Interval> {
+    let contrast = Contrast::of(reference, other, 1.0)?;
+    let reach = t_quantile(f64::midpoint(1.0, level), contrast.freedom)? * contrast.error;
+    let value = contrast.value;
+    Some(Interval { value, low: value - reach, high: value + reach, level })
+}
+
+/// Mean of the other over mean of the reference, with the interval of Fieller (1954) and Satterthwaite's degrees of freedom at
+/// the ratio itself. `None` as for [`welch_test`], and if the reference's mean is not above 0 by more than its own interval:
+/// then no ratio is out of the question.
+pub fn ratio_of_means(reference: &[f64], other: &[f64], level: f64) -> Option<Interval> {
+    let ((a, va), (b, vb)) = (mean_and_variance(reference)?, mean_and_variance(other)?);
+    if a <= 0.0 {
+        return None;
+    }
+    let value = b / a;
+    let freedom = Contrast::of(reference, other, value).or_else(|| Contrast::of(reference, other, 1.0))?.freedom;
+    let t = t_quantile(f64::midpoint(1.0, level), freedom)?;
+    let (va, vb) = (va / reference.len() as f64, vb / other.len() as f64);
+    let blur = t * t * va / (a * a);
+    if blur >= 1.0 {
+        return None;
+    }
+    let reach = t / a * (vb + value * value * va - blur * vb).sqrt();
+    Some(Interval { value, low: (value - reach) / (1.0 - blur), high: (value + reach) / (1.0 - blur), level })
+}
+
+/// The p-value of equivalence: two one-sided Welch tests that the ratio of means is above `1 - margin` and below `1 + margin`
+/// (Schuirmann 1987; for a ratio Sasabuchi 1988), the larger of the two. The reference's mean is as uncertain here as it is.
+/// `None` as for [`welch_test`], without a positive margin, or if the reference's mean is not positive.
+pub fn equivalence_p(reference: &[f64], other: &[f64], margin: f64) -> Option<f64> {
+    if margin.is_nan() || margin <= 0.0 || mean_and_variance(reference)?.0 <= 0.0 {
+        return None;
+    }
+    let above = Contrast::of(reference, other, 1.0 - margin)?;
+    let below = Contrast::of(reference, other, 1.0 + margin)?;
+    let above = t_above(above.value / above.error, above.freedom)?;
+    let below = t_above(-below.value / below.error, below.freedom)?;
+    Some(above.max(below))
+}

@@ -1,0 +1,86 @@
+//! How long samples remember: the block length of Politis and White.
+
+/// Steps below which a series is not made coarser.
+const COARSEST: usize = 256;
+
+/// What a series says about its own dependence.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Memory {
+    /// The best block length for the circular block bootstrap of the mean, in samples, at least 1.
+    pub(super) block: f64,
+    /// Whether the series remembers longer than it can tell.
+    pub(super) beyond: bool,
+    /// Variance of one sample.
+    pub(super) variance: f64,
+    /// Variance of the mean times the number of samples, by the flat-top lag window.
+    pub(super) long_run: f64,
+}
+
+/// What a series of mean 0 remembers. If that is longer than the lags which are looked at, neighbours are added up in pairs and
+/// it is looked at again: the long-run variance and the best length in samples stay what they are.
+pub(super) fn memory(series: &[f64]) -> Memory {
+    let first = at_one_scale(series);
+    let (mut found, mut scale) = (first, 1.0);
+    let mut coarse = Vec::new();
+    while found.beyond && series.len().max(1) as f64 / (2.0 * scale) >= COARSEST as f64 {
+        let finer: &[f64] = if scale > 1.0 { &coarse } else { series };
+        coarse = finer.chunks(2).map(|pair| pair.iter().sum()).collect();
+        scale *= 2.0;
+        found = at_one_scale(&coarse);
+    }
+    Memory { block: found.block * scale, long_run: found.long_run / scale, variance: first.variance, ..found }
+}
+
+/// Politis and White (2004) with the correction of Patton, Politis and White (2009): autocovariances up to the lag after which
+/// none is significant, a flat-top lag window, and the block length that makes the variance's error least.
+fn at_one_scale(series: &[f64]) -> Memory {
+    let n = series.len();
+    let size = n as f64;
+    let significant = 2.0 * (size.log10() / size).sqrt();
+    let quiet = (size.log10().sqrt().ceil() as usize).max(5);
+    let most = ((size.sqrt().ceil() as usize) + quiet).min(n.saturating_sub(1));
+    let variance = covariance(series, 0);
+    let mut lags = vec![variance];
+    let mut run = 0;
+    let mut last = None;
+    for lag in 1..=most {
+        lags.push(covariance(series, lag));
+        run = if lags[lag].abs() < significant * variance { run + 1 } else { 0 };
+        if run == quiet {
+            last = Some(lag - quiet);
+            break;
+        }
+    }
+    let window = last.map_or(most, |last| 2 * last.max(1)).min(n.saturating_sub(1));
+    for lag in lags.len()..=window {
+        lags.push(covariance(series, lag));
+    }
+    let (mut long_run, mut slope) = (variance, 0.0);
+    for (lag, covariance) in lags.iter().enumerate().take(window + 1).skip(1) {
+        let share = lag as f64 / window as f64;
+        let weight = if share <= 0.5 { 1.0 } else { 2.0 * (1.0 - share) };
+        long_run += 2.0 * weight * covariance;
+        slope += 2.0 * weight * lag as f64 * covariance;
+    }
+    let bound = (3.0 * size.sqrt()).min(size / 3.0).ceil().max(1.0);
+    let best = (1.5 * (slope / long_run).powi(2) * size).cbrt();
+    let block = if best.is_finite() { best } else { 1.0 };
+    let beyond = block > bound || (last.is_none() && n > 2 * quiet);
+    Memory { block: block.clamp(1.0, bound), beyond, variance, long_run: long_run.max(0.0) }
+}
+
+fn covariance(series: &[f64], lag: usize) -> f64 {
+    let (a, b) = (&series[..series.len() - lag], &series[lag..]);
+    let mut sums = [0.0; 8];
+    let (ca, cb) = (a.chunks_exact(8), b.chunks_exact(8));
+    let rest: f64 = ca.remainder().iter().zip(cb.remainder()).map(|(a, b)| a * b).sum();
+    for (a, b) in ca.zip(cb) {
+        for (sum, (a, b)) in sums.iter_mut().zip(a.iter().zip(b)) {
+            *sum += a * b;
+        }
+    }
+    (sums.iter().sum::<f64>() + rest) / series.len() as f64
+}
+
+#[cfg(test)]
+mod tests;

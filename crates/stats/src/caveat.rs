@@ -1,0 +1,249 @@
+//! What weakens a conclusion: a closed list, each with its facts and with what would remove it.
+
+use crate::block::Reliability;
+use serde::Serialize;
+
+/// Something a reader must know before believing a comparison.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Caveat {
+    /// Arms with a single run.
+    OneRunPerArm {
+        /// Their names.
+        arms: Vec<String>,
+    },
+    /// Arms with two runs.
+    TooFewRuns {
+        /// Their names.
+        arms: Vec<String>,
+        /// Runs an arm needs for a test.
+        needed: usize,
+    },
+    /// The runs did not process the same slots.
+    DifferentLoad {
+        /// Mean transactions per second of the arm with the least.
+        lowest_tps: Option<f64>,
+        /// Mean transactions per second of the arm with the most.
+        highest_tps: Option<f64>,
+    },
+    /// The daemon did not watch all of a run.
+    DaemonGaps {
+        /// Of the run.
+        run: String,
+        /// Gaps.
+        gaps: usize,
+        /// Seconds in all.
+        seconds: f64,
+    },
+    /// The validator was restarted within a run.
+    Restarts {
+        /// Of the run.
+        run: String,
+        /// Times.
+        restarts: usize,
+    },
+    /// The runs had validators of different versions.
+    DifferentVersions {
+        /// Each once.
+        versions: Vec<String>,
+    },
+    /// A version before 4.4 counts `hits` of the program cache differently.
+    HitsNotComparable {
+        /// The versions, each once.
+        versions: Vec<String>,
+    },
+    /// An interval of one run does not keep its promise.
+    UnreliableInterval {
+        /// Of the run.
+        run: String,
+        /// The metric.
+        metric: String,
+        /// Why.
+        why: Reliability,
+    },
+    /// A run never got to the tip, or lost it.
+    NotAtTip {
+        /// Of the run.
+        run: String,
+        /// Seconds at the tip; `None` if it is not known.
+        seconds_at_tip: Option<f64>,
+        /// Seconds from the first execution on.
+        seconds: f64,
+    },
+    /// The runs were on different machines.
+    DifferentHardware {
+        /// What differs, as `CPU: A against B`.
+        differences: Vec<String>,
+    },
+    /// The runs had different kernels.
+    DifferentKernel {
+        /// Each once.
+        kernels: Vec<String>,
+    },
+    /// All runs of one arm came before all of another.
+    NotInterleaved {
+        /// The arm that came first.
+        first: String,
+        /// The arm that came after.
+        then: String,
+    },
+    /// Seconds of a run of which it is not known whether anything was executed.
+    UnknownSeconds {
+        /// Of the run.
+        run: String,
+        /// Such seconds.
+        unknown: usize,
+        /// All seconds from the first execution on.
+        of: usize,
+    },
+    /// The program cache held more than the arm was meant to allow.
+    CacheSizeObserved {
+        /// Of the run.
+        run: String,
+        /// Entries that the arm was meant to have.
+        configured: u64,
+        /// The most that were seen.
+        observed: u64,
+    },
+}
+
+impl Caveat {
+    /// What is the matter, with the numbers of these runs. One or two sentences.
+    pub fn what(&self) -> String {
+        match self {
+            Caveat::OneRunPerArm { arms } => format!(
+                "{} a single run ({}): nobody knows how much runs differ by themselves, so nothing is tested.",
+                if arms.len() == 1 { "One arm has" } else { "Arms have" },
+                arms.join(", ")
+            ),
+            Caveat::TooFewRuns { arms, needed } => {
+                format!("Two runs are too few for a test ({}); it needs {needed} in each arm.", arms.join(", "))
+            }
+            Caveat::DifferentLoad { lowest_tps, highest_tps } => load(*lowest_tps, *highest_tps),
+            Caveat::DaemonGaps { run, gaps, seconds } => {
+                format!("{run}: {} not watched, {} in all.", times(*gaps, "stretch", "stretches"), long(*seconds))
+            }
+            Caveat::Restarts { run, restarts } => {
+                format!("{run}: the validator was restarted {}.", times(*restarts, "time", "times"))
+            }
+            Caveat::DifferentVersions { versions } => {
+                format!("The runs had different validators: {}.", versions.join(", "))
+            }
+            Caveat::HitsNotComparable { versions } => format!(
+                "Before 4.4 Agave counts `hits` of the program cache in another way ({}); hits and hit ratios of these runs \
+                 cannot be compared.",
+                versions.join(", ")
+            ),
+            Caveat::UnreliableInterval { run, metric, why } => format!("{run}, {metric}: {}.", unreliable(*why)),
+            Caveat::NotAtTip { run, seconds_at_tip, seconds } => at_tip(run, *seconds_at_tip, *seconds),
+            Caveat::DifferentHardware { differences } => {
+                format!("The runs were on different machines: {}.", differences.join("; "))
+            }
+            Caveat::DifferentKernel { kernels } => format!("The runs had different kernels: {}.", kernels.join(", ")),
+            Caveat::NotInterleaved { first, then } => format!(
+                "All runs of {first} came before all of {then}: whatever changed meanwhile looks like an effect."
+            ),
+            Caveat::UnknownSeconds { run, unknown, of } => {
+                format!("{run}: of {unknown} of {of} seconds it is not known whether anything was executed.")
+            }
+            Caveat::CacheSizeObserved { run, configured, observed } => format!(
+                "{run}: the program cache held {observed} entries, more than the {configured} it was meant to have."
+            ),
+        }
+    }
+
+    /// What would remove it. One sentence.
+    pub fn remedy(&self) -> &'static str {
+        match self {
+            Caveat::OneRunPerArm { .. } => "Run each arm at least three times.",
+            Caveat::TooFewRuns { .. } => "Run each arm at least once more.",
+            Caveat::DifferentLoad { .. } => {
+                "Run the arms at the same time on equal machines, or replay one ledger range, so that slots can be paired."
+            }
+            Caveat::DaemonGaps { .. } => "Give the daemon a core of its own and a disk with room, and run again.",
+            Caveat::Restarts { .. } => "Find out why, and run again; or look only at the time after the last restart.",
+            Caveat::DifferentVersions { .. } => "Use one validator binary for all arms.",
+            Caveat::HitsNotComparable { .. } => "Compare misses, evictions and times, or use 4.4 or later in all arms.",
+            Caveat::UnreliableInterval { .. } => "Record longer.",
+            Caveat::NotAtTip { .. } => "Compare only the time at the tip, or record until every run got there.",
+            Caveat::DifferentHardware { .. } => "Use one machine for all arms, or swap the machines between arms.",
+            Caveat::DifferentKernel { .. } => "Boot the same kernel for all arms.",
+            Caveat::NotInterleaved { .. } => "Alternate the arms (A B B A), or draw their order by lot.",
+            Caveat::UnknownSeconds { .. } => "Let the validator push its metrics to the daemon all the time.",
+            Caveat::CacheSizeObserved { .. } => {
+                "Check that this binary has the limit that the label says; a cache may also overshoot between two prunings."
+            }
+        }
+    }
+}
+
+/// A pair of arms of which one was over before the other began: the first of them, given when each run began (any clock) and
+/// its arm. Of two arms with a single run each, one is always first; that is [`Caveat::OneRunPerArm`], so it is not said here.
+pub fn not_interleaved(runs: &[(f64, &str)]) -> Option<Caveat> {
+    let mut arms: Vec<(&str, f64, f64, usize)> = Vec::new();
+    for (at, arm) in runs {
+        match arms.iter_mut().find(|(name, ..)| name == arm) {
+            Some((_, first, last, n)) => (*first, *last, *n) = (first.min(*at), last.max(*at), *n + 1),
+            None => arms.push((arm, *at, *at, 1)),
+        }
+    }
+    arms.sort_by(|a, b| a.1.total_cmp(&b.1));
+    let apart = |pair: &&[(&str, f64, f64, usize)]| pair[0].2 < pair[1].1 && pair[0].3 > 1 && pair[1].3 > 1;
+    let pair = arms.windows(2).find(apart)?;
+    Some(Caveat::NotInterleaved { first: pair[0].0.to_owned(), then: pair[1].0.to_owned() })
+}
+
+/// Whether `hits` of the program cache of this version (`2.1.14`, `4.0.0-beta.1`) are counted as before 4.4; `None` if it is
+/// no version.
+pub fn counts_hits_as_before_4_4(version: &str) -> Option<bool> {
+    let mut parts = version.trim_start_matches('v').split(['.', '-', ' ']);
+    let major: u32 = parts.next()?.parse().ok()?;
+    let minor: u32 = parts.next()?.parse().ok()?;
+    Some((major, minor) < (4, 4))
+}
+
+fn load(lowest: Option<f64>, highest: Option<f64>) -> String {
+    let mut text = String::from("The runs did not process the same slots, so the network's load differs between them");
+    if let (Some(lowest), Some(highest)) = (lowest, highest) {
+        text.push_str(&format!(": {lowest:.0} to {highest:.0} transactions per second"));
+    }
+    text.push('.');
+    text
+}
+
+fn at_tip(run: &str, at_tip: Option<f64>, seconds: f64) -> String {
+    match at_tip {
+        None => format!("{run}: it is not known whether it was at the tip."),
+        Some(at_tip) if at_tip <= 0.0 => format!("{run}: it never got to the tip."),
+        Some(at_tip) => format!("{run}: at the tip for {} of {}.", long(at_tip), long(seconds)),
+    }
+}
+
+/// Why an interval does not keep its promise, as part of a sentence.
+pub fn unreliable(why: Reliability) -> String {
+    match why {
+        Reliability::Reliable => "the interval is reliable".to_owned(),
+        Reliability::TooShort { n_eff } => format!(
+            "the run is worth only {n_eff:.0} independent values, so the interval covers less often than it says"
+        ),
+        Reliability::TooRare => {
+            "it happened in too few stretches of the run for an interval that can be trusted".to_owned()
+        }
+        Reliability::Drifts => {
+            "the series drifts, or remembers longer than the run can tell, so the interval is too narrow".to_owned()
+        }
+        Reliability::Constant => "every value is the same, so there is nothing to make an interval from".to_owned(),
+    }
+}
+
+fn times(n: usize, one: &str, many: &str) -> String {
+    format!("{n} {}", if n == 1 { one } else { many })
+}
+
+fn long(seconds: f64) -> String {
+    match seconds {
+        s if s < 120.0 => format!("{s:.0} s"),
+        s if s < 7200.0 => format!("{:.0} min", s / 60.0),
+        s => format!("{:.1} h", s / 3600.0),
+    }
+}

@@ -1,0 +1,75 @@
+//! How two series go together.
+
+use crate::summary::total;
+
+/// Pearson's correlation of the moments at which both are there; `None` for fewer than two of them, for a constant, and for
+/// series of different lengths.
+pub fn pearson(a: &[Option<f64>], b: &[Option<f64>]) -> Option<f64> {
+    let (a, b) = both(a, b)?;
+    of(&a, &b)
+}
+
+/// Spearman's rank correlation: [`pearson`] of ranks, equal values sharing the mean of theirs. `None` as there.
+pub fn spearman(a: &[Option<f64>], b: &[Option<f64>]) -> Option<f64> {
+    let (a, b) = both(a, b)?;
+    of(&ranks(&a), &ranks(&b))
+}
+
+/// Every series with every other, row by row; 1 on the diagonal unless the series is constant.
+pub fn matrix(series: &[&[Option<f64>]]) -> Vec<Vec<Option<f64>>> {
+    series.iter().map(|a| series.iter().map(|b| pearson(a, b)).collect()).collect()
+}
+
+/// Ranks from 1, equal values sharing the mean of theirs.
+pub(crate) fn ranks(values: &[f64]) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..values.len()).collect();
+    order.sort_unstable_by(|i, j| values[*i].total_cmp(&values[*j]));
+    let mut ranks = vec![0.0; values.len()];
+    let mut from = 0;
+    for tied in order.chunk_by(|i, j| values[*i] == values[*j]) {
+        let shared = from as f64 + (tied.len() as f64 + 1.0) / 2.0;
+        for i in tied {
+            ranks[*i] = shared;
+        }
+        from += tied.len();
+    }
+    ranks
+}
+
+fn both(a: &[Option<f64>], b: &[Option<f64>]) -> Option<(Vec<f64>, Vec<f64>)> {
+    if a.len() != b.len() {
+        return None;
+    }
+    Some(
+        a.iter()
+            .zip(b)
+            .filter_map(|(a, b)| Some(((*a)?, (*b)?)))
+            .filter(|(a, b)| a.is_finite() && b.is_finite())
+            .unzip(),
+    )
+}
+
+fn of(a: &[f64], b: &[f64]) -> Option<f64> {
+    let n = a.len() as f64;
+    if a.len() < 2 || constant(a) || constant(b) {
+        return None;
+    }
+    let (mean_a, mean_b) = (total(a) / n, total(b) / n);
+    let (mut aa, mut bb, mut ab, mut rest_a, mut rest_b) = (0.0, 0.0, 0.0, 0.0, 0.0);
+    for (a, b) in a.iter().zip(b) {
+        let (a, b) = (a - mean_a, b - mean_b);
+        aa += a * a;
+        bb += b * b;
+        ab += a * b;
+        rest_a += a;
+        rest_b += b;
+    }
+    // Means are rounded numbers: the distances from them do not quite sum to 0.
+    (aa, bb, ab) = (aa - rest_a * rest_a / n, bb - rest_b * rest_b / n, ab - rest_a * rest_b / n);
+    let r = ab / (aa.sqrt() * bb.sqrt());
+    r.is_finite().then(|| r.clamp(-1.0, 1.0))
+}
+
+fn constant(values: &[f64]) -> bool {
+    values.iter().all(|v| Some(v) == values.first())
+}

@@ -1,0 +1,46 @@
+//! The distributions of tests, to the digits that tables have.
+
+use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
+use statrs::function::erf::erfc_inv;
+
+/// P(Z > z) of the standard normal.
+pub(crate) fn normal_above(z: f64) -> f64 {
+    Normal::standard().sf(z)
+}
+
+/// The point below which a standard normal is with probability `p`.
+pub(crate) fn normal_quantile(p: f64) -> f64 {
+    -std::f64::consts::SQRT_2 * erfc_inv(2.0 * p)
+}
+
+/// P(T > t) of Student's t; `None` without a positive number of degrees of freedom or a finite `t`.
+pub(crate) fn t_above(t: f64, freedom: f64) -> Option<f64> {
+    if t.is_nan() {
+        return None;
+    }
+    Some(StudentsT::new(0.0, 1.0, freedom).ok()?.sf(t))
+}
+
+/// The point below which Student's t is with probability `p` from a half to 1; `None` otherwise.
+pub(crate) fn t_quantile(p: f64, freedom: f64) -> Option<f64> {
+    let t = StudentsT::new(0.0, 1.0, freedom).ok()?;
+    if !(0.5..1.0).contains(&p) {
+        return None;
+    }
+    let (mut low, mut high) = (0.0_f64, 1.0_f64);
+    while t.sf(high) > 1.0 - p && high < 1e12 {
+        high *= 2.0;
+    }
+    for _ in 0..200 {
+        let middle = f64::midpoint(low, high);
+        if t.sf(middle) > 1.0 - p {
+            low = middle;
+        } else {
+            high = middle;
+        }
+        if high - low <= 1e-15 * high {
+            break;
+        }
+    }
+    Some(f64::midpoint(low, high))
+}

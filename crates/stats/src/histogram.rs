@@ -1,0 +1,104 @@
+//! Counts by class of value.
+
+use crate::summary::{quantile_sorted, sorted};
+use serde::Serialize;
+
+/// Counts by class. Class `i` holds `edges[i] <= value < edges[i + 1]`; the last one its upper edge too.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Histogram {
+    /// Ends of the classes, ascending: one more than there are classes; empty if there is no class.
+    pub edges: Vec<f64>,
+    /// One for each class.
+    pub counts: Vec<u64>,
+    /// Values below the first class (with logarithmic classes: zeros too).
+    pub below: u64,
+    /// Values above the last class.
+    pub above: u64,
+    /// Values that are not there.
+    pub missing: u64,
+}
+
+/// `classes` classes of one width from `low` to `high`; empty unless `low < high`, both finite, and there is a class.
+pub fn linear_edges(low: f64, high: f64, classes: usize) -> Vec<f64> {
+    if !(low.is_finite() && high.is_finite() && low < high && classes > 0) {
+        return Vec::new();
+    }
+    let width = (high - low) / classes as f64;
+    let mut edges: Vec<f64> = (0..classes).map(|i| low + i as f64 * width).collect();
+    edges.push(high);
+    ascending(edges)
+}
+
+/// `classes` classes of one ratio from `low` to `high`; empty unless `0 < low < high`, both finite, and there is a class.
+pub fn log_edges(low: f64, high: f64, classes: usize) -> Vec<f64> {
+    if low.is_nan() || low <= 0.0 {
+        return Vec::new();
+    }
+    let mut edges: Vec<f64> = linear_edges(low.ln(), high.ln(), classes).into_iter().map(f64::exp).collect();
+    if let [first, .., last] = edges.as_mut_slice() {
+        (*first, *last) = (low, high);
+    }
+    ascending(edges)
+}
+
+/// Classes by the rule of Freedman and Diaconis (1981): width `2 IQR / n^(1/3)`, over the values up to the quantile `upto`
+/// (1 for all; less where a long tail would hide the rest), at most `most` classes.
+///
+/// Where the quartiles are equal the rule has no width; then by Sturges: `1 + log2 n` classes. A constant gets one class
+/// around it. Empty of no value. Several series get comparable classes if they are pooled here first.
+pub fn freedman_diaconis(values: &[Option<f64>], upto: f64, most: usize) -> Vec<f64> {
+    let sorted = sorted(values);
+    let (Some(low), Some(high)) = (sorted.first().copied(), quantile_sorted(&sorted, upto)) else { return Vec::new() };
+    if low >= high {
+        let half = if low == 0.0 { 0.5 } else { low.abs() / 2.0 };
+        return linear_edges(low - half, low + half, 1);
+    }
+    let n = sorted.len() as f64;
+    let quartile = |p| quantile_sorted(&sorted, p).unwrap_or(low);
+    let width = 2.0 * (quartile(0.75) - quartile(0.25)) / n.cbrt();
+    let classes = if width > 0.0 { ((high - low) / width).ceil() } else { 1.0 + n.log2().ceil() };
+    linear_edges(low, high, (classes as usize).clamp(1, most.max(1)))
+}
+
+/// Counts values by class. `edges` ascend, as the functions here make them; with fewer than two there is no class, and
+/// every value counts as above.
+pub fn count(values: &[Option<f64>], edges: &[f64]) -> Histogram {
+    let classes = edges.len().saturating_sub(1);
+    let mut histogram = Histogram { edges: edges.to_vec(), counts: vec![0; classes], ..Histogram::default() };
+    if classes == 0 {
+        histogram.edges.clear();
+    }
+    for value in values {
+        match value.filter(|v| v.is_finite()) {
+            None => histogram.missing += 1,
+            Some(value) => histogram.add(value),
+        }
+    }
+    histogram
+}
+
+impl Histogram {
+    fn add(&mut self, value: f64) {
+        let (Some(first), Some(last)) = (self.edges.first(), self.edges.last()) else {
+            self.above += 1;
+            return;
+        };
+        if value < *first {
+            self.below += 1;
+        } else if value > *last {
+            self.above += 1;
+        } else {
+            let class = self.edges.partition_point(|edge| *edge <= value).saturating_sub(1);
+            let class = class.min(self.counts.len().saturating_sub(1));
+            if let Some(count) = self.counts.get_mut(class) {
+                *count += 1;
+            }
+        }
+    }
+}
+
+/// Rounding can make neighbours equal where a class is narrower than a float's step.
+fn ascending(mut edges: Vec<f64>) -> Vec<f64> {
+    edges.dedup();
+    if edges.len() < 2 { Vec::new() } else { edges }
+}

@@ -1,0 +1,16 @@
+//! Many metrics, one error rate.
+
+/// Holm's (1979) adjusted p-values, in the order given: `p <= alpha` of these keeps the chance of any false finding in the
+/// family at `alpha`, whatever the dependence between them. A test that could not be made (`None`) does not count and stays
+/// `None`.
+pub fn adjust(p: &[Option<f64>]) -> Vec<Option<f64>> {
+    let mut known: Vec<(usize, f64)> = p.iter().enumerate().filter_map(|(i, p)| Some((i, (*p)?))).collect();
+    known.sort_unstable_by(|a, b| a.1.total_cmp(&b.1));
+    let mut adjusted = vec![None; p.len()];
+    let mut largest = 0.0_f64;
+    for (rank, (i, p)) in known.iter().enumerate() {
+        largest = largest.max((p * (known.len() - rank) as f64).min(1.0));
+        adjusted[*i] = Some(largest);
+    }
+    adjusted
+}

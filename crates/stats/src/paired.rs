@@ -1,0 +1,133 @@
+//! Two runs that processed the same slots: the load cancels out.
+//!
+//! What is left is how these two runs differ, with an interval that covers the run's own fluctuation. It is one replicate of
+//! each arm all the same: described, not tested. Slots that both have count as neighbours in time even if slots between them
+//! are missing in one.
+
+use crate::block::{self, Below, Estimate, Plan};
+use crate::summary::{quantile_sorted, sorted};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Values by slot that both runs have.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Pairs {
+    /// Ascending.
+    pub slots: Vec<u64>,
+    /// Of the reference, one a slot.
+    pub reference: Vec<f64>,
+    /// Of the other run, one a slot.
+    pub other: Vec<f64>,
+    /// Slots that only the reference has.
+    pub only_reference: usize,
+    /// Slots that only the other run has.
+    pub only_other: usize,
+}
+
+/// How the other run differs from the reference on the same slots.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Effect {
+    /// Slots that both have.
+    pub slots: usize,
+    /// Mean of the other's value minus the reference's, slot by slot.
+    pub mean_difference: Estimate,
+    /// Median of the same differences.
+    pub median_difference: Estimate,
+    /// The other's sum over the reference's; `None` if the reference's is not positive.
+    pub ratio_of_sums: Option<Estimate>,
+    /// Share of slots at which the other is lower; equal ones count half.
+    pub share_lower: Estimate,
+}
+
+/// Joins two runs by slot. Of a slot that is given twice the last value counts; a value that is not finite is none.
+pub fn join(reference: impl IntoIterator<Item = (u64, f64)>, other: impl IntoIterator<Item = (u64, f64)>) -> Pairs {
+    let reference: BTreeMap<u64, f64> = reference.into_iter().filter(|(_, v)| v.is_finite()).collect();
+    let other: BTreeMap<u64, f64> = other.into_iter().filter(|(_, v)| v.is_finite()).collect();
+    let mut pairs = Pairs::default();
+    for (slot, a) in &reference {
+        if let Some(b) = other.get(slot) {
+            pairs.slots.push(*slot);
+            pairs.reference.push(*a);
+            pairs.other.push(*b);
+        }
+    }
+    pairs.only_reference = reference.len() - pairs.slots.len();
+    pairs.only_other = other.len() - pairs.slots.len();
+    pairs
+}
+
+impl Pairs {
+    /// The effect; `None` of fewer than two slots.
+    pub fn effect(&self, plan: &Plan) -> Option<Effect> {
+        let both = || self.reference.iter().zip(&self.other);
+        let differences: Vec<Option<f64>> = both().map(|(a, b)| Some(b - a)).collect();
+        let lower: Vec<Option<f64>> = both()
+            .map(|(a, b)| {
+                Some(if b < a {
+                    1.0
+                } else if b == a {
+                    0.5
+                } else {
+                    0.0
+                })
+            })
+            .collect();
+        Some(Effect {
+            slots: self.slots.len(),
+            mean_difference: block::mean(&differences, plan)?,
+            median_difference: block::quantile(&differences, 0.5, plan)?,
+            ratio_of_sums: block::ratio_of_sums(&given(&self.other), &given(&self.reference), plan),
+            share_lower: block::mean(&lower, plan)?,
+        })
+    }
+
+    /// The difference of the two runs' `p`-quantiles over the same slots, other minus reference: not the quantile of the
+    /// differences. `None` of fewer than two slots or if `p` is not between 0 and 1.
+    pub fn quantile_difference(&self, p: f64, plan: &Plan) -> Option<Estimate> {
+        let (a, b) = (Quantile::of(&self.reference, p)?, Quantile::of(&self.other, p)?);
+        let influence: Vec<f64> =
+            self.reference.iter().zip(&self.other).map(|(x, y)| b.influence(*y) - a.influence(*x)).collect();
+        Some(block::around(b.value - a.value, (influence.len(), 1.0), &influence, 0.0, plan))
+    }
+
+    /// The ratio of the two runs' `p`-quantiles over the same slots, other over reference. `None` as for
+    /// [`Pairs::quantile_difference`], and if the reference's is not positive.
+    pub fn quantile_ratio(&self, p: f64, plan: &Plan) -> Option<Estimate> {
+        let (a, b) = (Quantile::of(&self.reference, p)?, Quantile::of(&self.other, p)?);
+        if a.value <= 0.0 {
+            return None;
+        }
+        let ratio = b.value / a.value;
+        let one = |(x, y): (&f64, &f64)| (b.influence(*y) - ratio * a.influence(*x)) / a.value;
+        let influence: Vec<f64> = self.reference.iter().zip(&self.other).map(one).collect();
+        Some(block::around(ratio, (influence.len(), 1.0), &influence, 1e-14 * ratio, plan))
+    }
+}
+
+/// A quantile and how fast values rise there, for its influence function.
+struct Quantile {
+    value: f64,
+    below: Below,
+    per_share: f64,
+}
+
+impl Quantile {
+    fn of(values: &[f64], p: f64) -> Option<Quantile> {
+        if values.len() < 2 || p.is_nan() || p <= 0.0 || p >= 1.0 {
+            return None;
+        }
+        let sorted = sorted(&given(values));
+        let value = quantile_sorted(&sorted, p)?;
+        let reach = ((sorted.len() as f64).powf(-1.0 / 3.0) / 2.0).min(0.9 * p).min(0.9 * (1.0 - p));
+        let rise = quantile_sorted(&sorted, p + reach)? - quantile_sorted(&sorted, p - reach)?;
+        Some(Quantile { value, below: Below::nearest(&sorted, value, p), per_share: rise / (2.0 * reach) })
+    }
+
+    fn influence(&self, value: f64) -> f64 {
+        -self.below.influence(value) * self.per_share
+    }
+}
+
+fn given(values: &[f64]) -> Vec<Option<f64>> {
+    values.iter().copied().map(Some).collect()
+}

@@ -1,0 +1,68 @@
+//! Moving averages.
+
+/// Which samples around a sample its average takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Window {
+    /// So many samples, half of them before (one more before than after if even). At the ends of the series the average is of
+    /// those that there are; so it is of missing samples, and where the sample itself is missing the average is `None`, so
+    /// that a gap stays a gap. For pictures.
+    Centred(usize),
+    /// The sample and those before it, so many in all; `None` unless all of them are there: what `rolling(n).mean()` of
+    /// pandas gives, and most likely the study's "sliding window of 100 entries". It lags half a window behind.
+    Trailing(usize),
+}
+
+/// The moving average of a series, as long as the series. A window of 0 samples gives `None` everywhere.
+pub fn moving_average(values: &[Option<f64>], window: Window) -> Vec<Option<f64>> {
+    let running = Running::of(values);
+    let (Window::Centred(size) | Window::Trailing(size)) = window;
+    let one = |i: usize| match window {
+        _ if size == 0 => None,
+        Window::Centred(size) => {
+            there(values, i)?;
+            let after = (size - 1) / 2;
+            running
+                .mean(i.saturating_sub(size - 1 - after), i.saturating_add(after + 1).min(values.len()))
+                .map(|(_, mean)| mean)
+        }
+        Window::Trailing(size) => {
+            let from = (i + 1).checked_sub(size)?;
+            running.mean(from, i + 1).filter(|(n, _)| *n == size).map(|(_, mean)| mean)
+        }
+    };
+    (0..values.len()).map(one).collect()
+}
+
+fn there(values: &[Option<f64>], i: usize) -> Option<f64> {
+    values.get(i).copied().flatten().filter(|v| v.is_finite())
+}
+
+/// Sums and counts up to each sample, of the distances from the first value: small sums lose fewer digits.
+struct Running {
+    origin: f64,
+    sums: Vec<f64>,
+    counts: Vec<usize>,
+}
+
+impl Running {
+    fn of(values: &[Option<f64>]) -> Running {
+        let origin = (0..values.len()).find_map(|i| there(values, i)).unwrap_or(0.0);
+        let (mut sums, mut counts) = (vec![0.0], vec![0]);
+        let (mut sum, mut n) = (0.0, 0);
+        for i in 0..values.len() {
+            if let Some(value) = there(values, i) {
+                sum += value - origin;
+                n += 1;
+            }
+            sums.push(sum);
+            counts.push(n);
+        }
+        Running { origin, sums, counts }
+    }
+
+    fn mean(&self, from: usize, to: usize) -> Option<(usize, f64)> {
+        let n = self.counts.get(to)?.checked_sub(*self.counts.get(from)?)?;
+        let sum = self.sums.get(to)? - self.sums.get(from)?;
+        (n > 0).then(|| (n, self.origin + sum / n as f64))
+    }
+}

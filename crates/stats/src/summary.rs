@@ -1,0 +1,145 @@
+//! Numbers that describe one series.
+
+use serde::Serialize;
+
+/// A series in a few numbers. Of no value at all, everything but the counts is `None`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct Summary {
+    /// Values that are there.
+    pub n: usize,
+    /// Values that are not: `None` or not finite.
+    pub missing: usize,
+    /// Of all values; 0 of none.
+    pub sum: f64,
+    /// The smallest.
+    pub min: Option<f64>,
+    /// The largest.
+    pub max: Option<f64>,
+    /// Arithmetic mean.
+    pub mean: Option<f64>,
+    /// Standard deviation with `n - 1`; `None` for fewer than two values.
+    pub sd: Option<f64>,
+}
+
+/// A mean that leaves peaks out, as [`mean_without_peaks`] defines it.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct WithoutPeaks {
+    /// Mean of the values that stay.
+    pub mean: f64,
+    /// Mean of all values.
+    pub mean_of_all: f64,
+    /// What is above it is left out.
+    pub limit: f64,
+    /// Values left out.
+    pub left_out: usize,
+    /// Values that stay.
+    pub n: usize,
+    /// The largest of all values, those left out included.
+    pub max: f64,
+}
+
+/// Describes a series.
+pub fn summary(values: &[Option<f64>]) -> Summary {
+    let there = present(values);
+    let n = there.len();
+    let sum = total(&there);
+    let mean = (n > 0).then(|| sum / n as f64);
+    let sd = mean_and_variance(&there).map(|(_, variance)| variance.sqrt());
+    Summary {
+        n,
+        missing: values.len() - n,
+        sum,
+        min: there.iter().copied().reduce(f64::min),
+        max: there.iter().copied().reduce(f64::max),
+        mean,
+        sd,
+    }
+}
+
+/// The `p`-quantile of the values that are there; `None` of none or if `p` is not within 0 and 1.
+///
+/// Definition 7 of Hyndman and Fan (1996), which is the default of R, NumPy and Excel: with the values ascending, the point at
+/// the place `1 + (n - 1) p`, between its neighbours in proportion. So 0 is the minimum, 1 the maximum, and half the median.
+pub fn quantile(values: &[Option<f64>], p: f64) -> Option<f64> {
+    quantile_sorted(&sorted(values), p)
+}
+
+/// Several quantiles for the price of one sort; see [`quantile`].
+pub fn quantiles(values: &[Option<f64>], ps: &[f64]) -> Vec<Option<f64>> {
+    let sorted = sorted(values);
+    ps.iter().map(|p| quantile_sorted(&sorted, *p)).collect()
+}
+
+/// [`quantile`] of values that are ascending and finite already.
+pub fn quantile_sorted(sorted: &[f64], p: f64) -> Option<f64> {
+    if sorted.is_empty() || !(0.0..=1.0).contains(&p) {
+        return None;
+    }
+    let place = (sorted.len() - 1) as f64 * p;
+    let below = place.floor() as usize;
+    let above = (below + 1).min(sorted.len() - 1);
+    let share = place - below as f64;
+    Some(sorted[below] + share * (sorted[above] - sorted[below]))
+}
+
+/// The values that are there, ascending.
+pub fn sorted(values: &[Option<f64>]) -> Vec<f64> {
+    let mut there = present(values);
+    there.sort_unstable_by(f64::total_cmp);
+    there
+}
+
+/// The mean without the values above `times` the mean of all of them; `None` of no value. The study takes 3 for TPS.
+///
+/// The mean of all values comes first, zeros included; then whatever is above `times` that mean is left out, once, and what
+/// stays is averaged. (Leaving out again after the mean has moved would be another definition.)
+pub fn mean_without_peaks(values: &[Option<f64>], times: f64) -> Option<WithoutPeaks> {
+    let there = present(values);
+    if there.is_empty() {
+        return None;
+    }
+    let mean_of_all = total(&there) / there.len() as f64;
+    let limit = times * mean_of_all;
+    let stay: Vec<f64> = there.iter().copied().filter(|v| *v <= limit).collect();
+    if stay.is_empty() {
+        return None;
+    }
+    Some(WithoutPeaks {
+        mean: total(&stay) / stay.len() as f64,
+        mean_of_all,
+        limit,
+        left_out: there.len() - stay.len(),
+        n: stay.len(),
+        max: there.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+    })
+}
+
+/// The values that are there, in the same order.
+pub(crate) fn present(values: &[Option<f64>]) -> Vec<f64> {
+    values.iter().flatten().copied().filter(|v| v.is_finite()).collect()
+}
+
+/// A sum whose error does not grow with the number of values (Neumaier 1974).
+pub(crate) fn total(values: &[f64]) -> f64 {
+    let (mut sum, mut lost) = (0.0_f64, 0.0_f64);
+    for value in values {
+        let next = sum + value;
+        lost += if sum.abs() >= value.abs() { (sum - next) + value } else { (value - next) + sum };
+        sum = next;
+    }
+    sum + lost
+}
+
+/// Mean and variance (`n - 1`) of values; `None` for fewer than two.
+pub(crate) fn mean_and_variance(values: &[f64]) -> Option<(f64, f64)> {
+    if values.len() < 2 {
+        return None;
+    }
+    let n = values.len() as f64;
+    let mean = total(values) / n;
+    let away: Vec<f64> = values.iter().map(|v| v - mean).collect();
+    let squares: Vec<f64> = away.iter().map(|d| d * d).collect();
+    // The mean is a rounded number: the distances from it do not quite sum to 0.
+    let rest = total(&away);
+    Some((mean, ((total(&squares) - rest * rest / n) / (n - 1.0)).max(0.0)))
+}

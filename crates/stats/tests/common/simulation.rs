@@ -1,0 +1,268 @@
+//! Series whose mean and quantiles are known, and how often intervals from them cover.
+
+use faultline_stats::{Estimate, Plan, block};
+
+/// How a series comes about.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Process {
+    /// `x(t) = rho x(t-1) + e(t)` with standard normal `e`, stationary from the first sample on.
+    Autoregression(f64),
+    /// The exponential of a stationary normal autoregression with variance 1 and this `rho`: a long right tail.
+    LogNormal(f64),
+    /// Counts that are Poisson given a gamma-distributed rate which is drawn anew after so many samples on average: negative
+    /// binomial, over-dispersed and dependent. Mean, shape of the gamma, samples that share a rate.
+    Counts(f64, f64, f64),
+}
+
+/// What is estimated.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum What {
+    Mean,
+    Quantile(f64),
+    /// Of what is left when outages of 1 to 60 samples have taken about a tenth away.
+    MeanWithGaps,
+    /// Half, of a sum that is on average half of the other, sample by sample.
+    RatioOfSums,
+}
+
+/// A simulation.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Case {
+    pub(crate) process: Process,
+    pub(crate) n: usize,
+    pub(crate) what: What,
+}
+
+/// Shares of the replications.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Coverage {
+    /// The interval covers the truth.
+    pub(crate) covers: f64,
+    /// The interval is wholly below the truth.
+    pub(crate) below: f64,
+    /// The interval is wholly above the truth.
+    pub(crate) above: f64,
+    /// The interval calls itself reliable.
+    pub(crate) reliable: f64,
+    /// Of those that call themselves reliable, cover.
+    pub(crate) covers_if_reliable: f64,
+    pub(crate) width: f64,
+}
+
+/// A run's length: 12 hours of seconds.
+pub(crate) const RUN: usize = 43_200;
+
+impl Process {
+    pub(crate) fn name(&self) -> String {
+        match self {
+            Process::Autoregression(rho) => format!("AR(1), rho {rho}"),
+            Process::LogNormal(rho) => format!("log-normal AR(1), rho {rho}"),
+            Process::Counts(mean, shape, stays) => format!("counts, mean {mean}, shape {shape}, stays {stays}"),
+        }
+    }
+
+    fn series(&self, n: usize, random: &mut Random) -> Vec<Option<f64>> {
+        let mut series = Vec::with_capacity(n);
+        match *self {
+            Process::Autoregression(rho) | Process::LogNormal(rho) => {
+                let spread = (1.0 - rho * rho).sqrt();
+                let exponential = matches!(self, Process::LogNormal(_));
+                let mut x = random.normal();
+                for _ in 0..n {
+                    series.push(Some(if exponential { x.exp() } else { x / spread }));
+                    x = rho * x + spread * random.normal();
+                }
+            }
+            Process::Counts(mean, shape, stays) => {
+                let mut rate = mean / shape * random.gamma(shape);
+                for _ in 0..n {
+                    series.push(Some(random.poisson(rate)));
+                    if random.uniform() < 1.0 / stays {
+                        rate = mean / shape * random.gamma(shape);
+                    }
+                }
+            }
+        }
+        series
+    }
+
+    fn truth(&self, what: What) -> f64 {
+        match (self, what) {
+            (_, What::RatioOfSums) => 0.5,
+            (Process::Autoregression(_), What::Mean | What::MeanWithGaps) => 0.0,
+            (Process::Autoregression(rho), What::Quantile(p)) => z(p) / (1.0 - rho * rho).sqrt(),
+            (Process::LogNormal(_), What::Mean | What::MeanWithGaps) => 0.5_f64.exp(),
+            (Process::LogNormal(_), What::Quantile(p)) => z(p).exp(),
+            (Process::Counts(mean, ..), What::Mean | What::MeanWithGaps) => *mean,
+            (Process::Counts(mean, shape, _), What::Quantile(p)) => negative_binomial(*mean, *shape, p),
+        }
+    }
+}
+
+impl What {
+    pub(crate) fn name(&self) -> String {
+        match self {
+            What::Mean => "mean".to_owned(),
+            What::Quantile(p) => format!("p{:.0}", p * 100.0),
+            What::MeanWithGaps => "mean, gaps".to_owned(),
+            What::RatioOfSums => "ratio".to_owned(),
+        }
+    }
+}
+
+/// Simulates. Each case has its own random numbers.
+pub(crate) fn coverage(case: &Case, replications: usize, seed: u64) -> Coverage {
+    let truth = case.process.truth(case.what);
+    let seed = seed
+        ^ (case.process.name() + &case.what.name())
+            .bytes()
+            .fold(case.n as u64, |h, b| h.wrapping_mul(31) + u64::from(b));
+    let mut random = Random { bits: fastrand::Rng::with_seed(seed), spare: None };
+    let mut c = Coverage::default();
+    let one = 1.0 / replications as f64;
+    for replication in 0..replications {
+        let series = case.process.series(case.n, &mut random);
+        let plan = Plan { resamples: 1000, seed: seed.wrapping_add(replication as u64), ..Plan::default() };
+        let estimate: Option<Estimate> = match case.what {
+            What::Mean => block::mean(&series, &plan),
+            What::Quantile(p) => block::quantile(&series, p, &plan),
+            What::MeanWithGaps => block::mean(&gaps(series, &mut random), &plan),
+            What::RatioOfSums => {
+                let below: Vec<Option<f64>> = series.iter().map(|v| v.map(|v| 4.0 + v.abs())).collect();
+                let above: Vec<Option<f64>> = below.iter().map(|b| b.map(|b| 0.5 * b + random.normal())).collect();
+                block::ratio_of_sums(&above, &below, &plan)
+            }
+        };
+        let Some(estimate) = estimate else { continue };
+        let covers = estimate.low <= truth && truth <= estimate.high;
+        c.covers += if covers { one } else { 0.0 };
+        c.below += if estimate.high < truth { one } else { 0.0 };
+        c.above += if estimate.low > truth { one } else { 0.0 };
+        c.width += one * (estimate.high - estimate.low);
+        if estimate.reliable.is_reliable() {
+            c.reliable += one;
+            c.covers_if_reliable += if covers { one } else { 0.0 };
+        }
+    }
+    c.covers_if_reliable /= c.reliable;
+    c
+}
+
+fn gaps(mut series: Vec<Option<f64>>, random: &mut Random) -> Vec<Option<f64>> {
+    let outages = series.len() / 300;
+    for _ in 0..outages {
+        let from = (random.uniform() * series.len() as f64) as usize;
+        let length = 1 + (random.uniform() * 60.0) as usize;
+        series.iter_mut().skip(from).take(length).for_each(|v| *v = None);
+    }
+    series
+}
+
+impl Case {
+    /// All that the README lists.
+    pub(crate) fn all() -> Vec<Case> {
+        let mut cases = Vec::new();
+        let case = |process, n, what| Case { process, n, what };
+        for n in [RUN, 10_800, 3600, 1000, 200] {
+            for rho in [0.0, 0.5, 0.9] {
+                cases.push(case(Process::Autoregression(rho), n, What::Mean));
+            }
+        }
+        for n in [RUN, 3600] {
+            for rho in [0.0, 0.9] {
+                cases.push(case(Process::Autoregression(rho), n, What::Quantile(0.95)));
+            }
+            cases.push(case(Process::LogNormal(0.5), n, What::Mean));
+            cases.push(case(Process::LogNormal(0.5), n, What::Quantile(0.95)));
+            for process in
+                [Process::Counts(0.85, 0.2, 1.0), Process::Counts(0.02, 0.05, 10.0), Process::Counts(5.0, 0.5, 20.0)]
+            {
+                cases.push(case(process, n, What::Mean));
+            }
+        }
+        cases.push(case(Process::Autoregression(0.9), RUN, What::MeanWithGaps));
+        cases.push(case(Process::Autoregression(0.9), RUN, What::RatioOfSums));
+        cases.push(case(Process::Autoregression(0.99), RUN, What::Mean));
+        cases.push(case(Process::Autoregression(0.999), RUN, What::Mean));
+        cases
+    }
+}
+
+pub(crate) struct Random {
+    bits: fastrand::Rng,
+    /// The other one of a pair of normals.
+    spare: Option<f64>,
+}
+
+impl Random {
+    fn uniform(&mut self) -> f64 {
+        self.bits.f64()
+    }
+
+    /// Marsaglia's polar method.
+    fn normal(&mut self) -> f64 {
+        if let Some(spare) = self.spare.take() {
+            return spare;
+        }
+        loop {
+            let (x, y) = (2.0 * self.uniform() - 1.0, 2.0 * self.uniform() - 1.0);
+            let s = x * x + y * y;
+            if s > 0.0 && s < 1.0 {
+                let stretch = (-2.0 * s.ln() / s).sqrt();
+                self.spare = Some(y * stretch);
+                return x * stretch;
+            }
+        }
+    }
+
+    /// Marsaglia and Tsang (2000), with their trick for shapes below 1.
+    fn gamma(&mut self, shape: f64) -> f64 {
+        if shape < 1.0 {
+            let lift = (1.0 - self.uniform()).powf(1.0 / shape);
+            return self.gamma(shape + 1.0) * lift;
+        }
+        let d = shape - 1.0 / 3.0;
+        loop {
+            let x = self.normal();
+            let v = (1.0 + x / (9.0 * d).sqrt()).powi(3);
+            if v > 0.0 && (1.0 - self.uniform()).ln() < 0.5 * x * x + d - d * v + d * v.ln() {
+                return d * v;
+            }
+        }
+    }
+
+    /// By counting exponential gaps: rates here are small.
+    fn poisson(&mut self, rate: f64) -> f64 {
+        let (mut n, mut time) = (0.0, 0.0);
+        loop {
+            time -= (1.0 - self.uniform()).ln();
+            if time > rate {
+                return n;
+            }
+            n += 1.0;
+        }
+    }
+}
+
+/// Quantiles of the standard normal, from tables: of 0.5 and 0.95.
+fn z(p: f64) -> f64 {
+    if p == 0.5 {
+        0.0
+    } else if p == 0.95 {
+        1.644_853_626_951_472_2
+    } else {
+        f64::NAN
+    }
+}
+
+fn negative_binomial(mean: f64, shape: f64, p: f64) -> f64 {
+    let q = mean / (mean + shape);
+    let (mut k, mut probability) = (0.0, (1.0 - q).powf(shape));
+    let mut below = probability;
+    while below < p {
+        probability *= (k + shape) / (k + 1.0) * q;
+        k += 1.0;
+        below += probability;
+    }
+    k
+}

@@ -1,0 +1,183 @@
+//! Whatever comes in, nothing panics, and what cannot be otherwise is not.
+#![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test may")]
+
+use faultline_stats::arms::{self, Conclusion, Settings};
+use faultline_stats::bracket::{Replicate, bracket};
+use faultline_stats::rate::{Reading, rates};
+use faultline_stats::smooth::{Window, moving_average};
+use faultline_stats::{Plan, autocorr, block, correlation, histogram, holm, paired, summary};
+use proptest::prelude::*;
+
+fn value() -> impl Strategy<Value = Option<f64>> {
+    prop_oneof![
+        4 => (-1e3..1e3).prop_map(Some),
+        2 => (0..4_i32).prop_map(|v| Some(f64::from(v))),
+        1 => Just(None),
+        1 => any::<f64>().prop_map(Some),
+    ]
+}
+
+fn series(most: usize) -> impl Strategy<Value = Vec<Option<f64>>> {
+    prop::collection::vec(value(), 0..most)
+}
+
+fn tame(most: usize) -> impl Strategy<Value = Vec<Option<f64>>> {
+    let value =
+        prop_oneof![3 => (-1e3..1e3).prop_map(Some), 1 => (0..3_i32).prop_map(|v| Some(f64::from(v))), 1 => Just(None)];
+    prop::collection::vec(value, 0..most)
+}
+
+fn runs() -> impl Strategy<Value = Vec<f64>> {
+    prop::collection::vec(prop_oneof![4 => -1e3..1e3, 1 => (0..3_i32).prop_map(f64::from), 1 => any::<f64>()], 0..12)
+}
+
+fn quick() -> Plan {
+    Plan { resamples: 1000, ..Plan::default() }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    #[test]
+    fn nothing_panics_on_a_series(values in series(60), other in series(60), p in any::<f64>(), size in 0_usize..70) {
+        let s = summary::summary(&values);
+        prop_assert_eq!(s.n + s.missing, values.len());
+        let _ = summary::quantile(&values, p);
+        let _ = summary::mean_without_peaks(&values, 3.0);
+        let edges = histogram::freedman_diaconis(&values, p, size);
+        let counted = histogram::count(&values, &edges);
+        let all: u64 = counted.counts.iter().sum::<u64>() + counted.below + counted.above + counted.missing;
+        prop_assert_eq!(all as usize, values.len());
+        let _ = histogram::count(&values, &histogram::log_edges(p, 1e9, size));
+        for window in [Window::Centred(size), Window::Trailing(size)] {
+            prop_assert_eq!(moving_average(&values, window).len(), values.len());
+        }
+        let _ = (autocorr::at_lag(&values, size), autocorr::effective_n(&values));
+        let _ = (correlation::pearson(&values, &other), correlation::spearman(&values, &other));
+        let _ = block::mean(&values, &quick());
+        let _ = block::quantile(&values, p, &quick());
+        let _ = block::ratio_of_sums(&values, &other, &quick());
+    }
+
+    #[test]
+    fn an_interval_holds_its_value_and_moves_with_the_series(values in tame(80), shift in -1e3..1e3_f64) {
+        let there: Vec<f64> = values.iter().copied().flatten().collect();
+        let Some(mean) = block::mean(&values, &quick()) else {
+            prop_assert!(there.len() < 2);
+            return Ok(());
+        };
+        prop_assert!(mean.low <= mean.high && mean.low.is_finite() && mean.high.is_finite(), "{:?}", mean);
+        prop_assert!(mean.n_eff >= 1.0 && mean.n_eff <= there.len() as f64);
+        let moved: Vec<Option<f64>> = values.iter().map(|v| v.map(|v| 3.0 * v + shift)).collect();
+        let moved = block::mean(&moved, &quick()).unwrap();
+        let width = mean.high - mean.low;
+        prop_assert!((moved.high - moved.low - 3.0 * width).abs() <= 1e-6 * (1.0 + width), "{:?} {:?}", mean, moved);
+        let median = block::quantile(&values, 0.5, &quick()).unwrap();
+        prop_assert!(median.low <= median.value && median.value <= median.high, "{:?}", median);
+    }
+
+    #[test]
+    fn the_same_seed_gives_the_same_interval(values in tame(80), seed in any::<u64>()) {
+        let plan = Plan { seed, ..quick() };
+        prop_assert_eq!(block::mean(&values, &plan), block::mean(&values, &plan));
+    }
+
+    #[test]
+    fn a_rate_is_never_negative(
+        steps in prop::collection::vec((prop_oneof![Just(0.0), Just(1.0), -2.0..10.0_f64], value(), 0_u64..3), 0..60),
+        longest in prop_oneof![Just(1.5), any::<f64>()],
+    ) {
+        let mut at = 0.0;
+        let mut readings = Vec::new();
+        for (step, total, epoch) in steps {
+            at += step;
+            readings.push(Reading { at, total, epoch });
+        }
+        let found = rates(&readings, longest);
+        prop_assert_eq!(found.per_second.len(), readings.len());
+        prop_assert!(found.per_second.iter().flatten().all(|r| *r >= 0.0), "{:?}", found);
+        prop_assert!(found.increase >= 0.0 && found.increase_in_gaps >= 0.0 && found.seconds >= 0.0);
+    }
+
+    #[test]
+    fn nothing_panics_on_runs_and_few_of_them_conclude_nothing(a in runs(), b in runs(), margin in any::<f64>()) {
+        let c = arms::compare(&a, &b, &Settings { margin, ..Settings::default() });
+        let expected = match c.reference.runs.min(c.other.runs) {
+            0 => matches!(c.conclusion, Conclusion::NoValues),
+            1 => matches!(c.conclusion, Conclusion::Described),
+            2 => matches!(c.conclusion, Conclusion::TooFewRuns { runs: 2, needed: 3 }),
+            _ => matches!(
+                c.conclusion,
+                Conclusion::Differs { .. } | Conclusion::Equivalent { .. } | Conclusion::Inconclusive { .. }
+            ),
+        };
+        prop_assert!(expected, "{:?}", c);
+    }
+
+    #[test]
+    fn exchanging_the_arms_turns_the_comparison_round(
+        a in prop::collection::vec(1.0..100.0_f64, 2..8), b in prop::collection::vec(1.0..100.0_f64, 2..8)
+    ) {
+        let (ab, ba) = (arms::compare(&a, &b, &Settings::default()), arms::compare(&b, &a, &Settings::default()));
+        let close = |x: f64, y: f64| (x - y).abs() <= 1e-9 * (1.0 + x.abs());
+        if let (Some(x), Some(y)) = (ab.difference, ba.difference) {
+            prop_assert!(close(x.low, -y.high) && close(x.high, -y.low));
+        }
+        if let (Some(x), Some(y)) = (ab.shift, ba.shift) {
+            prop_assert!(close(x.low, -y.high) && close(x.high, -y.low) && close(x.value, -y.value));
+        }
+        if let (Some(x), Some(y)) = (ab.mann_whitney, ba.mann_whitney) {
+            prop_assert!(close(x.p, y.p) && close(x.u + y.u, (a.len() * b.len()) as f64));
+        }
+        if let (Some(x), Some(y)) = (ab.ratio, ba.ratio) {
+            prop_assert!(close(x.value, 1.0 / y.value));
+        }
+    }
+
+    #[test]
+    fn adjusted_p_values_are_no_smaller_and_keep_their_order(p in prop::collection::vec(prop::option::of(0.0..=1.0_f64), 0..20)) {
+        let adjusted = holm::adjust(&p);
+        prop_assert_eq!(adjusted.len(), p.len());
+        for (i, (raw, found)) in p.iter().zip(&adjusted).enumerate() {
+            prop_assert_eq!(raw.is_some(), found.is_some());
+            let (Some(raw), Some(found)) = (raw, found) else { continue };
+            prop_assert!(found >= raw && *found <= 1.0);
+            for (other, adjusted) in p.iter().zip(&adjusted).skip(i) {
+                if let (Some(other), Some(adjusted)) = (other, adjusted) {
+                    prop_assert!((other < raw) || adjusted >= found || other == raw);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_bracket_names_only_limits_that_were_tried(
+        tried in prop::collection::vec((0_u64..6, prop::option::of(any::<bool>())), 0..20)
+    ) {
+        let replicates: Vec<Replicate> =
+            tried.iter().map(|(limit, kept_up)| Replicate { limit: *limit, kept_up: *kept_up }).collect();
+        let found = bracket(&replicates);
+        for limit in found.enough.iter().chain(&found.failed) {
+            prop_assert!(tried.iter().any(|(tried, _)| tried == limit));
+        }
+        if let Some(enough) = found.enough {
+            prop_assert!(replicates.iter().filter(|r| r.limit == enough).all(|r| r.kept_up == Some(true)));
+        }
+        let fits = found.enough.zip(found.failed).is_none_or(|(enough, failed)| enough > failed);
+        prop_assert_eq!(fits, found.contradictions.is_empty());
+    }
+
+    #[test]
+    fn pairs_are_the_slots_that_both_have(a in prop::collection::vec((0_u64..40, value()), 0..40), b in prop::collection::vec((0_u64..40, value()), 0..40)) {
+        let given = |run: &[(u64, Option<f64>)]| run.iter().filter_map(|(slot, v)| Some((*slot, (*v)?))).collect::<Vec<_>>();
+        let pairs = paired::join(given(&a), given(&b));
+        prop_assert!(pairs.slots.is_sorted());
+        for (i, slot) in pairs.slots.iter().enumerate() {
+            let last = |run: &[(u64, f64)]| run.iter().rev().find(|(s, v)| s == slot && v.is_finite()).map(|(_, v)| *v);
+            prop_assert_eq!(Some(pairs.reference[i]), last(&given(&a)));
+            prop_assert_eq!(Some(pairs.other[i]), last(&given(&b)));
+        }
+        let _ = pairs.effect(&quick());
+        let _ = (pairs.quantile_difference(0.95, &quick()), pairs.quantile_ratio(0.95, &quick()));
+    }
+}

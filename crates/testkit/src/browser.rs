@@ -1,0 +1,350 @@
+//! A real browser without a window, told what to do over the DevTools protocol (through a pair of pipes, so that no
+//! port is open and no other page can talk to it).
+
+use std::fs::{File, OpenOptions};
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::encoding::from_base64;
+use crate::process::{Program, Running, describe};
+use crate::{Error, Result, binaries};
+
+/// What to print when a test is skipped because there is no browser.
+pub const SKIP_MESSAGE: &str = "SKIPPED: no chromium in PATH (Debian package: chromium)";
+
+const ANSWERS_WITHIN: Duration = Duration::from_secs(60);
+
+/// A browser with one page; killed when dropped.
+#[derive(Debug)]
+pub struct Browser {
+    running: Running,
+    to: File,
+    messages: Receiver<Value>,
+    session: Option<String>,
+    last: u64,
+    complaints: Vec<String>,
+    requests: Vec<String>,
+    loaded: bool,
+    _folder: tempfile::TempDir,
+}
+
+impl Browser {
+    /// Whether there is one in `PATH`.
+    pub fn is_installed() -> bool {
+        program().is_some()
+    }
+
+    /// Starts it with an empty page that no name and no network answers.
+    ///
+    /// # Errors
+    /// [`Error::Missing`] with [`SKIP_MESSAGE`]; [`Error::Ended`] with its words; [`Error::Late`].
+    pub fn start() -> Result<Self> {
+        let chromium = program().ok_or_else(|| Error::Missing(SKIP_MESSAGE.to_owned()))?;
+        let folder = tempfile::tempdir().map_err(Error::file(&std::env::temp_dir()))?;
+        let (to, from) = (folder.path().join("to"), folder.path().join("from"));
+        make_pipes(&[&to, &from])?;
+        // The browser reads commands from descriptor 3 and writes answers to 4.
+        let mut arguments: Vec<String> =
+            ["-c", r#"exec "$0" "$@" 3<"$TO_BROWSER" 4>"$FROM_BROWSER""#].map(str::to_owned).into();
+        arguments.push(chromium.to_string_lossy().into_owned());
+        arguments.extend(FLAGS.iter().map(|flag| (*flag).to_owned()));
+        arguments.push(format!("--user-data-dir={}", folder.path().join("profile").display()));
+        let variable = |name: &str, path: &Path| (name.to_owned(), Some(path.to_string_lossy().into_owned()));
+        let environment = vec![variable("TO_BROWSER", &to), variable("FROM_BROWSER", &from)];
+        let output = folder.path().join("browser.out");
+        let running = Running::start(&Program { path: "/bin/sh".into(), arguments, environment, output })?;
+        let (sender, messages) = channel();
+        std::thread::spawn(move || read(&from, &sender));
+        // Opened for both so that it does not wait for the other side, which may never come.
+        let to = OpenOptions::new().read(true).write(true).open(&to).map_err(Error::file(&to))?;
+        let mut browser = Self {
+            running,
+            to,
+            messages,
+            session: None,
+            last: 0,
+            complaints: Vec::new(),
+            requests: Vec::new(),
+            loaded: false,
+            _folder: folder,
+        };
+        browser.attach()?;
+        Ok(browser)
+    }
+
+    fn attach(&mut self) -> Result<()> {
+        let target = self.call("Target.createTarget", &json!({ "url": "about:blank" }))?;
+        let attached =
+            self.call("Target.attachToTarget", &json!({ "targetId": target["targetId"], "flatten": true }))?;
+        self.session = attached["sessionId"].as_str().map(str::to_owned);
+        for domain in ["Page", "Runtime", "Log", "Network"] {
+            self.call(&format!("{domain}.enable"), &json!({}))?;
+        }
+        Ok(())
+    }
+
+    /// Opens a file and waits until the page has loaded.
+    ///
+    /// # Errors
+    /// [`Error::Late`]; what [`Browser::call`] says.
+    pub fn open(&mut self, file: &Path) -> Result<()> {
+        let file = file.canonicalize().map_err(Error::file(file))?;
+        self.loaded = false;
+        self.call("Page.navigate", &json!({ "url": format!("file://{}", file.display()) }))?;
+        let begun = Instant::now();
+        while !self.loaded {
+            let message = self.next("the page loads", begun)?;
+            self.note(&message);
+        }
+        Ok(())
+    }
+
+    /// The value of an expression in the page; a promise is waited for.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`] with the exception.
+    pub fn evaluate(&mut self, expression: &str) -> Result<Value> {
+        let parameters = json!({ "expression": expression, "returnByValue": true, "awaitPromise": true });
+        let mut answer = self.call("Runtime.evaluate", &parameters)?;
+        match answer.get("exceptionDetails") {
+            Some(exception) => Err(Error::malformed("an exception", &exception.to_string())),
+            None => Ok(answer["result"]["value"].take()),
+        }
+    }
+
+    /// The size of the window, and whether the system prefers dark.
+    ///
+    /// # Errors
+    /// As [`Browser::call`].
+    pub fn window(&mut self, width: u32, height: u32, dark: bool) -> Result<()> {
+        let size = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });
+        self.call("Emulation.setDeviceMetricsOverride", &size)?;
+        let scheme = json!([{ "name": "prefers-color-scheme", "value": if dark { "dark" } else { "light" } }]);
+        self.call("Emulation.setEmulatedMedia", &json!({ "features": scheme }))?;
+        Ok(())
+    }
+
+    /// Whether pages may run scripts, from the next [`Browser::open`] on.
+    ///
+    /// # Errors
+    /// As [`Browser::call`].
+    pub fn scripts(&mut self, on: bool) -> Result<()> {
+        self.call("Emulation.setScriptExecutionDisabled", &json!({ "value": !on })).map(drop)
+    }
+
+    /// A picture of the window, or of the whole page, as PNG.
+    ///
+    /// # Errors
+    /// As [`Browser::call`]; [`Error::File`].
+    pub fn screenshot(&mut self, path: &Path, whole: bool) -> Result<()> {
+        let answer =
+            self.call("Page.captureScreenshot", &json!({ "format": "png", "captureBeyondViewport": whole }))?;
+        save(path, &answer)
+    }
+
+    /// The page as it prints, as PDF.
+    ///
+    /// # Errors
+    /// As [`Browser::call`]; [`Error::File`].
+    pub fn print(&mut self, path: &Path) -> Result<()> {
+        let a4 =
+            json!({ "paperWidth": 8.27, "paperHeight": 11.69, "preferCSSPageSize": true, "printBackground": false });
+        let answer = self.call("Page.printToPDF", &a4)?;
+        save(path, &answer)
+    }
+
+    /// Moves the mouse, with the left button held or not.
+    ///
+    /// # Errors
+    /// As [`Browser::call`].
+    pub fn mouse_move(&mut self, x: f64, y: f64, held: bool) -> Result<()> {
+        self.mouse("mouseMoved", (x, y), held)
+    }
+
+    /// Presses the left button here, moves there in steps, lets go.
+    ///
+    /// # Errors
+    /// As [`Browser::call`].
+    pub fn drag(&mut self, from: (f64, f64), to: (f64, f64)) -> Result<()> {
+        self.mouse("mouseMoved", from, false)?;
+        self.mouse("mousePressed", from, true)?;
+        for step in 1..=8 {
+            let share = f64::from(step) / 8.0;
+            self.mouse("mouseMoved", (from.0 + (to.0 - from.0) * share, from.1 + (to.1 - from.1) * share), true)?;
+        }
+        self.mouse("mouseReleased", to, true)
+    }
+
+    /// Presses and releases the left button.
+    ///
+    /// # Errors
+    /// As [`Browser::call`].
+    pub fn click(&mut self, x: f64, y: f64) -> Result<()> {
+        self.mouse("mousePressed", (x, y), true)?;
+        self.mouse("mouseReleased", (x, y), true)
+    }
+
+    fn mouse(&mut self, kind: &str, (x, y): (f64, f64), held: bool) -> Result<()> {
+        let button = if kind == "mouseMoved" && !held { "none" } else { "left" };
+        let event = json!({
+            "type": kind, "x": x, "y": y, "button": button, "buttons": u8::from(held), "clickCount": 1,
+        });
+        self.call("Input.dispatchMouseEvent", &event).map(drop)
+    }
+
+    /// Presses a key by its name in the DOM: `Tab`, `ArrowLeft`, `+`.
+    ///
+    /// # Errors
+    /// As [`Browser::call`].
+    pub fn key(&mut self, key: &str) -> Result<()> {
+        let code = match key {
+            "Tab" => 9,
+            "Enter" => 13,
+            "Escape" => 27,
+            " " => 32,
+            "ArrowLeft" => 37,
+            "ArrowRight" => 39,
+            _ => 0,
+        };
+        let text = if key.chars().count() == 1 { key } else { "" };
+        for kind in ["keyDown", "keyUp"] {
+            let mut event = json!({ "type": kind, "key": key, "windowsVirtualKeyCode": code });
+            if kind == "keyDown" && !text.is_empty() {
+                event["text"] = json!(text);
+            }
+            self.call("Input.dispatchKeyEvent", &event)?;
+        }
+        Ok(())
+    }
+
+    /// Everything the console got since the start: messages, uncaught exceptions, refusals by the page's policy.
+    pub fn complaints(&self) -> &[String] {
+        &self.complaints
+    }
+
+    /// Every address asked for since the start, the page itself included.
+    pub fn requests(&self) -> &[String] {
+        &self.requests
+    }
+
+    /// Any command of the protocol; its result.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`] when the browser refuses; [`Error::Ended`] when it is gone; [`Error::Late`].
+    pub fn call(&mut self, method: &str, parameters: &Value) -> Result<Value> {
+        self.last += 1;
+        let id = self.last;
+        let mut command = json!({ "id": id, "method": method, "params": parameters });
+        if let Some(session) = &self.session {
+            command["sessionId"] = json!(session);
+        }
+        self.running.check()?;
+        let mut bytes = command.to_string().into_bytes();
+        bytes.push(0);
+        self.to.write_all(&bytes).map_err(Error::file(Path::new("the pipe to the browser")))?;
+        let begun = Instant::now();
+        loop {
+            let mut message = self.next(method, begun)?;
+            if message["id"] != json!(id) {
+                self.note(&message);
+            } else if let Some(error) = message.get("error") {
+                return Err(Error::Rpc { method: method.to_owned(), message: error.to_string() });
+            } else {
+                return Ok(message["result"].take());
+            }
+        }
+    }
+
+    fn next(&mut self, what: &str, begun: Instant) -> Result<Value> {
+        let left = ANSWERS_WITHIN.saturating_sub(begun.elapsed());
+        match self.messages.recv_timeout(left) {
+            Ok(message) => Ok(message),
+            Err(RecvTimeoutError::Disconnected) => {
+                self.running.check()?;
+                Err(Error::Missing("the browser has closed its pipe".to_owned()))
+            }
+            Err(RecvTimeoutError::Timeout) => Err(Error::Late {
+                what: format!("the browser: {what}"),
+                deadline: ANSWERS_WITHIN,
+                last_seen: self.complaints.last().cloned().unwrap_or_default(),
+            }),
+        }
+    }
+
+    fn note(&mut self, message: &Value) {
+        let parameters = &message["params"];
+        match message["method"].as_str() {
+            Some("Page.loadEventFired") => self.loaded = true,
+            Some("Runtime.consoleAPICalled") => self.complaints.push(parameters["args"].to_string()),
+            Some("Runtime.exceptionThrown") => self.complaints.push(parameters["exceptionDetails"].to_string()),
+            Some("Log.entryAdded") => self.complaints.push(parameters["entry"]["text"].to_string()),
+            Some("Network.requestWillBeSent") => {
+                self.requests.push(parameters["request"]["url"].as_str().unwrap_or_default().to_owned());
+            }
+            _ => {}
+        }
+    }
+}
+
+const FLAGS: &[&str] = &[
+    "--headless",
+    "--remote-debugging-pipe",
+    // Within a container's root the sandbox cannot be set up; the pages are our own.
+    "--no-sandbox",
+    "--disable-gpu",
+    "--hide-scrollbars",
+    "--force-color-profile=srgb",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+    "--no-default-browser-check",
+    "--disable-extensions",
+    "--host-resolver-rules=MAP * ~NOTFOUND",
+    "--disable-dev-shm-usage",
+];
+
+fn program() -> Option<PathBuf> {
+    ["chromium", "chromium-browser", "google-chrome"].into_iter().find_map(binaries::in_search_path)
+}
+
+fn make_pipes(paths: &[&Path]) -> Result<()> {
+    let ended = Command::new("mkfifo").args(paths).status();
+    let status = ended.map_err(|source| Error::Start { program: "mkfifo".into(), source })?;
+    if status.success() {
+        return Ok(());
+    }
+    Err(Error::Ended { program: "mkfifo".to_owned(), status: describe(status), tail: String::new() })
+}
+
+/// Messages end with a zero byte. Ends with the browser, or when nobody listens any more.
+fn read(path: &Path, to: &Sender<Value>) {
+    let Ok(file) = File::open(path) else { return };
+    let mut reader = BufReader::new(file);
+    loop {
+        let mut bytes = Vec::new();
+        match reader.read_until(0, &mut bytes) {
+            Ok(1..) => {}
+            _ => return,
+        }
+        if bytes.last() == Some(&0) {
+            bytes.pop();
+        }
+        if let Ok(message) = serde_json::from_slice(&bytes)
+            && to.send(message).is_err()
+        {
+            return;
+        }
+    }
+}
+
+fn save(path: &Path, answer: &Value) -> Result<()> {
+    let text = answer["data"].as_str().unwrap_or_default();
+    let bytes = from_base64(text).ok_or_else(|| Error::malformed("not base64", text))?;
+    std::fs::write(path, bytes).map_err(Error::file(path))
+}

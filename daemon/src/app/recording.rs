@@ -1,0 +1,162 @@
+//! What is recorded, and with what about it.
+
+use super::root;
+use crate::clock::Clock;
+use crate::config::{Config, Mistake};
+use crate::manifest::{Describer, Facts, Follower};
+use crate::recorder::{Account, Handle, Recorder, Reel, disks};
+use crate::supervisor::Stage;
+use crate::target::{Finder, Target};
+use crate::{flight, manifest};
+use anyhow::{Context, anyhow};
+use faultline_kernel::HostRoot;
+use faultline_recording::{NewSession, Opening};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A recorder whose files are not open yet, so that nothing is written by a daemon that cannot start for another reason.
+pub(super) struct Prepared {
+    /// For everybody who records.
+    pub(super) handle: Handle,
+    /// For those who ask for a save; `None`: the flight recorder is off.
+    pub(super) flight: Option<flight::Handle>,
+    recorder: Recorder,
+    accounts: [Arc<Account>; 2],
+    describer: Describer,
+}
+
+/// Everything that runs.
+pub(super) struct Recording {
+    recorder: Recorder,
+    follower: Follower,
+    saver: Option<flight::Saver>,
+}
+
+/// `None` if nothing is to be recorded.
+pub(super) fn prepare(config: &Config, clock: Clock) -> Option<Prepared> {
+    let root = root(config);
+    let accounts = ["record", "flight"].map(Account::new);
+    let on = [config.record.file.is_some(), config.flight.on().is_some()];
+    let used: Vec<Arc<Account>> =
+        accounts.iter().zip(on).filter(|(_, on)| *on).map(|(one, _)| Arc::clone(one)).collect();
+    if used.is_empty() {
+        return None;
+    }
+    let describer = Describer::new(root.clone());
+    let (describing, files) = (describer.clone(), files(config));
+    let describe = move |target: &Target| {
+        files.iter().for_each(|file| warn(&root, file, target));
+        describing.describe(target)
+    };
+    let (handle, recorder) = Recorder::new(clock, used, describe);
+    let recorder = recorder.with_news(describer.more());
+    let flight = config.flight.on().map(|_| flight::Handle::default());
+    Some(Prepared { handle, flight, recorder, accounts, describer })
+}
+
+/// What is written to.
+fn files(config: &Config) -> Vec<PathBuf> {
+    // A folder that is not there yet will be on the disk of the one above it.
+    let ring = |folder: &Path| if folder.is_dir() { folder.join(flight::RING) } else { folder.to_owned() };
+    let ring = config.flight.on().map(ring);
+    config.record.file.clone().into_iter().chain(ring).collect()
+}
+
+impl Prepared {
+    /// Opens the recording, and makes the folder of the flight recorder.
+    ///
+    /// # Errors
+    /// The recording cannot be made, or is something else than a recording of the same labels; the folder cannot be made.
+    pub(super) fn open(self, config: &Config, clock: Clock, facts: Facts, demo: bool) -> anyhow::Result<Recording> {
+        let root = root(config);
+        let session = NewSession {
+            started: clock.now(),
+            interval: config.sampling.interval,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            manifest: manifest::session(&root, config, Clock::offset_ns(), demo),
+        };
+        let opening = Opening { labels: labels(config), session };
+        let [record, account] = self.accounts;
+        let (mut recorder, mut saver) = (self.recorder, None);
+        if let Some(file) = &config.record.file {
+            let reel = Reel::open(file, &opening, record).context("nothing can be recorded; see record.file")?;
+            tracing::info!(file = %file.display(), "recording");
+            recorder = recorder.with(Box::new(reel));
+        }
+        if let (Some(folder), Some(handle)) = (config.flight.on(), &self.flight) {
+            let parts = flight::Parts {
+                clock,
+                folder: folder.to_owned(),
+                config: config.flight.clone(),
+                name: flight::name(&root),
+                account,
+            };
+            let (ring, copies) =
+                flight::build(parts, handle, opening).map_err(|why| anyhow!("flight.folder: {why}"))?;
+            recorder = recorder.with(Box::new(ring));
+            saver = Some(copies);
+        }
+        Ok(Recording { recorder, follower: self.describer.follower(facts), saver })
+    }
+}
+
+impl Recording {
+    /// Starts its threads.
+    ///
+    /// # Errors
+    /// The system has no room for another thread.
+    pub(super) fn start(self, stage: &mut Stage) -> std::io::Result<()> {
+        stage.thread("manifest", |stop| self.follower.run(stop))?;
+        if let Some(saver) = self.saver {
+            // Ends with the recorder, which has it save what is still to be saved.
+            stage.thread("flight", |_| saver.run())?;
+        }
+        stage.thread("recorder", |stop| self.recorder.run(stop))
+    }
+}
+
+/// Those of the metrics that are set, and the recording's own.
+fn labels(config: &Config) -> Vec<(String, String)> {
+    let of_metrics = config.labels.pairs().map(|(name, value)| (name.to_owned(), value.to_owned()));
+    of_metrics.chain(config.record.labels.clone()).collect()
+}
+
+fn warn(root: &HostRoot, recording: &Path, target: &Target) {
+    for warning in disks::warnings(root, recording, &disks::followed(root, target)) {
+        tracing::warn!("{warning}");
+    }
+}
+
+/// What is wrong with the place of the recording, as far as it can be told without making it.
+pub(super) fn mistakes(config: &Config) -> Vec<Mistake> {
+    let folder = config.flight.on().and_then(|folder| flight::check(folder).err());
+    let flight = folder.map(|what| Mistake { line: None, what: format!("flight.folder: {what}") });
+    of_the_file(config).into_iter().chain(flight).collect()
+}
+
+fn of_the_file(config: &Config) -> Option<Mistake> {
+    let file = config.record.file.as_ref()?;
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let what = match (file.is_dir(), folder.is_dir()) {
+        (true, _) => format!("record.file: {} is a folder; name a file in it", file.display()),
+        (false, false) => format!("record.file: there is no folder {}; make it first", folder.display()),
+        (false, true) => return None,
+    };
+    Some(Mistake { line: None, what })
+}
+
+/// What an operator should know although nothing is wrong: the recording shares a disk with the validator that runs, or
+/// with the ledger that the configuration names.
+pub fn warnings(config: &Config) -> Vec<String> {
+    let files = files(config);
+    if files.is_empty() {
+        return Vec::new();
+    }
+    let root = root(config);
+    let found = Finder::build(&config.target, root.clone(), Clock::start()).find_once();
+    let mut folders = found.map(|target| disks::followed(&root, &target)).unwrap_or_default();
+    if folders.is_empty() {
+        folders = disks::configured(&config.target.find);
+    }
+    files.iter().flat_map(|file| disks::warnings(&root, file, &folders)).collect()
+}

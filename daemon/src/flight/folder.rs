@@ -1,0 +1,220 @@
+//! The folder of a flight recorder: its marker, the names in it, and what makes room in it.
+
+use crate::clock::civil;
+use crate::config::Flight;
+use faultline_catalog::Stamp;
+use std::fs;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+/// The file without which nothing in a folder is ever deleted or renamed.
+pub const MARKER: &str = ".faultline-flight";
+
+/// What is always on disk.
+pub const RING: &str = "ring.faultline";
+
+/// How a saved recording ends.
+const SUFFIX: &str = ".faultline";
+
+/// How it ends while it is being saved.
+const PART: &str = ".part";
+
+/// What SQLite may leave beside a recording.
+const BESIDE: [&str; 4] = ["", "-wal", "-shm", "-journal"];
+
+/// The reasons of recordings that may be removed to make room.
+const AUTOMATIC: [&str; 4] = ["behind", "exit", "oom_kill", SET_ASIDE];
+
+/// The reason of a ring that could not be gone on with.
+pub(super) const SET_ASIDE: &str = "set_aside";
+
+const ABOUT: &str =
+    "This folder belongs to the flight recorder of faultlined: the oldest recordings that it saved unasked
+(NAME-oom_kill-, NAME-exit-, NAME-behind-, NAME-set_aside-TIME.faultline) are removed when there are too many.
+Without this file nothing is removed, and nothing is saved once there is no room.
+";
+
+/// Whether the folder can be that of a flight recorder; makes nothing.
+///
+/// # Errors
+/// It holds other things, is none, or cannot be made; in words for the operator.
+pub fn check(folder: &Path) -> Result<(), String> {
+    let shown = folder.display();
+    match fs::read_dir(folder) {
+        Ok(mut entries) => match is_marked(folder) || entries.next().is_none() {
+            true => Ok(()),
+            false => {
+                Err(format!("{shown} holds other things and no {MARKER}; give a folder that is empty or not there yet"))
+            }
+        },
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => match folder.parent() {
+            Some(parent) if parent.as_os_str().is_empty() || parent.is_dir() => Ok(()),
+            _ => Err(format!("{shown} cannot be made: the folder above it is missing; make that first")),
+        },
+        Err(error) => Err(format!("{shown} cannot be used: {error}")),
+    }
+}
+
+/// Makes the folder, for this user and group alone, and marks it.
+///
+/// # Errors
+/// As [`check`].
+pub(super) fn prepare(folder: &Path) -> Result<(), String> {
+    check(folder)?;
+    if is_marked(folder) {
+        return Ok(());
+    }
+    let made = fs::DirBuilder::new().recursive(true).mode(0o750).create(folder);
+    let marked = made.and_then(|()| fs::write(folder.join(MARKER), ABOUT));
+    marked.map_err(|error| format!("{} cannot be made: {error}", folder.display()))
+}
+
+pub(super) fn is_marked(folder: &Path) -> bool {
+    fs::symlink_metadata(folder.join(MARKER)).is_ok_and(|meta| meta.is_file())
+}
+
+/// `text` as a part of a file's name: letters, digits and underscores.
+pub(super) fn word(text: &str) -> String {
+    let fit = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
+    text.trim().chars().take(48).map(fit).collect()
+}
+
+/// `NAME-REASON-TIME.faultline`, or with a number behind the time if that is taken. `None` after a hundred of them.
+pub(super) fn free_name(folder: &Path, name: &str, reason: &str, at: Stamp) -> Option<PathBuf> {
+    let time = time(at);
+    let named = |number: u32| match number {
+        1 => folder.join(format!("{name}-{reason}-{time}{SUFFIX}")),
+        number => folder.join(format!("{name}-{reason}-{time}_{number}{SUFFIX}")),
+    };
+    (1..=100).map(named).find(|path| !BESIDE.iter().any(|end| fs::symlink_metadata(beside(path, end)).is_ok()))
+}
+
+/// `20261121T081309Z`
+fn time(at: Stamp) -> String {
+    let seconds = at.unix.as_secs();
+    let ((year, month, day), second) = (civil(seconds / 86_400), seconds % 86_400);
+    format!("{year:04}{month:02}{day:02}T{:02}{:02}{:02}Z", second / 3600, second % 3600 / 60, second % 60)
+}
+
+/// Gives the ring, which cannot be gone on with, the name of a saved recording; what it is called now.
+///
+/// # Errors
+/// The folder has no marker any more, or the file system refuses.
+pub(super) fn set_aside(folder: &Path, name: &str, at: Stamp) -> Result<PathBuf, String> {
+    if !is_marked(folder) {
+        return Err(no_marker(folder));
+    }
+    let to = free_name(folder, name, SET_ASIDE, at).ok_or("there are too many of them")?;
+    for end in BESIDE {
+        match fs::rename(beside(&folder.join(RING), end), beside(&to, end)) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error.to_string()),
+            _ => {}
+        }
+    }
+    Ok(to)
+}
+
+/// A recording that was saved.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Saved {
+    /// Its time and the rest of its name: the oldest is the least.
+    order: (String, PathBuf),
+    bytes: u64,
+    automatic: bool,
+}
+
+/// Removes the oldest recordings that were saved unasked until one more of `bytes` fits in; how many were removed. What
+/// is `asked` for may fill half of the room, so that there is always some for what nobody can ask for in time.
+///
+/// # Errors
+/// It does not fit in whatever may be removed, or the folder has no marker: nothing is removed then.
+pub(super) fn make_room(folder: &Path, limits: &Flight, bytes: u64, asked: bool) -> Result<usize, String> {
+    let mut saved = list(folder).map_err(|error| format!("{} cannot be listed: {error}", folder.display()))?;
+    saved.sort_by(|a, b| a.order.cmp(&b.order));
+    let of_requests = saved.iter().filter(|one| !one.automatic);
+    let (count, total) = of_requests.fold((1, bytes), |(n, sum), one| (n + 1, one.bytes.saturating_add(sum)));
+    if asked && (count > limits.max_saved.div_ceil(2) || total > limits.max_saved_bytes.div_ceil(2)) {
+        let shown = folder.display();
+        let half = "half of flight.max_saved or max_saved_bytes";
+        return Err(format!("recordings saved on request fill their part of {shown}, {half}; remove some"));
+    }
+    let (mut count, mut total) = (saved.len() as u64 + 1, bytes);
+    total = saved.iter().fold(total, |sum, one| sum.saturating_add(one.bytes));
+    let fits = |count: u64, total: u64| count <= limits.max_saved && total <= limits.max_saved_bytes;
+    let mut gone = Vec::new();
+    for one in saved.iter().filter(|one| one.automatic) {
+        if fits(count, total) {
+            break;
+        }
+        gone.push(&one.order.1);
+        (count, total) = (count - 1, total.saturating_sub(one.bytes));
+    }
+    if !fits(count, total) {
+        let most = format!("flight.max_saved ({}) or max_saved_bytes ({})", limits.max_saved, limits.max_saved_bytes);
+        return Err(format!("{} is full: {most}; remove recordings saved on request, or raise it", folder.display()));
+    }
+    if !gone.is_empty() && !is_marked(folder) {
+        return Err(no_marker(folder));
+    }
+    for path in &gone {
+        tracing::info!(path = %path.display(), "removing the oldest saved recording to make room");
+        let removed = BESIDE.iter().map(|end| fs::remove_file(beside(path, end)));
+        let failed = removed.filter_map(Result::err).find(|error| error.kind() != std::io::ErrorKind::NotFound);
+        failed.map_or(Ok(()), |error| Err(format!("{} cannot be removed: {error}", path.display())))?;
+    }
+    Ok(gone.len())
+}
+
+/// Removes what a save left that was broken off, as by a kill. Nobody else may be saving.
+pub(super) fn sweep(folder: &Path) {
+    let entries = fs::read_dir(folder).map(|all| all.flatten().collect()).unwrap_or_else(|_| Vec::new());
+    for entry in entries.iter().filter(|_| is_marked(folder)) {
+        let name = entry.file_name();
+        let part = name.to_str().and_then(|name| name.strip_suffix(PART)).and_then(parts).is_some();
+        if part && BESIDE.iter().any(|end| fs::remove_file(beside(&entry.path(), end)).is_ok()) {
+            tracing::info!(path = %entry.path().display(), "removed what a save left that was broken off");
+        }
+    }
+}
+
+fn no_marker(folder: &Path) -> String {
+    format!("{} has no {MARKER} any more: nothing is removed or renamed in it", folder.display())
+}
+
+/// The recordings in the folder that have names of ours; the ring is none.
+fn list(folder: &Path) -> std::io::Result<Vec<Saved>> {
+    let mut saved = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let (path, name) = (entry.path(), entry.file_name());
+        let Some((time, automatic)) = name.to_str().and_then(parts) else { continue };
+        // Its length, not that of what a link leads to.
+        let length =
+            |end: &str| fs::symlink_metadata(beside(&path, end)).ok().filter(fs::Metadata::is_file).map(|m| m.len());
+        if length("").is_some() {
+            let bytes = BESIDE.iter().filter_map(|end| length(end)).sum();
+            saved.push(Saved { order: (time.to_owned(), path), bytes, automatic });
+        }
+    }
+    Ok(saved)
+}
+
+/// The time in a saved recording's name, and whether it was saved unasked. `None` for any other name.
+fn parts(name: &str) -> Option<(&str, bool)> {
+    let mut parts = name.strip_suffix(SUFFIX)?.rsplitn(3, '-');
+    let (time, reason, _) = (parts.next()?, parts.next()?, parts.next()?);
+    let (stamp, number) = time.split_once('_').unwrap_or((time, "2"));
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let (day, second) = stamp.strip_suffix('Z')?.split_once('T')?;
+    let fits = day.len() >= 8 && second.len() == 6 && digits(day) && digits(second) && digits(number);
+    fits.then(|| (time, AUTOMATIC.contains(&reason)))
+}
+
+fn beside(path: &Path, end: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(end);
+    name.into()
+}
+
+#[cfg(test)]
+mod tests;

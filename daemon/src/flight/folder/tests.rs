@@ -1,0 +1,139 @@
+use super::*;
+use proptest::prelude::*;
+use std::time::Duration;
+
+fn at(seconds: u64) -> Stamp {
+    Stamp { uptime: Duration::ZERO, unix: Duration::from_secs(seconds) }
+}
+
+/// A marked folder with files of ten bytes.
+fn folder(names: &[&str]) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    prepare(folder.path()).unwrap();
+    names.iter().for_each(|name| fs::write(folder.path().join(name), "0123456789").unwrap());
+    folder
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let all = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut all: Vec<String> = all.filter(|name| name != MARKER).collect();
+    all.sort();
+    all
+}
+
+fn limits(max_saved: u64, max_saved_bytes: u64) -> Flight {
+    Flight { max_saved, max_saved_bytes, ..Flight::default() }
+}
+
+const OLD: &str = "vm-exit-20261120T235959Z.faultline";
+const ASKED: &str = "vm-request-20261121T000000Z.faultline";
+const TWICE: &str = "vm-behind-20261121T000000Z_2.faultline";
+const NEW: &str = "my-host-oom_kill-20261121T081309Z.faultline";
+
+#[test]
+fn the_oldest_that_nobody_asked_for_make_room_and_the_others_stay() {
+    let others = [
+        "ring.faultline",
+        "notes.txt",
+        "exit.faultline",
+        "a-exit-yesterday.faultline",
+        "x-exit-20261101T000000Z.sqlite",
+    ];
+    let folder = folder(&[&[OLD, ASKED, TWICE, NEW][..], &others].concat());
+    fs::write(folder.path().join(format!("{OLD}-wal")), "beside").unwrap();
+    assert_eq!(make_room(folder.path(), &limits(5, 1000), 10, false), Ok(0));
+    assert_eq!(make_room(folder.path(), &limits(4, 1000), 10, false), Ok(1));
+    let mut left = [&[ASKED, TWICE, NEW][..], &others].concat();
+    left.sort_unstable();
+    assert_eq!(names(folder.path()), left);
+    assert_eq!(make_room(folder.path(), &limits(9, 30), 10, false), Ok(1), "by bytes");
+    assert!(!folder.path().join(TWICE).exists() && folder.path().join(NEW).exists());
+}
+
+#[test]
+fn what_was_asked_for_is_never_removed_and_without_room_nothing_is() {
+    let folder = folder(&[ASKED, NEW]);
+    let refused = make_room(folder.path(), &limits(1, 1000), 10, false).unwrap_err();
+    assert!(refused.contains("max_saved (1)"), "{refused}");
+    assert_eq!(names(folder.path()).len(), 2);
+    assert!(make_room(folder.path(), &limits(9, 5), 10, false).is_err());
+}
+
+#[test]
+fn requests_fill_half_of_the_room_and_leave_the_rest_to_what_nobody_asks_for() {
+    let folder = folder(&[ASKED, OLD]);
+    assert_eq!(make_room(folder.path(), &limits(4, 1000), 10, true), Ok(0));
+    assert!(make_room(folder.path(), &limits(2, 1000), 10, true).unwrap_err().contains("half"));
+    assert!(make_room(folder.path(), &limits(9, 39), 10, true).is_ok());
+    assert!(make_room(folder.path(), &limits(9, 38), 10, true).is_err());
+    assert_eq!(make_room(folder.path(), &limits(2, 1000), 10, false), Ok(1));
+}
+
+#[test]
+fn without_the_marker_nothing_is_removed_or_renamed() {
+    let folder = folder(&[OLD, NEW, RING, "vm-exit-20261120T000000Z.faultline.part"]);
+    fs::remove_file(folder.path().join(MARKER)).unwrap();
+    assert!(make_room(folder.path(), &limits(2, 1000), 10, false).unwrap_err().contains(MARKER));
+    assert!(set_aside(folder.path(), "vm", at(0)).unwrap_err().contains(MARKER));
+    sweep(folder.path());
+    assert_eq!(names(folder.path()).len(), 4);
+    assert_eq!(make_room(folder.path(), &limits(3, 1000), 10, false), Ok(0), "there is room as it is");
+}
+
+#[test]
+fn what_a_save_left_that_was_broken_off_goes_and_other_parts_stay() {
+    let folder = folder(&["vm-exit-20261120T000000Z.faultline.part", "film.part", "ring.faultline.part", OLD]);
+    sweep(folder.path());
+    assert_eq!(names(folder.path()), ["film.part", "ring.faultline.part", OLD]);
+}
+
+#[test]
+fn a_folder_is_taken_if_it_is_marked_empty_or_not_there_yet() {
+    let top = tempfile::tempdir().unwrap();
+    let inner = top.path().join("flight");
+    assert_eq!(check(&inner), Ok(()));
+    assert!(!inner.exists());
+    assert!(check(&inner.join("deeper")).unwrap_err().contains("above"));
+    assert_eq!(prepare(&inner), Ok(()));
+    fs::write(inner.join("anything"), "").unwrap();
+    assert_eq!((check(&inner), prepare(&inner)), (Ok(()), Ok(())));
+    assert!(check(top.path()).unwrap_err().contains(MARKER));
+    assert!(check(&inner.join("anything")).unwrap_err().contains("cannot be used"));
+}
+
+#[test]
+fn names_tell_host_reason_and_time_and_never_replace_one() {
+    let folder = folder(&[]);
+    let first = free_name(folder.path(), "vm", "exit", at(1_795_248_789)).unwrap();
+    assert_eq!(first.file_name().unwrap(), "vm-exit-20261121T081309Z.faultline");
+    fs::write(&first, "").unwrap();
+    let second = free_name(folder.path(), "vm", "exit", at(1_795_248_789)).unwrap();
+    assert_eq!(second.file_name().unwrap(), "vm-exit-20261121T081309Z_2.faultline");
+    assert_eq!(parts("vm-exit-20261121T081309Z_2.faultline"), Some(("20261121T081309Z_2", true)));
+}
+
+#[test]
+fn a_ring_is_set_aside_whole() {
+    let folder = folder(&[RING, "ring.faultline-wal", "ring.faultline-shm"]);
+    set_aside(folder.path(), "vm", at(0)).unwrap();
+    let aside = "vm-set_aside-19700101T000000Z.faultline";
+    assert_eq!(names(folder.path()), [aside.to_owned(), format!("{aside}-shm"), format!("{aside}-wal")]);
+}
+
+proptest! {
+    /// Whatever a request is called, its recording is not taken for one that may be removed.
+    #[test]
+    fn no_words_of_a_request_make_its_recording_removable(text in any::<String>(), seconds in 0_u64..10_000_000_000) {
+        let folder = Path::new("");
+        let path = free_name(folder, "vm", &format!("request_{}", word(&text)), at(seconds)).unwrap();
+        let name = path.to_str().unwrap();
+        prop_assert!(!name.contains('/'), "{name}");
+        prop_assert_eq!(parts(name).map(|(_, automatic)| automatic), Some(false));
+    }
+
+    #[test]
+    fn any_name_is_looked_at_without_harm(name in any::<String>()) {
+        let _ = parts(&name);
+        let _ = parts(&format!("{name}.faultline"));
+    }
+}

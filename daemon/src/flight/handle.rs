@@ -1,0 +1,125 @@
+//! What others hold of a flight recorder: they ask for a save and see how it stands.
+
+use crate::sources::Finding;
+use faultline_catalog::metrics::daemon as d;
+use faultline_catalog::{Problem, Reading, Status};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::sync::oneshot;
+
+/// So many requests may wait for the recorder's next turn.
+const MOST_REQUESTS: usize = 8;
+
+/// Why a recording was saved, as the metric counts it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reason {
+    /// The kernel killed the validator for want of memory.
+    OomKill,
+    /// It ended.
+    Exit,
+    /// It fell behind.
+    Behind,
+    /// Somebody asked.
+    Request,
+}
+
+impl Reason {
+    /// Every reason.
+    pub const ALL: [Reason; 4] = [Reason::OomKill, Reason::Exit, Reason::Behind, Reason::Request];
+
+    /// The label value.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Reason::OomKill => "oom_kill",
+            Reason::Exit => "exit",
+            Reason::Behind => "behind",
+            Reason::Request => "request",
+        }
+    }
+}
+
+/// How a save ended: where the recording is, or why there is none.
+pub(super) type Outcome = Result<PathBuf, String>;
+
+/// A request, and who waits for its outcome.
+#[derive(Debug)]
+pub struct Asked {
+    /// In the words of whoever asked; may be empty.
+    pub text: String,
+    pub(super) answer: oneshot::Sender<Outcome>,
+}
+
+/// Clones share it.
+#[derive(Debug, Clone, Default)]
+pub struct Handle(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    requests: Mutex<Vec<Asked>>,
+    saves: [AtomicU64; Reason::ALL.len()],
+    failures: AtomicU64,
+    problem: Mutex<Option<String>>,
+    under_way: Mutex<usize>,
+    all_done: Condvar,
+}
+
+impl Handle {
+    /// Asks for a save; the answer comes when it is done, seconds later. `None`: too many wait already.
+    pub fn request(&self, text: &str) -> Option<oneshot::Receiver<Outcome>> {
+        let mut requests = self.0.requests.lock().unwrap_or_else(PoisonError::into_inner);
+        if requests.len() >= MOST_REQUESTS {
+            return None;
+        }
+        let (answer, answered) = oneshot::channel();
+        requests.push(Asked { text: text.to_owned(), answer });
+        Some(answered)
+    }
+
+    pub(super) fn take_requests(&self) -> Vec<Asked> {
+        std::mem::take(&mut *self.0.requests.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// A save begins; [`ended`](Self::ended) follows.
+    pub(super) fn begun(&self) {
+        *self.0.under_way.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+    }
+
+    /// Waits until no save is under way, or until `patience` is over.
+    pub(super) fn wait(&self, patience: Duration) {
+        let under_way = self.0.under_way.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.0.all_done.wait_timeout_while(under_way, patience, |count| *count > 0);
+        if waited.is_ok_and(|(count, _)| *count > 0) {
+            tracing::warn!("the flight recorder's last save is not done yet");
+        }
+    }
+
+    /// A save has ended.
+    pub(super) fn ended(&self, reason: Reason, outcome: &Outcome) {
+        let counter = match outcome {
+            Ok(_) => Reason::ALL.iter().zip(&self.0.saves).find(|(one, _)| **one == reason).map(|(_, count)| count),
+            Err(_) => Some(&self.0.failures),
+        };
+        if let Some(counter) = counter {
+            counter.fetch_add(1, Ordering::Relaxed);
+        }
+        let problem = outcome.as_ref().err().map(|why| format!("the flight recorder could not save: {why}"));
+        *self.0.problem.lock().unwrap_or_else(PoisonError::into_inner) = problem;
+        let mut under_way = self.0.under_way.lock().unwrap_or_else(PoisonError::into_inner);
+        *under_way = under_way.saturating_sub(1);
+        self.0.all_done.notify_all();
+    }
+
+    /// How it stands: counts since the daemon's start, and what was wrong with the last save.
+    pub fn tell(&self, finding: &mut Finding) {
+        for (reason, count) in Reason::ALL.iter().zip(&self.0.saves) {
+            let count = count.load(Ordering::Relaxed);
+            finding.readings.push(Reading::counter(&d::FLIGHT_SAVES, [reason.name().into()], count));
+        }
+        let failures = self.0.failures.load(Ordering::Relaxed);
+        finding.readings.push(Reading::counter(&d::FLIGHT_FAILURES, [], failures));
+        let problem = self.0.problem.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        finding.problems.extend(problem.map(|what| Problem::new(Status::Broken, what)));
+    }
+}

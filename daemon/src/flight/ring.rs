@@ -1,0 +1,218 @@
+//! The ring: a recording that forgets, written by the recorder's thread.
+
+use super::folder::{RING, set_aside, sweep, word};
+use super::handle::{Asked, Handle, Reason};
+use super::saver::Job;
+use super::triggers::{Timing, Trigger, Triggers};
+use super::{Parts, handle};
+use crate::recorder::{Account, Entry, Followed, Reel, Tape};
+use faultline_catalog::{Problem, Stamp, Status};
+use faultline_recording::{Error, Event, EventKind, Opening};
+use serde_json::json;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{SyncSender, TrySendError};
+use std::time::Duration;
+
+/// A ring that could not be opened is tried again after this.
+const TRY_AGAIN: Duration = Duration::from_secs(30);
+
+/// How long the last saves may take when the daemon stops.
+const LAST_SAVES: Duration = Duration::from_secs(5);
+
+/// The tape of the flight recorder.
+pub struct Ring {
+    folder: PathBuf,
+    name: String,
+    keep: Duration,
+    account: Arc<Account>,
+    handle: Handle,
+    opening: Opening,
+    jobs: SyncSender<Job>,
+    /// `None` until it could be opened.
+    reel: Option<Reel>,
+    /// The uptime from which opening is tried again.
+    next_try: Duration,
+    process: Option<Arc<Followed>>,
+    triggers: Triggers,
+    pruned: Stamp,
+    /// Whether the last try to let go of what is too old failed.
+    overdue: bool,
+}
+
+impl Ring {
+    pub(super) fn new(parts: Parts, handle: Handle, opening: Opening, jobs: SyncSender<Job>) -> Ring {
+        let timing = Timing { after: parts.config.after, pause: parts.config.pause };
+        Ring {
+            folder: parts.folder,
+            name: parts.name,
+            keep: parts.config.keep,
+            account: parts.account,
+            handle,
+            pruned: opening.session.started,
+            opening,
+            jobs,
+            reel: None,
+            next_try: Duration::ZERO,
+            process: None,
+            triggers: Triggers::new(timing),
+            overdue: false,
+        }
+    }
+
+    /// Opens the ring of before; one that cannot be gone on with makes way for a new one.
+    fn open(&mut self, now: Stamp) -> Option<Reel> {
+        let path = self.folder.join(RING);
+        let open = || Reel::open(&path, &self.opening, Arc::clone(&self.account));
+        let opened = match open() {
+            Err(error) if is_lost(&error) => match set_aside(&self.folder, &self.name, now) {
+                Ok(to) => {
+                    let (why, to) = (error.to_string(), to.display());
+                    tracing::warn!(why, %to, "the flight recorder's ring could not be gone on with; it was set aside");
+                    open().map_err(|error| error.to_string())
+                }
+                Err(why) => Err(format!("{error}; it cannot be set aside: {why}")),
+            },
+            other => other.map_err(|error| error.to_string()),
+        };
+        match opened {
+            Ok(reel) => {
+                tracing::info!(path = %path.display(), "the flight recorder is on");
+                self.account.say(None);
+                sweep(&self.folder);
+                Some(reel)
+            }
+            Err(why) => {
+                if self.next_try == Duration::ZERO {
+                    tracing::error!(why, "the flight recorder cannot write; tried again from time to time");
+                }
+                self.account.say(Some(Problem::new(Status::Broken, format!("no flight recorder, tried again: {why}"))));
+                self.next_try = now.uptime + TRY_AGAIN;
+                None
+            }
+        }
+    }
+
+    /// Lets go of what is too old. From time to time: a ring is a tenth longer than asked for.
+    fn prune(&mut self, now: Stamp) {
+        let every = (self.keep / 10).clamp(Duration::from_secs(1), Duration::from_secs(60));
+        if now.since(self.pruned) < every {
+            return;
+        }
+        self.pruned = now;
+        if !self.folder.join(RING).exists() {
+            tracing::warn!(folder = %self.folder.display(), "the flight recorder's ring was removed; a new one is begun");
+            self.reel = None;
+            return;
+        }
+        let before = now.unix.saturating_sub(self.keep);
+        let Some(reel) = &mut self.reel else { return };
+        let failed = reel.writer().prune(before).err();
+        if let Some(error) = &failed {
+            reel.writer().rollback();
+            if !self.overdue {
+                tracing::warn!(%error, "what is too old cannot be removed from the flight recorder's ring; tried again");
+            }
+        }
+        self.overdue = failed.is_some();
+    }
+
+    fn answer_requests(&mut self, now: Stamp) {
+        for Asked { text, answer } in self.handle.take_requests() {
+            let detail = json!({ "name": "saved on request", "text": text });
+            self.write(&[Entry::event(now, EventKind::Mark, &detail)], now);
+            let word = match word(&text).as_str() {
+                "" => Reason::Request.name().to_owned(),
+                text => format!("{}_{text}", Reason::Request.name()),
+            };
+            // Whoever asked may have gone away.
+            let answer = Box::new(move |outcome| drop(answer.send(outcome)));
+            self.save(Job { reason: Reason::Request, word, text, at: now, answer });
+        }
+    }
+
+    fn save_unasked(&mut self, trigger: Trigger, now: Stamp, answer: Box<dyn FnOnce(handle::Outcome) + Send>) {
+        let reason = match trigger {
+            Trigger::OomKill => Reason::OomKill,
+            Trigger::Exit => Reason::Exit,
+            Trigger::Behind => Reason::Behind,
+        };
+        self.save(Job { reason, word: reason.name().to_owned(), text: String::new(), at: now, answer });
+    }
+
+    fn save(&mut self, job: Job) {
+        self.handle.begun();
+        let (job, why) = match self.reel.is_some() {
+            true => match self.jobs.try_send(job) {
+                Ok(()) => return,
+                Err(TrySendError::Full(job) | TrySendError::Disconnected(job)) => (job, "too many saves are under way"),
+            },
+            false => (job, "there is no ring; see faultline_source_up{source=\"recorder\"}"),
+        };
+        let outcome = Err(why.to_owned());
+        self.handle.ended(job.reason, &outcome);
+        (job.answer)(outcome);
+    }
+
+    fn write(&mut self, entries: &[Entry], now: Stamp) {
+        match &mut self.reel {
+            Some(reel) => reel.take(entries, now),
+            None => {
+                self.account.dropped(entries.iter().filter(|entry| !matches!(entry, Entry::Process(_))).count() as u64)
+            }
+        }
+    }
+}
+
+/// Whether another file will do better: this one is none of ours, damaged, or of another run.
+fn is_lost(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::NotARecording { .. }
+            | Error::Empty { .. }
+            | Error::Newer { .. }
+            | Error::Truncated { .. }
+            | Error::Damaged { .. }
+            | Error::OtherLabels { .. }
+            | Error::BadRow { .. }
+    )
+}
+
+impl Tape for Ring {
+    fn take(&mut self, entries: &[Entry], now: Stamp) {
+        if self.reel.is_none() && self.next_try <= now.uptime {
+            self.reel = self.open(now);
+            let process = self.process.clone();
+            self.write(&[Entry::Process(process)], now);
+        }
+        self.write(entries, now);
+        for entry in entries {
+            match entry {
+                Entry::Process(process) => self.process.clone_from(process),
+                Entry::Event(Event { at, kind, .. }) => {
+                    if let Some(trigger) = Trigger::of(*kind) {
+                        self.triggers.happened(trigger, at.uptime);
+                    }
+                }
+                _ => {}
+            }
+        }
+        self.answer_requests(now);
+        if let Some(trigger) = self.triggers.due(now.uptime) {
+            self.save_unasked(trigger, now, Box::new(|_| {}));
+        }
+        self.prune(now);
+    }
+
+    fn finish(mut self: Box<Self>, now: Stamp) {
+        self.answer_requests(now);
+        if let Some(trigger) = self.triggers.last() {
+            self.save_unasked(trigger, now, Box::new(|_| {}));
+        }
+        // The ring is closed after the last copy of it.
+        self.handle.wait(LAST_SAVES);
+        if let Some(reel) = self.reel.take() {
+            Box::new(reel).finish(now);
+        }
+    }
+}

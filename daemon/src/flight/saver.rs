@@ -1,0 +1,81 @@
+//! The thread that copies the ring.
+
+use super::Parts;
+use super::folder::{RING, free_name, make_room};
+use super::handle::{Handle, Outcome, Reason};
+use crate::clock::Clock;
+use crate::config;
+use faultline_catalog::Stamp;
+use std::fs;
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::time::Duration;
+
+/// So many saves may wait for the one under way.
+const MOST_WAITING: usize = 8;
+
+/// After each step of the copy (1 MiB): the disk may be the validator's.
+const BREATH: Duration = Duration::from_millis(5);
+
+/// One save to do.
+pub(super) struct Job {
+    pub(super) reason: Reason,
+    /// The reason in the file's name.
+    pub(super) word: String,
+    /// In the words of whoever asked.
+    pub(super) text: String,
+    pub(super) at: Stamp,
+    /// Whoever waits for it.
+    pub(super) answer: Box<dyn FnOnce(Outcome) + Send>,
+}
+
+pub(super) fn channel() -> (SyncSender<Job>, Receiver<Job>) {
+    sync_channel(MOST_WAITING)
+}
+
+/// Copies one ring after the other.
+pub struct Saver {
+    clock: Clock,
+    folder: PathBuf,
+    name: String,
+    limits: config::Flight,
+    handle: Handle,
+    jobs: Receiver<Job>,
+}
+
+impl Saver {
+    pub(super) fn new(parts: &Parts, handle: Handle, jobs: Receiver<Job>) -> Self {
+        let (folder, name, limits) = (parts.folder.clone(), parts.name.clone(), parts.config.clone());
+        Saver { clock: parts.clock, folder, name, limits, handle, jobs }
+    }
+
+    /// Saves until the ring is closed, which sees to its last saves first.
+    pub fn run(self) {
+        while let Ok(job) = self.jobs.recv() {
+            let began = self.clock.now();
+            let outcome = self.save(&job);
+            let took = self.clock.now().since(began);
+            match &outcome {
+                Ok(path) => {
+                    tracing::info!(reason = job.word, path = %path.display(), ?took, "the flight recording was saved")
+                }
+                Err(why) => tracing::error!(reason = job.word, why, "the flight recording could not be saved"),
+            }
+            self.handle.ended(job.reason, &outcome);
+            (job.answer)(outcome);
+        }
+    }
+
+    fn save(&self, job: &Job) -> Outcome {
+        let ring = self.folder.join(RING);
+        let length = |end: &str| fs::metadata(format!("{}{end}", ring.display())).map_or(0, |meta| meta.len());
+        make_room(&self.folder, &self.limits, length("") + length("-wal"), job.reason == Reason::Request)?;
+        let path = free_name(&self.folder, &self.name, &job.word, job.at).ok_or("too many saves in one second")?;
+        let at = job.at.unix.as_nanos().to_string();
+        let meta =
+            [("saved_reason", job.word.as_str()), ("saved_text", job.text.as_str()), ("saved_unix_ns", at.as_str())];
+        let breathe = |_, _| std::thread::sleep(BREATH);
+        faultline_recording::backup_with(&ring, &path, &meta, breathe).map_err(|error| error.to_string())?;
+        Ok(path)
+    }
+}

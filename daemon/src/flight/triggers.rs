@@ -1,0 +1,158 @@
+//! When the ring is saved unasked: a pure model of what happened and how long ago.
+
+use faultline_recording::EventKind;
+use std::time::Duration;
+
+/// Why the ring is saved unasked; the later one weighs more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Trigger {
+    /// It fell behind.
+    Behind,
+    /// It ended.
+    Exit,
+    /// The kernel killed it for want of memory.
+    OomKill,
+}
+
+impl Trigger {
+    /// What an event asks for; `None`: nothing.
+    pub fn of(kind: EventKind) -> Option<Self> {
+        match kind {
+            EventKind::Behind => Some(Trigger::Behind),
+            EventKind::Exit => Some(Trigger::Exit),
+            EventKind::OomKill => Some(Trigger::OomKill),
+            _ => None,
+        }
+    }
+}
+
+/// How long is waited.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Timing {
+    /// From the event to the save: what came after it is recorded too.
+    pub after: Duration,
+    /// From one save to the next.
+    pub pause: Duration,
+}
+
+/// What waits to be saved. Times are uptimes.
+#[derive(Debug, Clone)]
+pub struct Triggers {
+    timing: Timing,
+    waiting: Option<(Trigger, Duration)>,
+    last: Option<Duration>,
+}
+
+impl Triggers {
+    /// Nothing has happened yet.
+    pub fn new(timing: Timing) -> Self {
+        Triggers { timing, waiting: None, last: None }
+    }
+
+    /// Something happened at `at`. What happens while a save waits is saved with it, under the name of what weighs most; what
+    /// weighs more has its own aftermath. What happens soon after a save waits for the pause to end: it is in the ring.
+    pub fn happened(&mut self, trigger: Trigger, at: Duration) {
+        let pause_ends = self.last.map_or(Duration::ZERO, |last| last.saturating_add(self.timing.pause));
+        let due = at.saturating_add(self.timing.after).max(pause_ends);
+        self.waiting = Some(match self.waiting {
+            Some((before, planned)) if before >= trigger => (before, planned),
+            Some((_, planned)) => (trigger, planned.max(due)),
+            None => (trigger, due),
+        });
+    }
+
+    /// What is to be saved now; asked once, it is on its way.
+    pub fn due(&mut self, now: Duration) -> Option<Trigger> {
+        let (trigger, _) = self.waiting.take_if(|(_, due)| *due <= now)?;
+        self.last = Some(now);
+        Some(trigger)
+    }
+
+    /// What waits, at the end: nothing comes after it.
+    pub fn last(&mut self) -> Option<Trigger> {
+        self.waiting.take().map(|(trigger, _)| trigger)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const TIMING: Timing = Timing { after: Duration::from_secs(10), pause: Duration::from_secs(300) };
+
+    fn s(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn kills_ends_and_falling_behind_are_saved_and_nothing_else_is() {
+        let asking = EventKind::ALL.iter().filter_map(|kind| Some((*kind, Trigger::of(*kind)?))).collect::<Vec<_>>();
+        let expected = [
+            (EventKind::Exit, Trigger::Exit),
+            (EventKind::OomKill, Trigger::OomKill),
+            (EventKind::Behind, Trigger::Behind),
+        ];
+        assert_eq!(asking, expected);
+    }
+
+    #[test]
+    fn the_aftermath_is_waited_for_and_a_save_comes_once() {
+        let mut triggers = Triggers::new(TIMING);
+        assert_eq!(triggers.due(s(100)), None);
+        triggers.happened(Trigger::Exit, s(100));
+        assert_eq!(triggers.due(s(109)), None);
+        assert_eq!(triggers.due(s(110)), Some(Trigger::Exit));
+        assert_eq!((triggers.due(s(111)), triggers.last()), (None, None));
+    }
+
+    #[test]
+    fn what_comes_together_is_saved_once_under_the_heaviest_name() {
+        let mut triggers = Triggers::new(TIMING);
+        triggers.happened(Trigger::Behind, s(100));
+        triggers.happened(Trigger::OomKill, s(105));
+        triggers.happened(Trigger::Exit, s(107));
+        assert_eq!(triggers.due(s(114)), None, "the kill has an aftermath of its own");
+        assert_eq!(triggers.due(s(115)), Some(Trigger::OomKill));
+        assert_eq!(triggers.due(s(1000)), None);
+    }
+
+    #[test]
+    fn soon_after_a_save_the_next_one_waits_and_is_not_lost() {
+        let mut triggers = Triggers::new(TIMING);
+        triggers.happened(Trigger::Exit, s(100));
+        assert_eq!(triggers.due(s(110)), Some(Trigger::Exit));
+        triggers.happened(Trigger::Exit, s(150));
+        assert_eq!(triggers.due(s(160)), None);
+        assert_eq!(triggers.due(s(410)), Some(Trigger::Exit));
+    }
+
+    #[test]
+    fn what_waits_at_the_end_is_told() {
+        let mut triggers = Triggers::new(TIMING);
+        triggers.happened(Trigger::OomKill, s(100));
+        assert_eq!((triggers.last(), triggers.due(s(200))), (Some(Trigger::OomKill), None));
+    }
+
+    proptest! {
+        /// Whatever happens: no two saves closer than the pause, none before its aftermath, and none forgotten.
+        #[test]
+        fn no_event_is_forgotten_and_the_pause_is_kept(events in proptest::collection::vec((0_u64..2000, 0..3_usize), 1..40)) {
+            let all = [Trigger::Behind, Trigger::Exit, Trigger::OomKill];
+            let mut triggers = Triggers::new(TIMING);
+            let mut saves: Vec<u64> = Vec::new();
+            for now in 0..3000 {
+                for (_, which) in events.iter().filter(|(at, _)| *at == now) {
+                    triggers.happened(all[*which], s(now));
+                }
+                saves.extend(triggers.due(s(now)).map(|_| now));
+            }
+            prop_assert!(saves.windows(2).all(|pair| pair[1] - pair[0] >= 300), "{saves:?}");
+            for (at, _) in &events {
+                // Ten seconds, twice more if it grows heavier, after the pause.
+                let saved = saves.iter().find(|save| *save >= at);
+                prop_assert!(saved.is_some_and(|save| save - at <= 330), "{at}: {saves:?}");
+            }
+        }
+    }
+}

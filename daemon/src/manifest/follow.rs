@@ -1,0 +1,207 @@
+//! What becomes known of a process after it was first seen: its binary's digest, which takes a while to read, and its
+//! version and identity, which it tells once it runs.
+
+use super::{Binary, hash, process, put};
+use crate::hub::Latest;
+use crate::sources::admin::AdminFacts;
+use crate::sources::conclusions::client;
+use crate::sources::rpc::{self, identity_of};
+use crate::supervisor::Stop;
+use crate::target::Target;
+use faultline_kernel::hardware::Hardware;
+use faultline_kernel::{HostRoot, ProcessFiles, ProcessId};
+use serde_json::{Map, Value, json};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// From look to look at what became known.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// The weakest claim to a processor.
+const LEAST: i32 = 19;
+
+/// A process, and its manifest so far.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Described {
+    /// Which life of which process.
+    pub process: ProcessId,
+    /// Its manifest: a JSON object.
+    pub manifest: Value,
+}
+
+/// A process as it was first seen.
+#[derive(Debug)]
+struct First {
+    target: Target,
+    manifest: Value,
+}
+
+/// Whom to ask for what the process tells itself.
+#[derive(Debug, Clone, Default)]
+pub struct Facts {
+    /// JSON-RPC.
+    pub rpc: rpc::Handle,
+    /// The admin socket.
+    pub admin: Latest<AdminFacts>,
+}
+
+/// Describes processes; asked by the recorder's thread.
+#[derive(Debug, Clone)]
+pub struct Describer {
+    root: HostRoot,
+    first: Arc<Mutex<Option<Arc<First>>>>,
+    more: Latest<Described>,
+}
+
+/// The thread that finds out the rest.
+#[derive(Debug)]
+pub struct Follower {
+    describer: Describer,
+    facts: Facts,
+}
+
+impl Describer {
+    /// Of processes below `root`.
+    pub fn new(root: HostRoot) -> Describer {
+        Describer { root, first: Arc::default(), more: Latest::default() }
+    }
+
+    /// Who finds out the rest; to be run.
+    pub fn follower(&self, facts: Facts) -> Follower {
+        Follower { describer: self.clone(), facts }
+    }
+
+    /// What can be told of a process at once. Reads some dozen small files; never fails.
+    pub fn describe(&self, target: &Target) -> Value {
+        let disks = Hardware::read(&self.root).disks;
+        let manifest = Value::from(process::describe(&self.root, target, &disks));
+        let first = First { target: target.clone(), manifest: manifest.clone() };
+        *self.first.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(first));
+        manifest
+    }
+
+    /// Where the newest manifest with more than was told at once is to be found; it may be of a process before.
+    pub fn more(&self) -> Latest<Described> {
+        self.more.clone()
+    }
+
+    fn first(&self) -> Option<Arc<First>> {
+        self.first.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Follower {
+    /// Looks until told to stop.
+    pub fn run(self, stop: Stop) {
+        // Refused or not, the work is the same.
+        let _ = rustix::process::setpriority_process(None, LEAST);
+        let mut followed: Option<Arc<First>> = None;
+        let (mut binary, mut told, mut published) = (None, Map::new(), None);
+        while !stop.sleep(LOOK_EVERY) {
+            let Some(first) = self.describer.first() else { continue };
+            if !followed.as_ref().is_some_and(|before| Arc::ptr_eq(before, &first)) {
+                binary = self.binary(first.target.process, &stop);
+                told.clear();
+                published = Some(first.manifest.clone());
+                followed = Some(Arc::clone(&first));
+            }
+            // What is not told any more, as at its end, stays known.
+            told.extend(self.told(&first.target));
+            let manifest = add(&first.manifest, binary.as_ref(), &told);
+            if published.as_ref() != Some(&manifest) {
+                let described = Described { process: first.target.process, manifest: manifest.clone() };
+                self.describer.more.set(Some(Arc::new(described)));
+                published = Some(manifest);
+            }
+        }
+    }
+
+    fn binary(&self, id: ProcessId, stop: &Stop) -> Option<Result<Binary, String>> {
+        let files = ProcessFiles::open(&self.describer.root, id.pid).ok().filter(|files| files.id() == id)?;
+        let hashed = files
+            .open_exe()
+            .map_err(|error| error.to_string())
+            .and_then(|file| hash(&file, stop).map_err(|error| format!("the program's file: {error}")));
+        if let Err(error) = &hashed {
+            tracing::debug!(pid = id.pid, error, "the program's digest is not known");
+        }
+        Some(hashed)
+    }
+
+    fn told(&self, target: &Target) -> Map<String, Value> {
+        let (process, rpc, admin) = (target.process, self.facts.rpc.facts(), self.facts.admin.get());
+        let mut out = Map::new();
+        let version = rpc.as_ref().filter(|facts| facts.process == process).and_then(|facts| facts.version.clone());
+        if let Some(version) = version {
+            put(&mut out, "client", client(target, Some(&version.solana_core)));
+            put(&mut out, "version", Some(version.solana_core));
+            put(&mut out, "feature_set", version.feature_set);
+        }
+        put(&mut out, "identity", identity_of(process, rpc.as_deref(), admin.as_deref()));
+        out
+    }
+}
+
+/// The first manifest with all that is known by now.
+fn add(first: &Value, binary: Option<&Result<Binary, String>>, told: &Map<String, Value>) -> Value {
+    let mut manifest = first.as_object().cloned().unwrap_or_default();
+    let binary = binary.map(|binary| match binary {
+        Ok(binary) => json!({ "sha256": binary.sha256, "bytes": binary.bytes }),
+        Err(why) => json!({ "problem": why }),
+    });
+    put(&mut manifest, "binary", binary);
+    put(&mut manifest, "validator", (!told.is_empty()).then(|| told.clone()));
+    manifest.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use faultline_catalog::Stamp;
+    use faultline_testkit::eventually::eventually_seeing;
+
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    fn told(process: ProcessId, identity: &str) -> AdminFacts {
+        AdminFacts {
+            process,
+            at: Stamp::default(),
+            took: Duration::ZERO,
+            progress: None,
+            identity: Some(identity.to_owned()),
+            rpc_address: None,
+            problems: Vec::new(),
+            up: true,
+        }
+    }
+
+    #[test]
+    fn what_becomes_known_later_is_told_and_the_word_of_another_process_is_not_taken() {
+        let root = HostRoot::default();
+        let process = ProcessFiles::open(&root, std::process::id()).unwrap().id();
+        let (comm, exe) = ("test".to_owned(), std::env::current_exe().ok());
+        let target = Target { process, comm, exe, validator: None, ledger: None, found_by: "pid" };
+        let describer = Describer::new(root);
+        let facts = Facts::default();
+        facts.admin.set(Some(Arc::new(told(ProcessId { start_ticks: 1, ..process }, "somebody else"))));
+        let (follower, stop) = (describer.follower(facts.clone()), Stop::new());
+        std::thread::scope(|scope| {
+            scope.spawn(|| follower.run(stop.clone()));
+            assert_eq!(describer.describe(&target)["binary"], Value::Null);
+            let more = |key: &str, wanted: fn(&Value) -> bool| {
+                eventually_seeing(PATIENCE, key, || match describer.more().get() {
+                    Some(more) if wanted(&more.manifest) => Ok(more),
+                    other => Err(other),
+                })
+            };
+            let digest = more("the digest", |manifest| manifest["binary"]["sha256"].is_string());
+            assert_eq!((digest.process, &digest.manifest["validator"]), (process, &Value::Null));
+            facts.admin.set(Some(Arc::new(told(process, "first"))));
+            more("its identity", |manifest| manifest["validator"]["identity"] == "first");
+            facts.admin.set(Some(Arc::new(told(process, "second"))));
+            let last = more("its other identity", |manifest| manifest["validator"]["identity"] == "second");
+            assert_eq!(last.manifest["binary"], digest.manifest["binary"]);
+            stop.set();
+        });
+    }
+}

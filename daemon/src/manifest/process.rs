@@ -1,0 +1,213 @@
+//! The followed process, as JSON.
+
+use super::host::describe_place;
+use super::{put, put_problems, redact, shown};
+use crate::target::Target;
+use faultline_agave::identify::Validator;
+use faultline_kernel::hardware::Disk;
+use faultline_kernel::parse::mountinfo::{self, Mount};
+use faultline_kernel::parse::pid_limits::ProcessLimit;
+use faultline_kernel::{
+    CgroupLevel, CgroupVersion, ErrorKind, HostRoot, Limit, ProcessFiles, ReadError, Setting, locate, place,
+};
+use serde_json::{Map, Value, json};
+use std::path::{Path, PathBuf};
+
+/// Variables whose values are kept: they change what is measured, and hold no secrets.
+const KEPT_VALUES: [&str; 13] = [
+    "AGAVE_PROGRAM_CACHE_ENTRIES",
+    "GLIBC_TUNABLES",
+    "LD_PRELOAD",
+    "MALLOC_ARENA_MAX",
+    "MALLOC_CONF",
+    "RAYON_NUM_THREADS",
+    "RUST_BACKTRACE",
+    "RUST_LOG",
+    "RUST_MIN_STACK",
+    "SOLANA_RAYON_THREADS",
+    "TOKIO_WORKER_THREADS",
+    "_RJEM_MALLOC_CONF",
+    "_RJEM_MALLOC_CONF_2_CONF_HARDER",
+];
+
+/// Folders that a validator is told, by the option that tells.
+const FOLDERS: [(&str, &[&str]); 6] = [
+    ("accounts", &["--accounts"]),
+    ("snapshots", &["--snapshots"]),
+    ("incremental_snapshots", &["--incremental-snapshot-archive-path"]),
+    ("accounts_index", &["--accounts-index-path"]),
+    ("accounts_hash_cache", &["--accounts-hash-cache-path"]),
+    ("log", &["--log", "-o"]),
+];
+
+/// More folders are left out.
+const MOST_FOLDERS: usize = 32;
+
+/// Longer arguments are cut; more of them are left out.
+const MOST_ARGUMENTS: usize = 512;
+const LONGEST_ARGUMENT: usize = 4096;
+
+/// Everything that can be told at once; what is unknown is left out.
+pub(super) fn describe(root: &HostRoot, target: &Target, disks: &[Disk]) -> Map<String, Value> {
+    let mut out = Map::new();
+    put(&mut out, "pid", Some(target.process.pid));
+    put(&mut out, "start_ticks", Some(target.process.start_ticks));
+    put(&mut out, "comm", Some(target.comm.clone()));
+    put(&mut out, "exe", target.exe.as_deref().map(shown));
+    put(&mut out, "found_by", Some(target.found_by));
+    put(&mut out, "program", target.validator.as_ref().map(|validator| validator.program.name()));
+    let mut problems = Vec::new();
+    match ProcessFiles::open(root, target.process.pid) {
+        Ok(files) if files.id() == target.process => look(root, target, &files, disks, &mut out, &mut problems),
+        Ok(files) => put_problems(&mut out, &[format!("process {} has ended already", files.id().pid)]),
+        Err(error) => problems.push(error),
+    }
+    put_problems(&mut out, &problems);
+    out
+}
+
+fn look(
+    root: &HostRoot,
+    target: &Target,
+    files: &ProcessFiles,
+    disks: &[Disk],
+    out: &mut Map<String, Value>,
+    problems: &mut Vec<ReadError>,
+) {
+    let arguments: Vec<String> = take(files.cmdline(), problems)
+        .map(|all| all.iter().take(MOST_ARGUMENTS).map(|one| cut(&one.to_string_lossy())).collect())
+        .unwrap_or_default();
+    put(out, "arguments", (!arguments.is_empty()).then(|| redact::arguments(&arguments)));
+    let environment = take(files.environment(|name| KEPT_VALUES.contains(&name)), problems);
+    put(out, "environment", environment.map(|found| {
+        let names: Vec<&String> = found.variables.keys().take(MOST_ARGUMENTS).collect();
+        let kept = found.variables.iter().filter_map(|(name, value)| Some((name.clone(), redact::line(value.as_ref()?))));
+        json!({ "names": names, "values": kept.map(|(name, value)| (name, cut(&value))).collect::<std::collections::BTreeMap<_, _>>() })
+    }));
+    put(out, "limits", take(files.limits(), problems).map(|limits| limits.iter().map(limit).collect::<Map<_, _>>()));
+    if let Some(cgroups) = take(locate(root, target.process.pid), problems) {
+        let path = cgroups.memory.as_ref().or(cgroups.unified.as_ref()).ok().map(|cgroup| cgroup.path.clone());
+        put(out, "cgroup", path);
+        let (levels, found) = cgroups.settings();
+        problems.extend(found);
+        put(out, "cgroup_limits", Some(levels.iter().map(level).collect::<Vec<_>>()));
+    }
+    if let Some(mounts) = take(files.mounts(), problems) {
+        let folders = Folders { root, pid: target.process.pid, mounts, disks };
+        put(out, "folders", Some(folders.describe(target, &arguments)));
+    }
+}
+
+/// A right that is missing is no news for the problems of a manifest but for people: all of it is told.
+fn take<T>(result: Result<T, ReadError>, problems: &mut Vec<ReadError>) -> Option<T> {
+    match result {
+        Ok(value) => Some(value),
+        Err(error) => {
+            if error.kind() != ErrorKind::Absent {
+                problems.push(error);
+            }
+            None
+        }
+    }
+}
+
+fn cut(text: &str) -> String {
+    let end = text.char_indices().map(|(at, _)| at).find(|at| *at >= LONGEST_ARGUMENT);
+    end.map_or_else(|| text.to_owned(), |end| format!("{}...", text.get(..end).unwrap_or_default()))
+}
+
+fn limit(limit: &ProcessLimit) -> (String, Value) {
+    let bound = |value: Option<u64>| value.map_or_else(|| "unlimited".into(), Value::from);
+    (limit.name.clone(), json!({ "soft": bound(limit.soft), "hard": bound(limit.hard) }))
+}
+
+fn level(level: &CgroupLevel) -> Value {
+    let setting = |(name, setting): &(&str, Setting)| {
+        let value = match setting {
+            Setting::Amount(Limit::Max) => "max".into(),
+            Setting::Amount(Limit::Bytes(bytes)) => Value::from(*bytes),
+            Setting::Text(text) => text.parse::<u64>().map_or_else(|_| text.as_str().into(), Value::from),
+        };
+        ((*name).to_owned(), value)
+    };
+    let version = if level.version == CgroupVersion::V2 { 2 } else { 1 };
+    json!({ "path": level.path, "version": version, "settings": level.settings.iter().map(setting).collect::<Map<_, _>>() })
+}
+
+/// Where a process keeps what it keeps.
+struct Folders<'a> {
+    root: &'a HostRoot,
+    pid: u32,
+    mounts: Vec<Mount>,
+    disks: &'a [Disk],
+}
+
+impl Folders<'_> {
+    fn describe(&self, target: &Target, arguments: &[String]) -> Vec<Value> {
+        let process = self.root.procfs.join(self.pid.to_string());
+        let working = std::fs::read_link(process.join("cwd")).ok();
+        let mut folders: Vec<(&str, PathBuf)> = Vec::new();
+        if let Some(validator) = &target.validator {
+            folders.extend(validators(validator, target, arguments));
+        }
+        folders.extend(working.clone().map(|folder| ("working", folder)));
+        folders.truncate(MOST_FOLDERS);
+        let whole = |path: PathBuf| match &working {
+            Some(working) if path.is_relative() => working.join(path),
+            _ => path,
+        };
+        folders.into_iter().map(|(what, path)| self.folder(what, &whole(path), &process)).collect()
+    }
+
+    fn folder(&self, what: &str, path: &Path, process: &Path) -> Value {
+        let mut out = Map::from_iter([("what".to_owned(), what.into()), ("path".to_owned(), shown(path).into())]);
+        let clean: PathBuf = path.components().collect();
+        let found = place(&process.join("root"), &clean, &self.mounts).map(|mut found| {
+            if found.room.is_none() && self.is_mine(&found.mount) {
+                // The process's root is closed to other users, the same mount in our own is not.
+                found.room = place(&self.root.procfs.join("self/root"), &clean, &self.mounts)
+                    .filter(|own| own.mount == found.mount)
+                    .and_then(|own| own.room);
+            }
+            describe_place(&found, self.disks)
+        });
+        put(&mut out, "mount", found);
+        out.into()
+    }
+
+    /// Whether this process sees the same mount: they have numbers of their own over all namespaces.
+    fn is_mine(&self, mount: &Mount) -> bool {
+        self.root.read_proc("self/mountinfo", mountinfo::parse).is_ok_and(|own| own.contains(mount))
+    }
+}
+
+fn validators<'a>(validator: &Validator, target: &Target, arguments: &[String]) -> Vec<(&'a str, PathBuf)> {
+    let ledger = target.ledger.clone().or_else(|| validator.ledger_or_default().map(PathBuf::from));
+    let mut folders: Vec<(&str, PathBuf)> = ledger.clone().map(|ledger| ("ledger", ledger)).into_iter().collect();
+    for (what, options) in FOLDERS {
+        let given = values(arguments, options);
+        if let (true, "accounts", Some(ledger)) = (given.is_empty(), what, &ledger) {
+            folders.push((what, ledger.join("accounts")));
+        }
+        // A log that is `-` goes to standard error.
+        folders.extend(given.into_iter().filter(|path| path != "-").map(|path| (what, PathBuf::from(path))));
+    }
+    folders
+}
+
+/// The values of the options, in all their forms; several in one are separated by commas.
+fn values(arguments: &[String], options: &[&str]) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut rest = arguments.iter().skip(1);
+    while let Some(argument) = rest.next() {
+        for option in options {
+            let Some(end) = argument.strip_prefix(option) else { continue };
+            let value = if end.is_empty() { rest.next().cloned() } else { end.strip_prefix('=').map(str::to_owned) };
+            found.extend(
+                value.iter().flat_map(|value| value.split(',')).filter(|one| !one.is_empty()).map(str::to_owned),
+            );
+            break;
+        }
+    }
+    found
+}

@@ -1,0 +1,156 @@
+//! Takes secrets out of arguments and settings before they are kept. In doubt something is hidden that was no secret.
+
+/// Stands where something was.
+pub const HIDDEN: &str = "***";
+
+/// Words in a name that make its value a secret, wherever they stand.
+const SECRETS: [&str; 8] = ["apikey", "credential", "mnemonic", "passphrase", "passwd", "password", "secret", "token"];
+
+/// Whole words of a name that do the same.
+const SECRET_WORDS: [&str; 10] =
+    ["auth", "authorization", "bearer", "cookie", "dsn", "jwt", "pass", "privkey", "pwd", "seed"];
+
+/// Kinds of authorization, which stand before the secret.
+const SCHEMES: [&str; 4] = ["basic", "bearer", "digest", "token"];
+
+/// Names that look as if: what they name is public.
+const PUBLIC: [&str; 2] = ["account-index-include-key", "account-index-exclude-key"];
+
+/// Names that end so hold where a secret is, not the secret.
+const PLACES: [&str; 5] = ["file", "path", "dir", "directory", "folder"];
+
+/// A word of more names and values is hidden from there on.
+const MOST_PARTS: usize = 32;
+
+/// So many letters and digits in a row, in the path of an address, are a key and no word.
+const KEY_IN_PATH: usize = 16;
+
+/// What a key of 64 bytes has at least in base 58; a public one has 44 at most.
+const PRIVATE_KEY: usize = 80;
+
+/// The arguments of a program, each with its secrets hidden: their number and order stay.
+pub fn arguments<S: AsRef<str>>(arguments: &[S]) -> Vec<String> {
+    words(arguments.iter().map(AsRef::as_ref))
+}
+
+/// A line of words, such as a command for a shell, with its secrets hidden. What was between two words is one space.
+pub fn line(text: &str) -> String {
+    words(text.split_whitespace()).join(" ")
+}
+
+fn words<'a>(all: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let mut hide_next = false;
+    all.map(|word| {
+        let is_option = word.starts_with("--") && word.len() > 2;
+        let name = word.trim_matches(|c: char| !c.is_ascii_alphanumeric());
+        if std::mem::take(&mut hide_next) && !is_option {
+            // `Authorization: Bearer abc`: what is protected comes after its kind.
+            hide_next = SCHEMES.iter().any(|scheme| name.eq_ignore_ascii_case(scheme));
+            return HIDDEN.to_owned();
+        }
+        // `Authorization:` and `Bearer` come before what they protect; so does an option without `=`.
+        hide_next = (word.starts_with('-') || word.ends_with(':') || name.eq_ignore_ascii_case("bearer"))
+            && !word.contains('=')
+            && is_secret(name);
+        if word.contains(char::is_whitespace) { line(word) } else { one(word) }
+    })
+    .collect()
+}
+
+/// One word.
+fn one(word: &str) -> String {
+    let (mut shown, mut rest) = (String::new(), word);
+    for _ in 0..MOST_PARTS {
+        if is_key(rest) {
+            return shown + HIDDEN;
+        }
+        if let Some(pairs) = metrics_config(rest) {
+            return shown + &pairs;
+        }
+        let scheme = rest.find("://");
+        // A name before its value: `--token=x`, `PASSWORD=x`, `"x-token":"y"`; an address has its own colon.
+        let end = rest.find(['=', ':']).filter(|at| scheme.is_none_or(|scheme| *at < scheme));
+        let Some((name, value)) = end.and_then(|at| rest.split_at_checked(at + 1)) else {
+            return shown + &if scheme.is_some() { address(rest) } else { rest.to_owned() };
+        };
+        shown += name;
+        if is_secret(name) && !value.is_empty() {
+            return shown + HIDDEN;
+        }
+        rest = value;
+    }
+    shown + HIDDEN
+}
+
+/// An address without user, password, the values of its query, and keys in its path.
+fn address(text: &str) -> String {
+    let Some((scheme, rest)) = text.split_once("://") else { return text.to_owned() };
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let (server, rest) = rest.split_at_checked(end).unwrap_or((rest, ""));
+    let server = match server.rsplit_once('@') {
+        Some((_, host)) => format!("{HIDDEN}@{host}"),
+        None => server.to_owned(),
+    };
+    let (path, query) = match rest.find(['?', '#']).and_then(|at| rest.split_at_checked(at)) {
+        Some((path, query)) => (path, Some(query)),
+        None => (rest, None),
+    };
+    let path: Vec<&str> = path.split('/').map(|part| if is_key_in_path(part) { HIDDEN } else { part }).collect();
+    let query = query.map(|query| {
+        let (mark, pairs) = query.split_at_checked(1).unwrap_or(("?", ""));
+        let hide = |pair: &str| match pair.split_once('=') {
+            Some((name, _)) => format!("{name}={HIDDEN}"),
+            None => HIDDEN.to_owned(),
+        };
+        format!("{mark}{}", pairs.split('&').map(hide).collect::<Vec<_>>().join("&"))
+    });
+    format!("{scheme}://{server}{}{}", path.join("/"), query.unwrap_or_default())
+}
+
+/// `host=...,db=...,u=...,p=...`, also behind `SOLANA_METRICS_CONFIG=`, with its user and password hidden. `None` if it
+/// is something else.
+fn metrics_config(word: &str) -> Option<String> {
+    let (before, pairs) = match word.find("host=") {
+        Some(at) => word.split_at_checked(at)?,
+        None => return None,
+    };
+    if !pairs.contains(',') {
+        return None;
+    }
+    let hide = |pair: &str| match pair.split_once('=') {
+        Some((key @ ("host" | "db"), value)) => format!("{key}={}", one(value)),
+        Some((key, _)) => format!("{key}={HIDDEN}"),
+        None => HIDDEN.to_owned(),
+    };
+    Some(format!("{before}{}", pairs.split(',').map(hide).collect::<Vec<_>>().join(",")))
+}
+
+/// Whether the value of what is called so must not be kept.
+fn is_secret(name: &str) -> bool {
+    let name = name.trim_matches(|c: char| !c.is_ascii_alphanumeric()).to_ascii_lowercase();
+    let parts: Vec<&str> = name.split(|c: char| !c.is_ascii_alphanumeric()).collect();
+    let last = parts.last().copied().unwrap_or_default();
+    if PUBLIC.contains(&name.as_str()) || PLACES.contains(&last) {
+        return false;
+    }
+    let joined = parts.concat();
+    matches!(last, "key" | "keys")
+        || SECRETS.iter().any(|word| joined.contains(word))
+        || parts.iter().any(|part| SECRET_WORDS.contains(part))
+}
+
+/// A private key itself: 64 bytes in base 58, or the list of numbers that a keypair's file holds.
+fn is_key(word: &str) -> bool {
+    let base58 = |c: char| c.is_ascii_alphanumeric();
+    let listed = word.starts_with('[') && word.matches(',').count() >= 31 && word.chars().any(|c| c.is_ascii_digit());
+    listed || (word.len() >= PRIVATE_KEY && word.chars().all(base58))
+}
+
+fn is_key_in_path(part: &str) -> bool {
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+    let (digits, letters) = (part.chars().any(|c| c.is_ascii_digit()), part.chars().any(char::is_alphabetic));
+    part.len() >= KEY_IN_PATH && part.chars().all(fits) && digits && letters
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,140 @@
+use super::*;
+use proptest::prelude::*;
+
+fn shown(words: &[&str]) -> String {
+    arguments(words).join(" ")
+}
+
+#[test]
+fn a_validators_usual_arguments_stay_as_they_are() {
+    let usual = [
+        "/usr/bin/agave-validator",
+        "--identity",
+        "/etc/solana/identity.json",
+        "--vote-account",
+        "/etc/solana/vote.json",
+        "--authorized-voter",
+        "/etc/solana/keys/voter-keypair.json",
+        "--ledger",
+        "/mnt/ledger",
+        "--accounts=/mnt/accounts",
+        "--known-validator",
+        "7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2",
+        "--expected-genesis-hash",
+        "5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d",
+        "--entrypoint",
+        "entrypoint.mainnet-beta.solana.com:8001",
+        "--rpc-port",
+        "8899",
+        "--dynamic-port-range",
+        "8000-8020",
+        "--account-index-exclude-key",
+        "TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA",
+        "--geyser-plugin-config",
+        "/etc/solana/geyser.json",
+        "--no-port-check",
+        "--block-engine-url",
+        "https://frankfurt.mainnet.block-engine.jito.wtf",
+        "--log",
+        "-",
+    ];
+    assert_eq!(arguments(&usual), usual);
+}
+
+#[test]
+fn what_an_option_names_as_secret_is_hidden_in_every_form() {
+    assert_eq!(
+        shown(&["x", "--rpc-api-key", "abc", "--token=abc", "--db-password", "-abc"]),
+        "x --rpc-api-key *** --token=*** --db-password ***"
+    );
+    assert_eq!(
+        shown(&["--auth", "--full-rpc-api"]),
+        "--auth --full-rpc-api",
+        "an option without a value takes no other's"
+    );
+    assert_eq!(
+        shown(&["env", "DB_PASSWORD=a=b", "INFLUX_TOKEN=x", "HOME=/root"]),
+        "env DB_PASSWORD=*** INFLUX_TOKEN=*** HOME=/root"
+    );
+    assert_eq!(
+        shown(&["--password-file", "/etc/p", "--tls-key-path=/etc/k"]),
+        "--password-file /etc/p --tls-key-path=/etc/k"
+    );
+    assert_eq!(shown(&["{\"x-token\":\"abc\"}"]), "{\"x-token\":***");
+}
+
+#[test]
+fn addresses_keep_their_host_and_lose_the_rest_that_is_secret() {
+    for (given, expected) in [
+        ("https://me:pw@host:1/x", "https://***@host:1/x"),
+        ("--url=http://pw@host", "--url=http://***@host"),
+        ("https://rpc.example.com/?api-key=abc&x=1#f", "https://rpc.example.com/?api-key=***&x=***"),
+        ("https://x.example.com/v2/AbCdEf0123456789xyz/", "https://x.example.com/v2/***/"),
+        ("wss://x.example.com?abc", "wss://x.example.com?***"),
+        ("postgres://u:p@h/a-database", "postgres://***@h/a-database"),
+        ("https://a@b:pw@host", "https://***@host"),
+        ("http://127.0.0.1:8899", "http://127.0.0.1:8899"),
+    ] {
+        assert_eq!(shown(&[given]), expected);
+    }
+}
+
+#[test]
+fn the_variable_for_metrics_loses_user_and_password_only() {
+    let given = "SOLANA_METRICS_CONFIG=host=https://u:x@metrics.solana.com:8086,db=tds,u=me,p=geheim";
+    let expected = "SOLANA_METRICS_CONFIG=host=https://***@metrics.solana.com:8086,db=tds,u=***,p=***";
+    assert_eq!(shown(&["env", given, "agave-validator"]), format!("env {expected} agave-validator"));
+    assert_eq!(line("host=http://h,db=d,u=me,p=geheim"), "host=http://h,db=d,u=***,p=***");
+}
+
+#[test]
+fn a_command_in_one_argument_is_looked_into() {
+    let script =
+        "exec agave-validator --x-token abc  --rpc https://h/?k=abc -H 'Authorization: Bearer abc' --ledger /l";
+    let expected = "exec agave-validator --x-token *** --rpc https://h/?k=*** -H 'Authorization: *** *** --ledger /l";
+    assert_eq!(shown(&["bash", "-c", script]), format!("bash -c {expected}"));
+}
+
+#[test]
+fn a_private_key_is_hidden_wherever_it_stands() {
+    let numbers = format!("[{}]", vec!["7"; 64].join(","));
+    let base58 = "5".repeat(88);
+    assert_eq!(
+        shown(&["--identity", &numbers, &base58, &format!("--identity={base58}")]),
+        "--identity *** *** --identity=***"
+    );
+}
+
+#[test]
+fn a_word_of_nothing_but_separators_is_cut_short() {
+    let long = ":=".repeat(50_000);
+    assert_eq!(shown(&[&long]), format!("{}{HIDDEN}", ":=".repeat(MOST_PARTS / 2)));
+    assert_eq!(shown(&["[2001:db8::1]:8899", "host=[::1]:8899"]), "[2001:db8::1]:8899 host=[::1]:8899");
+}
+
+proptest! {
+    #[test]
+    fn no_secret_of_these_forms_is_ever_shown(secret in "[a-zA-Z0-9]{12,24}", host in "[a-z]{1,8}", name in "[a-z]{0,6}") {
+        // What also stands elsewhere cannot be told from the secret.
+        let secret = format!("s3cr3t{secret}");
+        let forms = [
+            vec![format!("--{name}-password"), secret.clone()],
+            vec![format!("--{name}-key={secret}")],
+            vec![format!("https://{name}:{secret}@{host}/path")],
+            vec![format!("https://{host}/{name}?api-key={secret}")],
+            vec![format!("http://{host}/{secret}")],
+            vec![format!("host=http://{host},db={name},u={secret},p={secret}")],
+            vec!["sh".to_owned(), "-c".to_owned(), format!("x --{name}-token {secret} y")],
+        ];
+        for form in forms {
+            let shown = arguments(&form);
+            prop_assert_eq!(shown.len(), form.len());
+            prop_assert!(!shown.join(" ").contains(&secret), "{:?}", shown);
+        }
+    }
+
+    #[test]
+    fn any_arguments_are_taken(words in proptest::collection::vec(any::<String>(), 0..6)) {
+        prop_assert_eq!(arguments(&words).len(), words.len());
+    }
+}

@@ -1,0 +1,248 @@
+//! Keeps what the daemon sees: ticks, the validator's points with their own time, and events, in files for the lab.
+//!
+//! Ticks, points and marks wait in a bounded queue. One thread takes them once a second, derives the events, and hands
+//! all of it to every [`Tape`], which writes it in one transaction. Nobody waits for the thread: what finds no room is
+//! dropped and counted.
+
+mod account;
+pub mod disks;
+mod events;
+pub mod points;
+mod queue;
+mod reel;
+
+pub use account::Account;
+pub use points::Points;
+pub use reel::Reel;
+
+use crate::clock::Clock;
+use crate::flight;
+use crate::hub::{Latest, Sink};
+use crate::manifest::Described;
+use crate::sources::Poll;
+use crate::supervisor::Stop;
+use crate::target::{Following, Target};
+use account::Told;
+use events::{Describe, Events};
+use faultline_catalog::{Stamp, Tick};
+use faultline_recording::{Event, EventKind, Point};
+use queue::{Message, Queue, Seen};
+use serde_json::{Value, json};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// From transaction to transaction: a killed daemon loses no more.
+const TURN: Duration = Duration::from_secs(1);
+
+/// How long after the tick its turn comes, so that what the tick tells is on disk soon.
+const AFTER_THE_TICK: Duration = Duration::from_millis(250);
+
+/// One thing to keep.
+#[derive(Debug, Clone)]
+pub enum Entry {
+    /// What follows belongs to this process, or to none.
+    Process(Option<Arc<Followed>>),
+    /// A tick.
+    Tick(Arc<Tick>),
+    /// A point of the followed validator.
+    Point(Box<Point>),
+    /// Something that happened.
+    Event(Event),
+    /// More became known about the process that is followed.
+    Known(Arc<Described>),
+}
+
+/// A process that is followed.
+#[derive(Debug)]
+pub struct Followed {
+    /// Which.
+    pub target: Arc<Target>,
+    /// When it started, since 1970; `None` if the kernel did not say.
+    pub started_unix: Option<Duration>,
+    /// The tick at which it was first there.
+    pub seen: Stamp,
+    /// What else is known of it.
+    pub manifest: Value,
+}
+
+/// Where entries go. Called on the recorder's thread, once a second, with nothing to report if nothing came.
+pub trait Tape: Send {
+    /// Takes what came since the last turn, in order; what it cannot keep it counts itself.
+    fn take(&mut self, entries: &[Entry], now: Stamp);
+
+    /// The daemon stops: nothing more comes.
+    fn finish(self: Box<Self>, now: Stamp);
+}
+
+/// What others hold of a recorder. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Handle {
+    queue: Arc<Queue>,
+    seen: Arc<Mutex<Seen>>,
+    accounts: Vec<Arc<Account>>,
+}
+
+impl Handle {
+    /// For the hub.
+    pub fn sink(&self) -> Box<dyn Sink> {
+        Box::new(self.clone())
+    }
+
+    /// For the validator's points.
+    pub fn points(&self) -> Points {
+        Points::new(Arc::clone(&self.queue))
+    }
+
+    /// The recorder as a source, which tells of the flight recorder too; asked before the tick goes to the sinks.
+    pub fn source(&self, following: Following, flight: Option<flight::Handle>) -> Box<dyn Poll> {
+        let (accounts, queue) = (self.accounts.clone(), Arc::clone(&self.queue));
+        Box::new(Told { accounts, queue, following, seen: Arc::clone(&self.seen), flight })
+    }
+
+    /// Sets a mark; false if there is no room for it.
+    pub fn mark(&self, at: Stamp, name: String) -> bool {
+        self.queue.push(Message::Mark(at, name))
+    }
+}
+
+impl Sink for Handle {
+    fn tick(&mut self, tick: &Arc<Tick>) {
+        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        self.queue.push(Message::Tick(Arc::clone(tick), seen));
+    }
+}
+
+/// The thread's body.
+pub struct Recorder {
+    clock: Clock,
+    queue: Arc<Queue>,
+    events: Events,
+    describe: Describe,
+    /// What became known since, and what of it was told.
+    news: Latest<Described>,
+    known: Option<Arc<Described>>,
+    /// What had found no room in the queue by the last turn.
+    lost: u64,
+    tapes: Vec<Box<dyn Tape>>,
+}
+
+impl Recorder {
+    /// A recorder without a tape. `accounts` are those of the tapes to come. `describe` says of a process what its
+    /// manifest holds; it is asked on the recorder's thread, once for each process.
+    pub fn new(
+        clock: Clock,
+        accounts: Vec<Arc<Account>>,
+        describe: impl Fn(&Target) -> Value + Send + 'static,
+    ) -> (Handle, Recorder) {
+        let queue = Arc::new(Queue::default());
+        let handle = Handle { queue: Arc::clone(&queue), seen: Arc::default(), accounts };
+        let describe: Describe = Box::new(describe);
+        let (events, news) = (Events::default(), Latest::default());
+        (handle, Recorder { clock, queue, events, describe, news, known: None, lost: 0, tapes: Vec::new() })
+    }
+
+    /// The same, told by `news` what became known of the process that is followed.
+    pub fn with_news(mut self, news: Latest<Described>) -> Self {
+        self.news = news;
+        self
+    }
+
+    /// The same with a tape more.
+    pub fn with(mut self, tape: Box<dyn Tape>) -> Self {
+        self.tapes.push(tape);
+        self
+    }
+
+    /// Takes turns until told to stop, then finishes every tape. Whoever adds has stopped before.
+    pub fn run(mut self, stop: Stop) {
+        while !stop.sleep(until_next(self.clock.now().uptime)) {
+            self.turn();
+        }
+        self.turn();
+        let now = self.clock.now();
+        self.tapes.into_iter().for_each(|tape| tape.finish(now));
+    }
+
+    /// What became known of the process that is followed, once.
+    fn news(&mut self) -> Option<Entry> {
+        let followed = self.events.followed()?;
+        let news = self.news.get().filter(|news| news.process == followed)?;
+        if self.known.as_ref().is_some_and(|known| Arc::ptr_eq(known, &news)) {
+            return None;
+        }
+        self.known = Some(Arc::clone(&news));
+        Some(Entry::Known(news))
+    }
+
+    fn turn(&mut self) {
+        let mut entries = Vec::new();
+        for message in self.queue.take() {
+            match message {
+                Message::Tick(tick, seen) => self.events.tick(&tick, &seen, &self.describe, &mut entries),
+                Message::Point(point) => entries.push(Entry::Point(point)),
+                Message::Mark(at, name) => {
+                    entries.push(Entry::event(at, EventKind::Mark, &json!({ "name": name })));
+                }
+            }
+        }
+        entries.extend(self.news());
+        let now = self.clock.now();
+        let before = std::mem::replace(&mut self.lost, self.queue.lost());
+        if self.lost > before {
+            let detail = json!({ "why": "the recorder did not keep up", "entries": self.lost - before });
+            entries.push(Entry::event(now, EventKind::Gap, &detail));
+        }
+        self.tapes.iter_mut().for_each(|tape| tape.take(&entries, now));
+    }
+}
+
+/// From `uptime` to the next turn.
+fn until_next(uptime: Duration) -> Duration {
+    let into = Duration::from_nanos(u64::from(uptime.subsec_nanos()));
+    let left = (TURN + AFTER_THE_TICK).saturating_sub(into);
+    if left > TURN { left - TURN } else { left }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Keeps what it is given.
+    struct Memory(Arc<Mutex<Vec<Entry>>>);
+
+    impl Tape for Memory {
+        fn take(&mut self, entries: &[Entry], _: Stamp) {
+            self.0.lock().unwrap().extend_from_slice(entries);
+        }
+
+        fn finish(self: Box<Self>, _: Stamp) {}
+    }
+
+    #[test]
+    fn what_found_no_room_leaves_a_gap_that_is_told_once() {
+        let (handle, recorder) = Recorder::new(Clock::start(), Vec::new(), |_| Value::Null);
+        let kept = Arc::default();
+        let mut recorder = recorder.with(Box::new(Memory(Arc::clone(&kept))));
+        let taken = (0..1000).filter(|_| handle.mark(Stamp::default(), "a".to_owned())).count() as u64;
+        recorder.turn();
+        recorder.turn();
+        let kept = kept.lock().unwrap();
+        let gaps: Vec<&Event> = kept
+            .iter()
+            .filter_map(|entry| match entry {
+                Entry::Event(event) if event.kind == EventKind::Gap => Some(event),
+                _ => None,
+            })
+            .collect();
+        assert_eq!((kept.len() as u64, gaps.len()), (taken + 1, 1));
+        assert!(gaps[0].detail.contains(&format!("\"entries\":{}", 1000 - taken)), "{}", gaps[0].detail);
+    }
+
+    #[test]
+    fn turns_come_once_a_second_a_quarter_after_the_tick() {
+        let ms = Duration::from_millis;
+        for (uptime, wait) in [(0, 250), (5_100, 150), (5_250, 1000), (5_300, 950), (5_999, 251)] {
+            assert_eq!(until_next(ms(uptime)), ms(wait), "{uptime}");
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! How each recorder stands, for the tick and the web.
+
+use super::queue::{Queue, Seen};
+use crate::flight;
+use crate::sources::{Finding, Look, Poll};
+use crate::target::Following;
+use faultline_catalog::metrics::daemon as d;
+use faultline_catalog::{Problem, Reading, Source};
+use faultline_kernel::ProcessId;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// One recorder's account: written by its thread, read at the tick.
+#[derive(Debug)]
+pub struct Account {
+    /// The label value: `record` or `flight`.
+    name: &'static str,
+    rows: AtomicU64,
+    dropped: AtomicU64,
+    problem: Mutex<Option<Problem>>,
+}
+
+impl Account {
+    /// Nothing written yet.
+    pub fn new(name: &'static str) -> Arc<Self> {
+        Arc::new(Account { name, rows: AtomicU64::new(0), dropped: AtomicU64::new(0), problem: Mutex::default() })
+    }
+
+    /// The label value.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Rows were written.
+    pub fn wrote(&self, rows: u64) {
+        self.rows.fetch_add(rows, Ordering::Relaxed);
+    }
+
+    /// Ticks, points and events were not recorded.
+    pub fn dropped(&self, entries: u64) {
+        self.dropped.fetch_add(entries, Ordering::Relaxed);
+    }
+
+    /// What is wrong now; `None`: nothing.
+    pub fn say(&self, problem: Option<Problem>) {
+        *self.problem.lock().unwrap_or_else(PoisonError::into_inner) = problem;
+    }
+
+    /// Rows written, and entries dropped.
+    pub fn counts(&self) -> (u64, u64) {
+        (self.rows.load(Ordering::Relaxed), self.dropped.load(Ordering::Relaxed))
+    }
+
+    /// What was said last.
+    pub fn problem(&self) -> Option<Problem> {
+        self.problem.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// The recorder as a source of a tick: tells how it stands, and notes who is followed, so that the tick is recorded with
+/// its own process.
+pub(super) struct Told {
+    pub(super) accounts: Vec<Arc<Account>>,
+    pub(super) queue: Arc<Queue>,
+    pub(super) following: Following,
+    pub(super) seen: Arc<Mutex<Seen>>,
+    pub(super) flight: Option<flight::Handle>,
+}
+
+impl Told {
+    fn note(&self, look: &Look<'_>) {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        if seen.target.as_deref() == look.target {
+            return;
+        }
+        let before: Option<ProcessId> = seen.target.take().map(|target| target.process);
+        let ended = self.following.report().ended;
+        seen.ended = ended.filter(|(process, _)| Some(*process) == before).map(|(_, reason)| reason);
+        seen.target = look.target.map(|target| Arc::new(target.clone()));
+    }
+}
+
+impl Poll for Told {
+    fn source(&self) -> Source {
+        Source::Recorder
+    }
+
+    fn look(&mut self, look: &Look<'_>) -> Finding {
+        self.note(look);
+        // What is wrong with a file is a state, told at every tick.
+        let mut finding = Finding { repeated: true, ..Finding::default() };
+        finding.problems = self.accounts.iter().filter_map(|account| account.problem()).collect();
+        finding.up = finding.problems.is_empty();
+        if let Some(flight) = &self.flight {
+            flight.tell(&mut finding);
+        }
+        let lost = self.queue.lost();
+        for account in &self.accounts {
+            let (rows, dropped) = account.counts();
+            finding.readings.push(Reading::counter(&d::RECORDER_ROWS, [account.name.into()], rows));
+            finding.readings.push(Reading::counter(&d::RECORDER_DROPPED, [account.name.into()], dropped + lost));
+        }
+        finding
+    }
+}

@@ -1,0 +1,71 @@
+use super::*;
+use faultline_testkit::host::PretendHost;
+
+fn words(line: &[&str]) -> Vec<String> {
+    line.iter().map(|word| (*word).to_owned()).collect()
+}
+
+#[test]
+fn accounts_are_read_from_every_form_of_the_option() {
+    assert_eq!(
+        accounts(&words(&["v", "--accounts", "/a,/b", "--accounts=/c", "--accounts-index-path", "/d"])),
+        ["/a", "/b", "/c"]
+    );
+    assert_eq!(accounts(&words(&["v", "--accounts"])), Vec::<String>::new());
+}
+
+#[test]
+fn a_recording_in_the_ledgers_file_system_is_warned_of_and_one_elsewhere_is_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let ledger = Folder { what: "ledger", path: folder.path().to_owned(), pid: None };
+    let root = HostRoot::default();
+    let found = warnings(&root, &folder.path().join("run.sqlite"), std::slice::from_ref(&ledger));
+    assert!(found.len() == 1 && found[0].contains("ledger") && found[0].contains("put it elsewhere"), "{found:?}");
+    // A folder of the kernel's own is on no disk.
+    assert_eq!(warnings(&root, Path::new("/proc/self/run.sqlite"), &[ledger]), Vec::<String>::new());
+    let missing = Folder { what: "ledger", path: "/no/such/folder".into(), pid: None };
+    assert_eq!(warnings(&root, &folder.path().join("run.sqlite"), &[missing]), Vec::<String>::new());
+}
+
+#[test]
+fn the_folders_of_a_running_validator_are_looked_at_in_its_own_file_system() {
+    let folder = tempfile::tempdir().unwrap();
+    let own = std::process::id();
+    let ledger = Folder { what: "accounts", path: folder.path().to_owned(), pid: Some(own) };
+    let found = warnings(&HostRoot::default(), &folder.path().join("run.sqlite"), &[ledger]);
+    assert!(found.len() == 1 && found[0].contains("accounts"), "{found:?}");
+}
+
+#[test]
+fn partitions_and_volumes_lead_to_their_disks() {
+    let host = PretendHost::empty().unwrap();
+    for file in [
+        "sys/devices/nvme0n1/size",
+        "sys/devices/nvme0n1/nvme0n1p2/partition",
+        "sys/devices/sdb/size",
+        "sys/devices/dm-0/size",
+        "sys/dev/block/placeholder",
+    ] {
+        host.write(file, "1\n").unwrap();
+    }
+    let link = |name: &str, to: &str| {
+        let path = host.path(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::os::unix::fs::symlink(host.path(to), path).unwrap();
+    };
+    link("sys/dev/block/259:2", "sys/devices/nvme0n1/nvme0n1p2");
+    link("sys/dev/block/253:0", "sys/devices/dm-0");
+    link("sys/devices/dm-0/slaves/nvme0n1p2", "sys/devices/nvme0n1/nvme0n1p2");
+    link("sys/devices/dm-0/slaves/sdb", "sys/devices/sdb");
+    let disks = |number: &str| {
+        let mut disks = BTreeSet::new();
+        add_disks(&host.path(&format!("sys/dev/block/{number}")), &mut disks, 0);
+        disks.into_iter().collect::<Vec<_>>()
+    };
+    assert_eq!(disks("259:2"), ["nvme0n1"]);
+    assert_eq!(disks("253:0"), ["nvme0n1", "sdb"]);
+    assert_eq!(disks("8:0"), Vec::<String>::new());
+    let place = |device, number: &str| Place { device, disks: disks(number).into_iter().collect() };
+    assert_eq!(place(1, "259:2").shared(&place(2, "253:0")).as_deref(), Some("on the same disk (nvme0n1)"));
+    assert_eq!(place(1, "8:0").shared(&place(2, "8:0")), None);
+}

@@ -1,0 +1,132 @@
+//! What happened, from one tick to the next.
+
+use super::queue::Seen;
+use super::{Entry, Followed};
+use crate::target::{Reason, Target};
+use faultline_catalog::metrics::{process as p, validator as v};
+use faultline_catalog::{Reading, Stamp, Text, Tick};
+use faultline_kernel::ProcessId;
+use faultline_recording::{Event, EventKind};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What was seen at the tick before.
+#[derive(Debug, Default)]
+pub(super) struct Events {
+    last: Option<(u64, Stamp)>,
+    target: Option<Arc<Target>>,
+    phase: Option<Text>,
+    /// By reason, as the metric counts them.
+    restarts: [f64; 3],
+}
+
+/// Says of a process what its row holds beside its number.
+pub(super) type Describe = Box<dyn Fn(&Target) -> Value + Send>;
+
+impl Events {
+    /// Who was followed at the last tick.
+    pub(super) fn followed(&self) -> Option<ProcessId> {
+        self.target.as_ref().map(|target| target.process)
+    }
+
+    /// What the tick tells, then the tick itself, appended to `out`. The end of a process comes before the tick at which it
+    /// is gone, a start before the tick at which it is there.
+    pub(super) fn tick(&mut self, tick: &Arc<Tick>, seen: &Seen, describe: &Describe, out: &mut Vec<Entry>) {
+        let mut say = |kind, detail: Value| out.push(Entry::event(tick.at, kind, &detail));
+        if let Some((number, at)) = self.last.replace((tick.number, tick.at))
+            && tick.number > number + 1
+        {
+            let seconds = tick.at.since(at).as_secs_f64();
+            say(
+                EventKind::Gap,
+                json!({ "why": "ticks were missed", "ticks": tick.number - number - 1, "seconds": seconds }),
+            );
+        }
+        if changed(self.target.as_deref(), seen.target.as_deref()) {
+            if let Some(before) = &self.target
+                && seen.target.as_ref().is_none_or(|target| target.process != before.process)
+            {
+                let (kind, reason) = match seen.ended.unwrap_or(Reason::Unknown) {
+                    Reason::OomKill => (EventKind::OomKill, Reason::OomKill),
+                    reason => (EventKind::Exit, reason),
+                };
+                say(kind, json!({ "pid": before.process.pid, "comm": before.comm, "reason": reason.name() }));
+            }
+            self.follow(tick, seen.target.as_ref(), describe, out);
+        }
+        self.restarts(tick, out);
+        self.phase(tick, out);
+        out.push(Entry::Tick(Arc::clone(tick)));
+    }
+
+    /// Another process, another program in its place, or none.
+    fn follow(&mut self, tick: &Tick, target: Option<&Arc<Target>>, describe: &Describe, out: &mut Vec<Entry>) {
+        self.target = target.cloned();
+        out.push(Entry::Process(target.map(|target| {
+            let started = tick.number_of(&p::START_TIME, &[]).and_then(|s| Duration::try_from_secs_f64(s).ok());
+            Arc::new(Followed {
+                target: Arc::clone(target),
+                started_unix: started,
+                seen: tick.at,
+                manifest: describe(target),
+            })
+        })));
+        if let Some(target) = target {
+            let detail = json!({ "pid": target.process.pid, "comm": target.comm, "found_by": target.found_by });
+            out.push(Entry::event(tick.at, EventKind::Start, &detail));
+        }
+    }
+
+    fn restarts(&mut self, tick: &Tick, out: &mut Vec<Entry>) {
+        for (reason, before) in Reason::ALL.into_iter().zip(&mut self.restarts) {
+            let count = tick.number_of(&p::RESTARTS, &[reason.name()]).unwrap_or(0.0);
+            if count > std::mem::replace(before, count) {
+                out.push(Entry::event(tick.at, EventKind::Restart, &json!({ "reason": reason.name() })));
+            }
+        }
+    }
+
+    fn phase(&mut self, tick: &Tick, out: &mut Vec<Entry>) {
+        let Some(phase) = phase_of(tick) else { return };
+        if self.phase.as_ref() == Some(phase) {
+            return;
+        }
+        let before = self.phase.replace(phase.clone());
+        let detail = json!({ "from": before.as_ref().map(Text::as_str), "to": phase.as_str() });
+        out.push(Entry::event(tick.at, EventKind::Phase, &detail));
+        let reached = match phase.as_str() {
+            "at_tip" => EventKind::AtTip,
+            "behind" => EventKind::Behind,
+            _ => return,
+        };
+        let slots = tick.number_of(&v::SLOTS_BEHIND, &[]);
+        out.push(Entry::event(tick.at, reached, &json!({ "slots_behind": slots })));
+    }
+}
+
+/// Whether it is another process, or another program in the same one. How it was found does not matter, nor that the
+/// program's file was replaced on disk.
+fn changed(before: Option<&Target>, now: Option<&Target>) -> bool {
+    let program = |target: &Target| {
+        let exe = target.exe.as_ref().map(|exe| exe.to_string_lossy().into_owned());
+        exe.map(|exe| exe.trim_end_matches(" (deleted)").to_owned())
+    };
+    let identity = |target: &Target| (target.process, target.comm.clone(), program(target));
+    before.map(identity) != now.map(identity)
+}
+
+fn phase_of(tick: &Tick) -> Option<&Text> {
+    let on = |reading: &&Reading| reading.metric.name == v::PHASE.name && reading.value.number() == Some(1.0);
+    tick.readings().find(on).and_then(|reading| reading.labels.first())
+}
+
+impl Entry {
+    /// An event with its details.
+    pub fn event(at: Stamp, kind: EventKind, detail: &Value) -> Entry {
+        Entry::Event(Event { at, kind, detail: detail.to_string() })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,122 @@
+use super::*;
+use faultline_catalog::{Batch, Source};
+use faultline_kernel::ProcessId;
+
+fn target(pid: u32, exe: &str) -> Arc<Target> {
+    Arc::new(Target {
+        process: ProcessId { pid, start_ticks: 7 },
+        comm: "agave-validator".to_owned(),
+        exe: Some(exe.into()),
+        validator: None,
+        ledger: None,
+        found_by: "pid",
+    })
+}
+
+fn seen(target: Option<&Arc<Target>>, ended: Option<Reason>) -> Seen {
+    Seen { target: target.cloned(), ended }
+}
+
+fn tick(number: u64, phase: Option<&'static str>, restarts: u64) -> Arc<Tick> {
+    let at = Stamp { uptime: Duration::from_secs(number), unix: Duration::from_secs(1_000_000 + number) };
+    let mut readings = vec![Reading::counter(&p::RESTARTS, ["oom_kill".into()], restarts)];
+    let phases = ["catching_up", "at_tip", "behind"].map(|name| (name, Some(name) == phase));
+    readings.extend(phases.map(|(name, on)| Reading::flag(&v::PHASE, [name.into()], on)));
+    readings.push(Reading::real(&p::START_TIME, [], 999_000.5));
+    let batch = Batch { readings, ..Batch::empty(Source::Conclusions, at) };
+    Arc::new(Tick { number, at, batches: vec![Arc::new(batch)] })
+}
+
+/// What a series of ticks tells, in short.
+fn told(ticks: &[(Arc<Tick>, Seen)]) -> Vec<String> {
+    let (mut events, mut out) = (Events::default(), Vec::new());
+    let describe: Describe = Box::new(|target| json!({ "exe": target.exe }));
+    for (tick, seen) in ticks {
+        events.tick(tick, seen, &describe, &mut out);
+    }
+    out.iter()
+        .map(|entry| match entry {
+            Entry::Process(None) => "nobody".to_owned(),
+            Entry::Process(Some(followed)) => {
+                format!("process {} {} {:?}", followed.target.process.pid, followed.manifest, followed.started_unix)
+            }
+            Entry::Tick(tick) => format!("tick {}", tick.number),
+            Entry::Point(_) => "point".to_owned(),
+            Entry::Known(_) => "known".to_owned(),
+            Entry::Event(event) => format!("{} {} {}", event.at.uptime.as_secs(), event.kind.name(), event.detail),
+        })
+        .collect()
+}
+
+#[test]
+fn a_process_that_is_killed_and_replaced_tells_its_end_its_successor_and_the_restart() {
+    let (one, two) = (target(1, "/v"), target(2, "/v"));
+    let told = told(&[
+        (tick(1, None, 0), seen(Some(&one), None)),
+        (tick(2, None, 0), seen(None, Some(Reason::OomKill))),
+        (tick(3, None, 1), seen(Some(&two), None)),
+    ]);
+    assert_eq!(
+        told,
+        [
+            "process 1 {\"exe\":\"/v\"} Some(999000.5s)",
+            "1 start {\"comm\":\"agave-validator\",\"found_by\":\"pid\",\"pid\":1}",
+            "tick 1",
+            "2 oom_kill {\"comm\":\"agave-validator\",\"pid\":1,\"reason\":\"oom_kill\"}",
+            "nobody",
+            "tick 2",
+            "process 2 {\"exe\":\"/v\"} Some(999000.5s)",
+            "3 start {\"comm\":\"agave-validator\",\"found_by\":\"pid\",\"pid\":2}",
+            "3 restart {\"reason\":\"oom_kill\"}",
+            "tick 3",
+        ]
+    );
+}
+
+#[test]
+fn a_program_that_is_executed_in_place_is_described_anew_and_has_not_ended() {
+    let (shell, validator) = (target(1, "/bin/sh"), target(1, "/v"));
+    let told = told(&[
+        (tick(1, None, 0), seen(Some(&shell), None)),
+        (tick(2, None, 0), seen(Some(&validator), None)),
+        (tick(3, None, 0), seen(Some(&validator), None)),
+        // Its file is replaced by an upgrade.
+        (tick(4, None, 0), seen(Some(&target(1, "/v (deleted)")), None)),
+    ]);
+    assert_eq!(told.iter().filter(|line| line.starts_with("process 1")).count(), 2, "{told:?}");
+    assert!(!told.iter().any(|line| line.contains(" exit ")), "{told:?}");
+}
+
+#[test]
+fn an_end_of_unknown_reason_is_an_exit_that_says_so() {
+    let (one, two) = (target(1, "/v"), target(2, "/v"));
+    let told = told(&[(tick(1, None, 0), seen(Some(&one), None)), (tick(2, None, 0), seen(Some(&two), None))]);
+    assert!(told.iter().any(|line| line.starts_with("2 exit ") && line.contains("\"reason\":\"unknown\"")), "{told:?}");
+}
+
+#[test]
+fn phases_are_told_when_they_change_and_the_tip_by_its_own_name() {
+    let ticks = [Some("catching_up"), Some("catching_up"), Some("at_tip"), None, Some("behind"), Some("at_tip")];
+    let ticks: Vec<(Arc<Tick>, Seen)> =
+        (1..).zip(ticks).map(|(number, phase)| (tick(number, phase, 0), seen(None, None))).collect();
+    let told: Vec<String> = told(&ticks).into_iter().filter(|line| !line.starts_with("tick")).collect();
+    assert_eq!(
+        told,
+        [
+            "1 phase {\"from\":null,\"to\":\"catching_up\"}",
+            "3 phase {\"from\":\"catching_up\",\"to\":\"at_tip\"}",
+            "3 at_tip {\"slots_behind\":null}",
+            "5 phase {\"from\":\"at_tip\",\"to\":\"behind\"}",
+            "5 behind {\"slots_behind\":null}",
+            "6 phase {\"from\":\"behind\",\"to\":\"at_tip\"}",
+            "6 at_tip {\"slots_behind\":null}",
+        ]
+    );
+}
+
+#[test]
+fn ticks_that_were_left_out_are_a_gap() {
+    let told = told(&[(tick(3, None, 0), seen(None, None)), (tick(7, None, 0), seen(None, None))]);
+    assert_eq!(told[1], "7 gap {\"seconds\":4.0,\"ticks\":3,\"why\":\"ticks were missed\"}");
+    assert_eq!(told.len(), 3, "the first tick of all has none before it: {told:?}");
+}

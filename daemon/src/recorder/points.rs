@@ -1,0 +1,163 @@
+//! The validator's points on their way into a recording: each with its own time and every field it had.
+
+use super::queue::{Message, Queue};
+use faultline_agave::points::{CostTracker, Known, ProgramCache, ReplaySlot, SetRoot};
+use faultline_recording::{CostTrackerPoint, Point, ProgramCachePoint, ReplaySlotPoint, SetRootPoint};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Points kept of a sender not known yet: some minutes of the usual load.
+const MOST_KEPT: usize = 1024;
+
+/// Where points of the followed validator are handed in; waits for nobody.
+#[derive(Debug, Clone)]
+pub struct Points(Arc<Queue>);
+
+impl Points {
+    pub(super) fn new(queue: Arc<Queue>) -> Self {
+        Points(queue)
+    }
+
+    /// Hands a point in.
+    pub fn add(&self, point: Box<Point>) {
+        self.0.push(Message::Point(point));
+    }
+
+    /// Hands in what was kept apart.
+    pub fn add_kept(&self, kept: Kept) {
+        kept.points.into_iter().for_each(|point| self.add(Box::new(point)));
+        self.0.lose(kept.lost);
+    }
+}
+
+/// Points of a sender that may turn out to be the followed validator; bounded.
+#[derive(Debug, Clone, Default)]
+pub struct Kept {
+    points: Vec<Point>,
+    lost: u64,
+}
+
+impl Kept {
+    /// Keeps a point; beyond some number they are only counted.
+    pub fn add(&mut self, point: Box<Point>) {
+        if self.points.len() < MOST_KEPT {
+            self.points.push(*point);
+        } else {
+            self.lost += 1;
+        }
+    }
+}
+
+/// The point as a recording keeps it; `None` for kinds that it does not keep. `time_unix_ns` is the validator's own time,
+/// `received` when its line arrived, since 1970.
+pub fn of(known: &Known, time_unix_ns: i64, received: Duration) -> Option<Box<Point>> {
+    let point = match known {
+        Known::ProgramCache(point) => Point::ProgramCache(program_cache(point, time_unix_ns, received)),
+        Known::ReplaySlot(point) => Point::ReplaySlot(replay_slot(point, time_unix_ns, received)),
+        Known::SetRoot(point) => Point::SetRoot(set_root(point, time_unix_ns, received)),
+        Known::CostTracker(point) => Point::CostTracker(cost_tracker(point, time_unix_ns, received)),
+        _ => return None,
+    };
+    Some(Box::new(point))
+}
+
+/// Moves fields over by their names. A column of the recording that is left out does not compile.
+macro_rules! fields {
+    ($from:ident($point:expr, $time:expr, $received:expr) => $to:ident { $($field:ident),* $(,)? }) => {{
+        let $from { $($field,)* .. } = $point.clone();
+        $to { time_unix_ns: $time, received: $received, $($field),* }
+    }};
+}
+
+fn program_cache(point: &ProgramCache, time: i64, received: Duration) -> ProgramCachePoint {
+    fields!(ProgramCache(point, time, received) => ProgramCachePoint {
+        slot, hits, misses, evictions, reloads, insertions, lost_insertions, replacements, one_hit_wonders, prunes_stale,
+        prunes_orphan, prunes_environment, empty_entries, water_level,
+    })
+}
+
+fn replay_slot(point: &ReplaySlot, time: i64, received: Duration) -> ReplaySlotPoint {
+    fields!(ReplaySlot(point, time, received) => ReplaySlotPoint {
+        slot, total_transactions, total_entries, total_shreds, replay_total_elapsed_us, bank_complete_us,
+        confirmation_without_replay_us, task_submission_us, confirmation_us, program_cache_us, filter_executable_us,
+        load_us, execute_us, store_us, register_syscalls_us, load_elf_us, verify_code_us, jit_compile_us,
+    })
+}
+
+fn set_root(point: &SetRoot, time: i64, received: Duration) -> SetRootPoint {
+    fields!(SetRoot(point, time, received) => SetRootPoint { slot, tx_count, elapsed_ms, total_banks, dropped_banks })
+}
+
+fn cost_tracker(point: &CostTracker, time: i64, received: Duration) -> CostTrackerPoint {
+    fields!(CostTracker(point, time, received) => CostTrackerPoint {
+        bank_slot, transaction_count, block_cost, vote_cost, is_leader,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use faultline_agave::line::Point as Line;
+
+    #[test]
+    fn a_point_keeps_its_fields_and_its_time_and_lacks_what_it_did_not_have() {
+        let line = Line::parse(b"bank-forks_set_root,host_id=a elapsed_ms=3i,slot=9i 77").unwrap();
+        let known = Known::parse(&line).unwrap().unwrap().known;
+        let point = of(&known, 77, Duration::from_secs(2)).unwrap();
+        let expected = SetRootPoint {
+            time_unix_ns: 77,
+            received: Duration::from_secs(2),
+            slot: Some(9),
+            elapsed_ms: Some(3),
+            ..SetRootPoint::default()
+        };
+        assert_eq!(*point, Point::SetRoot(expected));
+    }
+
+    #[test]
+    fn points_kept_apart_are_bounded_and_the_rest_is_counted_when_they_are_handed_in() {
+        let (queue, mut kept) = (Arc::new(Queue::default()), Kept::default());
+        let point = || Box::new(Point::SetRoot(SetRootPoint::default()));
+        (0..MOST_KEPT + 3).for_each(|_| kept.add(point()));
+        Points::new(Arc::clone(&queue)).add_kept(kept);
+        assert_eq!((queue.take().len(), queue.lost()), (MOST_KEPT, 3));
+    }
+
+    #[test]
+    fn kinds_that_are_only_summed_are_not_kept() {
+        let line = Line::parse(b"bank_frozen,host_id=a slot=9i 77").unwrap();
+        let known = Known::parse(&line).unwrap().unwrap().known;
+        assert_eq!(of(&known, 77, Duration::ZERO), None);
+    }
+
+    #[test]
+    fn points_of_a_sender_that_turns_out_to_be_ours_are_recorded_then_and_those_of_others_never() {
+        use crate::validator::intake::Intake;
+        use faultline_catalog::Stamp;
+        let (queue, intake) = (Arc::new(Queue::default()), Intake::new(&crate::config::Datapoints::default()));
+        intake.record_to(Points::new(Arc::clone(&queue)));
+        intake.restart(None);
+        let push = |host: &str, time: u64| {
+            let mut push = intake.begin(Stamp::default());
+            push.line(format!("bank-forks_set_root,host_id={host} slot={time}i {time}").as_bytes());
+            intake.commit(push, Stamp::default());
+        };
+        let times = || -> Vec<i64> {
+            let points = queue.take().into_iter().filter_map(|message| match message {
+                Message::Point(point) => Some(point),
+                _ => None,
+            });
+            let time = |point: Box<Point>| if let Point::SetRoot(root) = *point { root.time_unix_ns } else { 0 };
+            points.map(time).collect()
+        };
+        push("ours", 1);
+        push("other", 2);
+        assert_eq!(times(), Vec::<i64>::new());
+        intake.carries("ours", Stamp::default());
+        assert_eq!(times(), [1]);
+        push("ours", 3);
+        push("ours", 3);
+        push("other", 4);
+        assert_eq!(times(), [3], "a duplicate and a stranger's are left out");
+    }
+}

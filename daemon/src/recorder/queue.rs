@@ -1,0 +1,117 @@
+//! What waits for the recorder's thread: bounded, and never waited for by those who add.
+
+use crate::target::{Reason, Target};
+use faultline_catalog::{Stamp, Tick};
+use faultline_recording::Point;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Ticks that may wait: a disk that stands still for a minute loses none at the usual interval.
+const MOST_TICKS: usize = 64;
+
+/// Points that may wait, about 350 bytes each. A push of ten seconds has some hundred.
+const MOST_POINTS: usize = 8192;
+
+/// Marks that may wait.
+const MOST_MARKS: usize = 64;
+
+/// What arrives at the recorder.
+#[derive(Debug)]
+pub(super) enum Message {
+    /// A tick, and who was followed at it.
+    Tick(Arc<Tick>, Seen),
+    /// A point of the followed validator.
+    Point(Box<Point>),
+    /// A mark set by hand or by an experiment.
+    Mark(Stamp, String),
+}
+
+/// Who was followed at a tick.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Seen {
+    /// The process; `None` while there is none.
+    pub(super) target: Option<Arc<Target>>,
+    /// Why the process that was followed before it ended; `None` if none has.
+    pub(super) ended: Option<Reason>,
+}
+
+/// A queue of each kind of message in one, so that their order stays.
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    waiting: Mutex<Waiting>,
+    lost: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    messages: VecDeque<Message>,
+    ticks: usize,
+    points: usize,
+    marks: usize,
+}
+
+impl Queue {
+    /// Adds a message; false, and counted, if there is no room for it.
+    pub(super) fn push(&self, message: Message) -> bool {
+        let mut waiting = self.lock();
+        let (count, most) = match message {
+            Message::Tick(..) => (&mut waiting.ticks, MOST_TICKS),
+            Message::Point(_) => (&mut waiting.points, MOST_POINTS),
+            Message::Mark(..) => (&mut waiting.marks, MOST_MARKS),
+        };
+        let room = *count < most;
+        if room {
+            *count += 1;
+            waiting.messages.push_back(message);
+        } else {
+            self.lost.fetch_add(1, Ordering::Relaxed);
+        }
+        room
+    }
+
+    /// Everything that waits, in the order of its arrival.
+    pub(super) fn take(&self) -> VecDeque<Message> {
+        std::mem::take(&mut *self.lock()).messages
+    }
+
+    /// Messages that found no room.
+    pub(super) fn lost(&self) -> u64 {
+        self.lost.load(Ordering::Relaxed)
+    }
+
+    /// Counts points that were given up before they came here.
+    pub(super) fn lose(&self, count: u64) {
+        self.lost.fetch_add(count, Ordering::Relaxed);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mark(name: &str) -> Message {
+        Message::Mark(Stamp::default(), name.to_owned())
+    }
+
+    fn tick(number: u64) -> Message {
+        let tick = Tick { number, at: Stamp::default(), batches: Vec::new() };
+        Message::Tick(Arc::new(tick), Seen::default())
+    }
+
+    #[test]
+    fn what_finds_no_room_is_counted_and_other_kinds_still_do() {
+        let queue = Queue::default();
+        let taken = (0..MOST_TICKS as u64 + 5).filter(|number| queue.push(tick(*number))).count();
+        assert_eq!((taken, queue.lost()), (MOST_TICKS, 5));
+        assert!(queue.push(mark("a")));
+        let all = queue.take();
+        assert_eq!(all.len(), MOST_TICKS + 1);
+        assert!(matches!(all.back(), Some(Message::Mark(_, name)) if name == "a"));
+        assert!(queue.push(tick(99)), "what was taken has made room");
+    }
+}

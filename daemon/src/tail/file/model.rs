@@ -1,0 +1,206 @@
+//! A writer, a rotator and a follower in one thread, in an order that a test or a fuzzer gives: whatever it is, every line
+//! must come once.
+#![expect(clippy::unwrap_used, reason = "a model for tests: what cannot go on fails them")]
+
+use super::super::probe::{Probe, numbered};
+use super::{Clock, FileTail, Left, MOST_FILES, POLL};
+use faultline_catalog::Stamp;
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Rotations before the writer opens its log anew, as a validator does that is told to each time. Beyond [`MOST_FILES`]
+/// the follower lets go of files that somebody might still write to.
+const MOST_ROTATIONS: usize = MOST_FILES / 2;
+
+/// A follower in a folder, whose uptime the test sets.
+pub(super) struct Rig<D> {
+    pub(super) dir: D,
+    pub(super) probe: Probe,
+    pub(super) tail: FileTail,
+    pub(super) uptime: Duration,
+    /// The wall clock is this far ahead.
+    pub(super) ahead: Duration,
+    pub(super) written: u64,
+}
+
+impl<D: AsRef<Path>> Rig<D> {
+    /// A follower of `log` in this folder.
+    pub(super) fn new(dir: D) -> Self {
+        let (probe, clock) = (Probe::default(), Clock::start());
+        let tail = FileTail::with(&dir.as_ref().join("log"), clock, probe.records(), clock.now());
+        Rig { dir, probe, tail, uptime: Duration::ZERO, ahead: Duration::ZERO, written: 0 }
+    }
+
+    pub(super) fn path(&self, name: &str) -> PathBuf {
+        self.dir.as_ref().join(name)
+    }
+
+    pub(super) fn look_after(&mut self, wait: Duration) {
+        self.uptime += wait;
+        let now = Stamp { uptime: self.tail.began.uptime + self.uptime, unix: Clock::start().now().unix + self.ahead };
+        while self.tail.look(now) == Left::More {}
+    }
+
+    pub(super) fn look(&mut self) {
+        self.look_after(POLL);
+    }
+
+    /// Writes the next `count` numbered lines.
+    pub(super) fn write(&mut self, file: &mut File, count: u64) {
+        for _ in 0..count {
+            file.write_all(numbered(self.written).as_bytes()).unwrap();
+            self.written += 1;
+        }
+    }
+
+    pub(super) fn assert_all_once(&self) {
+        assert_all_once(&self.probe, self.written);
+    }
+}
+
+/// Every one of the `written` numbered lines came, and none came twice.
+pub(super) fn assert_all_once(probe: &Probe, written: u64) {
+    let mut numbers = probe.numbers();
+    numbers.sort_unstable();
+    assert_eq!(numbers, (0..written).collect::<Vec<_>>());
+}
+
+pub(super) fn append(path: &Path) -> File {
+    OpenOptions::new().append(true).create(true).open(path).unwrap()
+}
+
+/// What happens next.
+#[derive(Debug, Clone)]
+pub enum Step {
+    /// So many lines are written.
+    Lines(u64),
+    /// Half a line is written, or its other half.
+    Half,
+    /// The log gets another name; whether there is a new file at once, or only when the writer makes one.
+    Rename {
+        /// At once.
+        create: bool,
+    },
+    /// The writer opens its log anew.
+    Reopen,
+    /// The log is deleted, and the writer opens it anew.
+    Delete,
+    /// The log is copied away and emptied.
+    CopyTruncate,
+    /// The follower looks.
+    Look,
+    /// So many seconds pass, then the follower looks.
+    Wait(u64),
+}
+
+impl Step {
+    /// Any two bytes are a step.
+    pub fn of(bytes: [u8; 2]) -> Step {
+        let [what, how] = bytes;
+        match what % 17 {
+            0..=3 => Step::Lines(u64::from(how % 40) + 1),
+            4 | 5 => Step::Half,
+            6..=8 => Step::Rename { create: how % 2 == 0 },
+            9..=11 => Step::Reopen,
+            12 => Step::Delete,
+            13 | 14 => Step::CopyTruncate,
+            15 => Step::Look,
+            _ => Step::Wait(u64::from(how % 20) + 1),
+        }
+    }
+}
+
+/// A writer, a rotator and a follower.
+pub struct Model<D> {
+    pub(super) rig: Rig<D>,
+    file: File,
+    /// The rest of a line whose first half is written.
+    half: Option<String>,
+    rotations: usize,
+    /// Rotations since the writer opened its log.
+    pending: usize,
+}
+
+impl<D: AsRef<Path>> Model<D> {
+    /// In an empty folder.
+    pub fn new(folder: D) -> Self {
+        let rig = Rig::new(folder);
+        let file = append(&rig.path("log"));
+        Model { rig, file, half: None, rotations: 0, pending: 0 }
+    }
+
+    /// Takes one step.
+    pub fn take(&mut self, step: &Step) {
+        match step {
+            Step::Lines(count) => {
+                self.complete();
+                self.rig.write(&mut self.file, *count);
+            }
+            Step::Half if self.half.is_none() => {
+                let line = numbered(self.rig.written);
+                let (first, rest) = line.split_at(line.len() / 2);
+                self.file.write_all(first.as_bytes()).unwrap();
+                self.half = Some(rest.to_owned());
+            }
+            Step::Half => self.complete(),
+            Step::Rename { create } => self.rename(*create),
+            Step::Reopen => self.reopen(),
+            Step::Delete => {
+                self.rig.look();
+                fs::remove_file(self.rig.path("log")).ok();
+                self.reopen();
+            }
+            Step::CopyTruncate => {
+                self.complete();
+                self.rig.look();
+                if let Ok(named) = File::options().write(true).open(self.rig.path("log")) {
+                    named.set_len(0).unwrap();
+                }
+            }
+            Step::Look => self.rig.look(),
+            Step::Wait(seconds) => self.rig.look_after(Duration::from_secs(*seconds)),
+        }
+    }
+
+    /// Ends the last line and lets the follower read it: every line has come once, none is bad, and no more files are held
+    /// than may be.
+    pub fn check(&mut self) {
+        self.complete();
+        self.rig.look();
+        self.rig.assert_all_once();
+        assert_eq!(self.rig.probe.bad(), 0);
+        assert!(self.rig.tail.held.len() <= MOST_FILES + 1, "{} files are held", self.rig.tail.held.len());
+    }
+
+    fn rename(&mut self, create: bool) {
+        if self.pending >= MOST_ROTATIONS {
+            self.reopen();
+        }
+        // A file that gets and loses the name between two looks cannot be known.
+        self.rig.look();
+        self.rotations += 1;
+        self.pending += 1;
+        let to = self.rig.path(&format!("log.{}", self.rotations));
+        // Without a file there is nothing to rotate, as logrotate's missingok.
+        fs::rename(self.rig.path("log"), to).ok();
+        if create {
+            drop(append(&self.rig.path("log")));
+        }
+    }
+
+    fn complete(&mut self) {
+        if let Some(rest) = self.half.take() {
+            self.file.write_all(rest.as_bytes()).unwrap();
+            self.rig.written += 1;
+        }
+    }
+
+    fn reopen(&mut self) {
+        self.complete();
+        self.rig.look();
+        self.file = append(&self.rig.path("log"));
+        self.pending = 0;
+    }
+}

@@ -1,0 +1,78 @@
+//! `POST /flight/save?reason=TEXT`: saves the flight recording and answers with its path.
+
+use crate::flight;
+use hyper::StatusCode;
+use percent_encoding::percent_decode_str;
+use std::time::Duration;
+
+/// Where it is.
+pub(super) const PATH: &str = "/flight/save";
+
+/// A reason is at most this long, in bytes.
+const LONGEST: usize = 200;
+
+/// How long the answer waits for the save: less than a connection waits for its answer.
+const PATIENCE: Duration = Duration::from_secs(25);
+
+/// Saves and says how that went: 200 with the path of the recording, 409 while the flight recorder is off.
+pub(super) async fn save(flight: Option<&flight::Handle>, query: Option<&str>) -> (StatusCode, String) {
+    let Some(flight) = flight else {
+        return (StatusCode::CONFLICT, "The flight recorder is off; see [flight] in the configuration.".to_owned());
+    };
+    let reason = match reason(query) {
+        Ok(reason) => reason,
+        Err(why) => return (StatusCode::BAD_REQUEST, why),
+    };
+    let Some(answer) = flight.request(&reason) else {
+        return (StatusCode::SERVICE_UNAVAILABLE, "Too many saves wait already; try again.".to_owned());
+    };
+    match tokio::time::timeout(PATIENCE, answer).await {
+        Ok(Ok(Ok(path))) => (StatusCode::OK, path.display().to_string()),
+        Ok(Ok(Err(why))) => (StatusCode::INTERNAL_SERVER_ERROR, format!("It could not be saved: {why}")),
+        Ok(Err(_)) => (StatusCode::SERVICE_UNAVAILABLE, "The daemon is stopping.".to_owned()),
+        Err(_) => (StatusCode::ACCEPTED, "It is still being saved; the log will say where.".to_owned()),
+    }
+}
+
+/// The reason in a query, empty without one.
+///
+/// # Errors
+/// What is wrong with it, in a sentence.
+fn reason(query: Option<&str>) -> Result<String, String> {
+    let mut pairs = query.unwrap_or_default().split('&').filter_map(|pair| pair.split_once('='));
+    let Some((_, value)) = pairs.find(|(key, _)| *key == "reason") else { return Ok(String::new()) };
+    let plus = value.replace('+', " ");
+    let reason = percent_decode_str(&plus).decode_utf8().map_err(|_| "The reason is no UTF-8.".to_owned())?;
+    match reason.trim() {
+        reason if reason.len() > LONGEST => Err(format!("The reason is longer than {LONGEST} bytes.")),
+        reason if reason.chars().any(char::is_control) => Err("The reason has control characters.".to_owned()),
+        reason => Ok(reason.to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_may_be_missing_and_is_taken_as_a_form_or_a_shell_writes_it() {
+        for (query, expected) in
+            [(None, ""), (Some("a=b"), ""), (Some("reason=slow+disk"), "slow disk"), (Some("reason=%2e%2e%2f"), "../")]
+        {
+            assert_eq!(reason(query).as_deref(), Ok(expected));
+        }
+        let long = format!("reason={}", "a".repeat(LONGEST + 1));
+        for query in ["reason=%ff", "reason=a%00", &long] {
+            assert!(reason(Some(query)).unwrap_err().ends_with('.'), "{query}");
+        }
+    }
+
+    #[tokio::test]
+    async fn while_it_is_off_the_answer_is_a_conflict_and_beyond_the_queue_it_is_to_try_again() {
+        assert_eq!(save(None, None).await.0, StatusCode::CONFLICT);
+        let handle = flight::Handle::default();
+        let waiting: Vec<_> = (0..100).map_while(|_| handle.request("")).collect();
+        assert!(waiting.len() < 100);
+        assert_eq!(save(Some(&handle), None).await.0, StatusCode::SERVICE_UNAVAILABLE);
+    }
+}

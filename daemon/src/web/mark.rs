@@ -1,0 +1,49 @@
+//! `POST /mark?name=NAME`: a moment that a person or a script wants to find again in the recording.
+
+use percent_encoding::percent_decode_str;
+
+/// A name of a mark is at most this long, in bytes.
+const LONGEST: usize = 200;
+
+/// The name in a query.
+///
+/// # Errors
+/// What is wrong with it, in a sentence.
+pub(super) fn name(query: Option<&str>) -> Result<String, String> {
+    let wanted = || "Give the mark a name: POST /mark?name=NAME.".to_owned();
+    let pairs = query.unwrap_or_default().split('&');
+    let mut named = pairs.filter_map(|pair| pair.split_once('=')).filter(|(key, _)| *key == "name");
+    let (_, value) = named.next().ok_or_else(wanted)?;
+    if named.next().is_some() {
+        return Err("The query has several names; give one.".to_owned());
+    }
+    let plus = value.replace('+', " ");
+    let name = percent_decode_str(&plus).decode_utf8().map_err(|_| "The mark's name is no UTF-8.".to_owned())?;
+    match name.trim() {
+        "" => Err(wanted()),
+        name if name.len() > LONGEST => Err(format!("The mark's name is longer than {LONGEST} bytes.")),
+        name if name.chars().any(char::is_control) => Err("The mark's name has control characters.".to_owned()),
+        name => Ok(name.to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_taken_as_a_form_or_a_shell_writes_it() {
+        for query in ["name=load+begins", "name=load%20begins", "a=b&name=load begins&c", "name=%20load+begins+"] {
+            assert_eq!(name(Some(query)).as_deref(), Ok("load begins"), "{query}");
+        }
+    }
+
+    #[test]
+    fn a_name_that_is_missing_or_unfit_is_refused_with_what_to_do() {
+        let long = format!("name={}", "a".repeat(LONGEST + 1));
+        for query in ["", "name", "name=", "name=+", "other=a", "name=a&name=b", "name=%ff", "name=a%0ab", &long] {
+            assert!(name(Some(query)).unwrap_err().ends_with('.'), "{query}");
+        }
+        assert!(name(None).is_err());
+    }
+}

@@ -1,0 +1,57 @@
+//! A cgroup in which the kernel kills for want of memory.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A cgroup with a limit of memory; removed when dropped, by when its process must have ended.
+pub(crate) struct LimitedCgroup {
+    folder: PathBuf,
+    kills: &'static str,
+}
+
+impl LimitedCgroup {
+    /// In version 1 or 2, whichever has the memory controller; `None` where this is not allowed.
+    pub(crate) fn new(limit: u64) -> Option<Self> {
+        let name = format!("faultline-test-{}", std::process::id());
+        [
+            ("/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.memsw.limit_in_bytes", "memory.oom_control"),
+            ("/sys/fs/cgroup", "memory.max", "memory.swap.max", "memory.events"),
+        ]
+        .into_iter()
+        .find_map(|(top, max, swap, kills)| {
+            if !Path::new(top).join("cgroup.procs").exists() {
+                return None;
+            }
+            let folder = Path::new(top).join(&name);
+            fs::create_dir(&folder).ok()?;
+            let cgroup = LimitedCgroup { folder, kills };
+            cgroup.write(max, limit).ok()?;
+            // Version 1 limits memory and swap together; either file may be missing, as without swap.
+            let _ = cgroup.write(swap, if kills == "memory.events" { 0 } else { limit });
+            Some(cgroup)
+        })
+    }
+
+    pub(crate) fn write(&self, file: &str, value: u64) -> std::io::Result<()> {
+        let path = self.folder.join(file);
+        // A file that is not there would be made on a disk; here it is an error.
+        fs::OpenOptions::new().write(true).open(path).and_then(|mut file| {
+            use std::io::Write;
+            file.write_all(value.to_string().as_bytes())
+        })
+    }
+
+    /// How often the kernel has killed in it.
+    pub(crate) fn kills(&self) -> Option<u64> {
+        let text = fs::read_to_string(self.folder.join(self.kills)).ok()?;
+        text.lines().find_map(|line| line.strip_prefix("oom_kill ")?.parse().ok())
+    }
+}
+
+impl Drop for LimitedCgroup {
+    fn drop(&mut self) {
+        if let Err(error) = fs::remove_dir(&self.folder) {
+            eprintln!("{}: {error}", self.folder.display());
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! A table as the recording has it.
+
+use super::table::{TableWriter, Values, chunk_rows};
+use faultline_recording::schema::{Kind, TableSpec};
+use faultline_recording::{Cell, Error, Recording, Row};
+
+/// How each column is written. Columns of whole numbers may hold others where a metric gave them, and counts beyond 2^63:
+/// such a column is real throughout.
+///
+/// # Errors
+/// The recording cannot be read.
+pub(super) fn kinds(recording: &Recording, table: &TableSpec) -> Result<Vec<Kind>, Error> {
+    let mut kinds: Vec<Kind> = table.columns.iter().map(|column| column.kind).collect();
+    recording.rows(table.name, chunk_rows(kinds.len()), |rows: &[Row]| -> Result<(), Error> {
+        for row in rows {
+            for (kind, cell) in kinds.iter_mut().zip(row) {
+                if let (Kind::Integer, Cell::Real(_)) = (*kind, cell) {
+                    *kind = Kind::Real;
+                }
+            }
+        }
+        Ok(())
+    })?;
+    Ok(kinds)
+}
+
+/// Writes all its rows; how many.
+///
+/// # Errors
+/// The recording cannot be read, or the file not be written.
+pub(super) fn write(
+    recording: &Recording,
+    table: &TableSpec,
+    kinds: &[Kind],
+    mut to: Box<dyn TableWriter>,
+) -> anyhow::Result<u64> {
+    let mut written = 0;
+    recording.rows(table.name, chunk_rows(kinds.len()), |rows: &[Row]| -> anyhow::Result<()> {
+        let mut columns: Vec<Values> = kinds.iter().map(|kind| Values::of(*kind)).collect();
+        for row in rows {
+            columns.iter_mut().zip(row).for_each(|(values, cell)| push(values, cell));
+        }
+        written += rows.len() as u64;
+        to.chunk(&columns)
+    })?;
+    to.finish()?;
+    Ok(written)
+}
+
+/// Adds a cell to a column. What is not of the column's type is NULL, and no writer of ours makes it.
+pub(super) fn push(values: &mut Values, cell: &Cell) {
+    match (values, cell) {
+        (Values::Integer(values), Cell::Integer(value)) => values.push(Some(*value)),
+        (Values::Real(values), Cell::Real(value)) => values.push(Some(*value)),
+        (Values::Real(values), Cell::Integer(value)) => values.push(Some(*value as f64)),
+        (Values::Text(values), Cell::Text(value)) => values.push(Some(value.clone())),
+        (values, _) => values.push_null(),
+    }
+}

@@ -1,0 +1,157 @@
+//! A table on its way out: typed columns, a chunk of rows at a time.
+
+use faultline_recording::schema::Kind;
+
+/// How a column is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Type {
+    /// 64 bits, signed.
+    Integer,
+    /// 64 bits.
+    Real,
+    /// UTF-8.
+    Text,
+    /// Nanoseconds since 1970, in UTC, shown as a date and time.
+    Time,
+}
+
+/// A column's name and type.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Field {
+    pub(super) name: String,
+    pub(super) kind: Type,
+}
+
+/// The values of one column in a chunk; `None` is NULL.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Values {
+    /// Of an integer or a time.
+    Integer(Vec<Option<i64>>),
+    /// Of a real.
+    Real(Vec<Option<f64>>),
+    /// Of a text.
+    Text(Vec<Option<String>>),
+}
+
+impl Values {
+    /// No values yet.
+    pub(super) fn of(kind: Kind) -> Self {
+        match kind {
+            Kind::Integer => Values::Integer(Vec::new()),
+            Kind::Real => Values::Real(Vec::new()),
+            Kind::Text => Values::Text(Vec::new()),
+        }
+    }
+
+    /// How many.
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Values::Integer(values) => values.len(),
+            Values::Real(values) => values.len(),
+            Values::Text(values) => values.len(),
+        }
+    }
+
+    /// Another one: NULL.
+    pub(super) fn push_null(&mut self) {
+        match self {
+            Values::Integer(values) => values.push(None),
+            Values::Real(values) => values.push(None),
+            Values::Text(values) => values.push(None),
+        }
+    }
+}
+
+/// The columns of a table as they are written: behind each moment in nanoseconds (`unix_ns`, `seen_unix_ns`) the same
+/// moment as a time (`time`, `seen_time`).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Layout {
+    pub(super) fields: Vec<Field>,
+    /// For each field the column of the recording that it shows.
+    from: Vec<usize>,
+}
+
+impl Layout {
+    pub(super) fn new<'a>(columns: impl IntoIterator<Item = (&'a str, Kind)>) -> Self {
+        let mut layout = Layout { fields: Vec::new(), from: Vec::new() };
+        for (i, (name, kind)) in columns.into_iter().enumerate() {
+            let plain = match kind {
+                Kind::Integer => Type::Integer,
+                Kind::Real => Type::Real,
+                Kind::Text => Type::Text,
+            };
+            layout.push(name.to_owned(), plain, i);
+            if let (Kind::Integer, Some(before)) = (kind, name.strip_suffix("unix_ns")) {
+                layout.push(format!("{before}time"), Type::Time, i);
+            }
+        }
+        layout
+    }
+
+    fn push(&mut self, name: String, kind: Type, from: usize) {
+        self.fields.push(Field { name, kind });
+        self.from.push(from);
+    }
+
+    /// The fields with their values, given those of the recording's columns.
+    pub(super) fn values<'a>(&'a self, columns: &'a [Values]) -> impl Iterator<Item = (&'a Field, &'a Values)> {
+        self.fields.iter().zip(&self.from).filter_map(|(field, from)| Some((field, columns.get(*from)?)))
+    }
+}
+
+/// Rows for a chunk of a table with so many columns: about a million values, so that memory does not grow with the run.
+pub(super) fn chunk_rows(columns: usize) -> usize {
+    ((1 << 20) / columns.max(1)).clamp(1 << 10, 1 << 16)
+}
+
+/// Writes one table to one file.
+pub(super) trait TableWriter {
+    /// Writes rows; `columns` are the recording's columns, all of the same length.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    fn chunk(&mut self, columns: &[Values]) -> anyhow::Result<()>;
+
+    /// Ends the file.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    fn finish(self: Box<Self>) -> anyhow::Result<()>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_moment_is_there_in_nanoseconds_and_as_a_time() {
+        let layout = Layout::new([
+            ("id", Kind::Integer),
+            ("unix_ns", Kind::Integer),
+            ("seen_unix_ns", Kind::Integer),
+            ("unix_ns_text", Kind::Text),
+        ]);
+        let names: Vec<_> = layout.fields.iter().map(|field| (field.name.as_str(), field.kind)).collect();
+        let expected = [
+            ("id", Type::Integer),
+            ("unix_ns", Type::Integer),
+            ("time", Type::Time),
+            ("seen_unix_ns", Type::Integer),
+            ("seen_time", Type::Time),
+            ("unix_ns_text", Type::Text),
+        ];
+        assert_eq!(names, expected);
+        let columns = [Values::of(Kind::Integer), Values::Integer(vec![Some(7)])];
+        let shown: Vec<_> =
+            layout.values(&columns).map(|(field, values)| (field.name.as_str(), values.len())).collect();
+        assert_eq!(shown, [("id", 0), ("unix_ns", 1), ("time", 1)]);
+    }
+
+    #[test]
+    fn a_chunk_is_bounded_whatever_the_table() {
+        for columns in 0..5000 {
+            let rows = chunk_rows(columns);
+            assert!((1024..=65536).contains(&rows) && rows * columns <= 8 << 20, "{columns}");
+        }
+    }
+}

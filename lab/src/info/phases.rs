@@ -1,0 +1,113 @@
+//! How long each phase lasted, and where ticks are missing.
+
+use faultline_recording::{SessionRow, TickRow};
+use serde::Serialize;
+use std::time::Duration;
+
+/// A tick that comes later than this many intervals after the one before leaves a gap.
+const LATE: u32 = 3;
+
+/// A stretch without ticks.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Gap {
+    /// The last tick before it, in Unix nanoseconds.
+    pub from_unix_ns: i64,
+    /// The first tick after it.
+    pub to_unix_ns: i64,
+    /// Ticks that should have been there; `None` between two sessions, where nobody was there to count.
+    pub missed: Option<u64>,
+}
+
+impl Gap {
+    /// How long.
+    pub fn length(&self) -> Duration {
+        Duration::from_nanos(u64::try_from(self.to_unix_ns.saturating_sub(self.from_unix_ns)).unwrap_or(0))
+    }
+}
+
+/// What the ticks say of time.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Times {
+    /// Phases in the order in which they came first, with the time in them; `None` while no phase was told. Gaps are in
+    /// none.
+    pub(super) phases: Vec<(Option<String>, Duration)>,
+    pub(super) gaps: Vec<Gap>,
+}
+
+/// Adds up the times from tick to tick: each belongs to the phase of the earlier one.
+pub(super) fn times(ticks: &[TickRow], sessions: &[SessionRow]) -> Times {
+    let mut times = Times::default();
+    for pair in ticks.windows(2) {
+        let [before, after] = pair else { continue };
+        let gap = |missed| Gap { from_unix_ns: before.unix_ns, to_unix_ns: after.unix_ns, missed };
+        if before.session != after.session {
+            times.gaps.push(gap(None));
+            continue;
+        }
+        let passed = Duration::from_nanos(u64::try_from(after.uptime_ns - before.uptime_ns).unwrap_or(0));
+        let interval = sessions.iter().find(|session| session.id == after.session).map(|session| session.interval);
+        let missed = after.number.saturating_sub(before.number).saturating_sub(1);
+        if missed > 0 || interval.is_some_and(|interval| passed > interval * LATE) {
+            times.gaps.push(gap(Some(missed)));
+            continue;
+        }
+        let phase = before.phase.as_deref();
+        match times.phases.iter_mut().find(|(of, _)| of.as_deref() == phase) {
+            Some((_, sum)) => *sum += passed,
+            None => times.phases.push((phase.map(str::to_owned), passed)),
+        }
+    }
+    times
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: i64 = 1_000_000_000;
+
+    fn tick(session: i64, number: u64, phase: Option<&str>) -> TickRow {
+        let at = i64::try_from(number).unwrap() * SECOND;
+        let unix_ns = session * 1000 * SECOND + at;
+        TickRow { id: 0, session, number, unix_ns, uptime_ns: at, process: None, phase: phase.map(Into::into) }
+    }
+
+    fn session(id: i64) -> SessionRow {
+        SessionRow {
+            id,
+            started: Duration::ZERO,
+            ended: None,
+            interval: Duration::from_secs(1),
+            version: String::new(),
+            manifest: serde_json::Value::Null,
+        }
+    }
+
+    #[test]
+    fn time_belongs_to_the_phase_at_its_beginning_and_gaps_to_none() {
+        let ticks = [
+            tick(1, 1, None),
+            tick(1, 2, Some("starting")),
+            tick(1, 3, Some("at_tip")),
+            tick(1, 4, Some("at_tip")),
+            tick(1, 7, Some("at_tip")),
+            tick(2, 1, Some("at_tip")),
+            tick(2, 2, Some("starting")),
+        ];
+        let found = times(&ticks, &[session(1), session(2)]);
+        let seconds: Vec<_> = found.phases.iter().map(|(phase, sum)| (phase.as_deref(), sum.as_secs())).collect();
+        assert_eq!(seconds, [(None, 1), (Some("starting"), 1), (Some("at_tip"), 2)]);
+        let gaps: Vec<_> = found.gaps.iter().map(|gap| (gap.length().as_secs(), gap.missed)).collect();
+        assert_eq!(gaps, [(3, Some(2)), (994, None)]);
+    }
+
+    #[test]
+    fn a_daemon_that_stood_still_leaves_a_gap_even_if_it_counted_on() {
+        let mut late = tick(1, 2, None);
+        late.uptime_ns += 3 * SECOND;
+        late.unix_ns += 3 * SECOND;
+        let found = times(&[tick(1, 1, None), late], &[session(1)]);
+        assert_eq!((found.phases.len(), found.gaps.len()), (0, 1));
+        assert_eq!(times(&[], &[]), Times::default());
+    }
+}

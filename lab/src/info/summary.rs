@@ -1,0 +1,273 @@
+//! A recording in numbers.
+
+use super::phases::{Gap, times};
+use faultline_recording::{Error, EventKind, EventRow, Info, ProblemRow, Recording, TickRow};
+use serde::Serialize;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What `info --json` prints. Times are nanoseconds since 1970, in UTC.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Summary {
+    /// As given.
+    pub file: PathBuf,
+    /// The version of the format.
+    pub format: i32,
+    /// Whether the last session was ended in order.
+    pub finished: bool,
+    /// Bytes of the file.
+    pub bytes: u64,
+    /// Bytes of the log beside it, which belongs to it.
+    pub log_bytes: u64,
+    /// What the run is called.
+    pub labels: BTreeMap<String, String>,
+    /// Remarks of the recorder.
+    pub meta: BTreeMap<String, String>,
+    /// The first tick; `None` if there is none.
+    pub first_unix_ns: Option<i64>,
+    /// The last tick; `None` if there is none.
+    pub last_unix_ns: Option<i64>,
+    /// One for each time the daemon wrote into it.
+    pub sessions: Vec<Session>,
+    /// Who was followed.
+    pub processes: Vec<Process>,
+    /// In the order in which they came first.
+    pub phases: Vec<Phase>,
+    /// What happened.
+    pub events: Vec<Event>,
+    /// Where ticks are missing.
+    pub gaps: Vec<Gap>,
+    /// Rows of each table, in the order of the file.
+    pub tables: Vec<Table>,
+    /// What the daemon could not read when the recording ended.
+    pub problems: Vec<Problem>,
+    /// What a reader of the recording should know, in words.
+    pub missing: Vec<String>,
+}
+
+/// One life of the daemon.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Session {
+    /// As other rows name it.
+    pub id: i64,
+    /// When it began.
+    pub started_unix_ns: i64,
+    /// `None` while it lasts, and if the daemon was killed.
+    pub ended_unix_ns: Option<i64>,
+    /// From tick to tick.
+    pub interval_seconds: f64,
+    /// The daemon's.
+    pub version: String,
+    /// Ticks in it.
+    pub ticks: u64,
+    /// Host, kernel, disks, configuration.
+    pub manifest: Value,
+}
+
+/// A process that was followed.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Process {
+    /// As other rows name it.
+    pub id: i64,
+    /// By which session.
+    pub session: i64,
+    /// Its number.
+    pub pid: u32,
+    /// `None` if unknown.
+    pub started_unix_ns: Option<i64>,
+    /// When the daemon found it.
+    pub seen_unix_ns: i64,
+    /// Version, binary, arguments, limits.
+    pub manifest: Value,
+}
+
+/// How long a phase lasted, all its times together.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Phase {
+    /// `None` while none was told.
+    pub phase: Option<String>,
+    /// Without gaps.
+    pub seconds: f64,
+}
+
+/// Something that happened.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Event {
+    /// When.
+    pub unix_ns: i64,
+    /// What.
+    pub kind: &'static str,
+    /// Whose; `None` while no process was followed.
+    pub process: Option<i64>,
+    /// Null if there is no detail.
+    pub detail: Value,
+}
+
+/// How much is in a table.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Table {
+    /// Its name.
+    pub name: &'static str,
+    /// Rows.
+    pub rows: u64,
+}
+
+/// What a source could not read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Problem {
+    /// Who.
+    pub source: String,
+    /// absent, forbidden, gone or broken.
+    pub status: String,
+    /// In words.
+    pub what: String,
+}
+
+impl Summary {
+    /// Looks at everything but samples and points, of which only the number is told.
+    ///
+    /// # Errors
+    /// The recording is damaged, or a later version wrote rows that this one does not know.
+    pub fn of(recording: &Recording) -> Result<Summary, Error> {
+        let info = recording.info()?;
+        let ticks = recording.ticks()?;
+        let times = times(&ticks, &info.sessions);
+        let phases = times.phases.into_iter().map(|(phase, sum)| Phase { phase, seconds: sum.as_secs_f64() });
+        let mut summary = Summary {
+            file: recording.path().to_owned(),
+            format: info.format,
+            finished: info.finished,
+            bytes: info.bytes,
+            log_bytes: info.log_bytes,
+            labels: info.labels.iter().cloned().collect(),
+            meta: info.meta.clone(),
+            first_unix_ns: info.first_tick.as_ref().map(|tick| tick.unix_ns),
+            last_unix_ns: info.last_tick.as_ref().map(|tick| tick.unix_ns),
+            sessions: sessions(&info, &ticks),
+            processes: processes(&info),
+            phases: phases.collect(),
+            events: recording.events()?.into_iter().map(event).collect(),
+            gaps: times.gaps,
+            tables: info.tables.iter().map(|table| Table { name: table.name, rows: table.rows }).collect(),
+            problems: at_the_end(recording.problems()?),
+            missing: Vec::new(),
+        };
+        summary.missing = missing(&summary);
+        Ok(summary)
+    }
+
+    /// Rows of a table; 0 for one that there is not.
+    pub fn rows(&self, table: &str) -> u64 {
+        self.tables.iter().find(|found| found.name == table).map_or(0, |found| found.rows)
+    }
+}
+
+fn nanos(since: Duration) -> i64 {
+    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
+}
+
+fn sessions(info: &Info, ticks: &[TickRow]) -> Vec<Session> {
+    let ticks_of = |id: i64| ticks.iter().filter(|tick| tick.session == id).count() as u64;
+    let of = info.sessions.iter().map(|session| Session {
+        id: session.id,
+        started_unix_ns: nanos(session.started),
+        ended_unix_ns: session.ended.map(nanos),
+        interval_seconds: session.interval.as_secs_f64(),
+        version: session.version.clone(),
+        ticks: ticks_of(session.id),
+        manifest: session.manifest.clone(),
+    });
+    of.collect()
+}
+
+fn processes(info: &Info) -> Vec<Process> {
+    let of = info.processes.iter().map(|process| Process {
+        id: process.id,
+        session: process.session,
+        pid: process.pid,
+        started_unix_ns: process.started.map(nanos),
+        seen_unix_ns: nanos(process.seen),
+        manifest: process.manifest.clone(),
+    });
+    of.collect()
+}
+
+fn event(row: EventRow) -> Event {
+    Event { unix_ns: nanos(row.unix), kind: row.kind.name(), process: row.process, detail: row.detail }
+}
+
+/// Of each source what it said last.
+fn at_the_end(rows: Vec<ProblemRow>) -> Vec<Problem> {
+    let mut last: BTreeMap<String, (i64, Vec<Problem>)> = BTreeMap::new();
+    for row in rows {
+        let (tick, problems) = last.entry(row.source.clone()).or_default();
+        if *tick != row.tick {
+            (*tick, *problems) = (row.tick, Vec::new());
+        }
+        if let Some(status) = row.status {
+            problems.push(Problem { source: row.source, status, what: row.what.unwrap_or_default() });
+        }
+    }
+    last.into_values().flat_map(|(_, problems)| problems).collect()
+}
+
+/// What is not there and could have been.
+fn missing(summary: &Summary) -> Vec<String> {
+    let mut all = Vec::new();
+    if !summary.finished {
+        all.push("the end: it is still being written, or its daemon was killed".to_owned());
+    }
+    if summary.first_unix_ns.is_none() {
+        all.push("ticks: nothing was measured".to_owned());
+        return all;
+    }
+    let missed: u64 = summary.gaps.iter().filter_map(|gap| gap.missed).sum();
+    if missed > 0 {
+        all.push(format!("{missed} ticks in {} gaps", summary.gaps.len()));
+    }
+    if summary.processes.is_empty() {
+        all.push("a process: none was followed".to_owned());
+    }
+    let empty = |what: &str| {
+        let names = summary.tables.iter().filter(|table| table.name.ends_with(what) && table.rows == 0);
+        names.map(|table| table.name).collect::<Vec<_>>().join(", ")
+    };
+    let (samples, points) = (empty("_sample"), empty("_point"));
+    if !samples.is_empty() {
+        all.push(format!("samples: {samples}"));
+    }
+    if !points.is_empty() {
+        all.push(format!("datapoints of the validator: {points}; it has to push to the daemon, see the README"));
+    }
+    let killed = summary.events.iter().filter(|event| event.kind == EventKind::OomKill.name()).count();
+    if killed > 0 {
+        all.push(format!("what the validator had not pushed when it was killed for want of memory ({killed} times)"));
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_each_source_only_the_last_word_counts() {
+        let row = |tick, source: &str, status: Option<&str>, what: &str| ProblemRow {
+            tick,
+            source: source.to_owned(),
+            status: status.map(str::to_owned),
+            what: Some(what.to_owned()),
+        };
+        let rows = vec![
+            row(1, "process", Some("forbidden"), "io"),
+            row(1, "process", Some("forbidden"), "exe"),
+            row(2, "cgroup", Some("absent"), "old"),
+            row(5, "process", Some("gone"), "all"),
+            row(6, "cgroup", None, ""),
+        ];
+        let problem = Problem { source: "process".to_owned(), status: "gone".to_owned(), what: "all".to_owned() };
+        assert_eq!(at_the_end(rows), [problem]);
+    }
+}

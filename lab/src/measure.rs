@@ -1,0 +1,117 @@
+//! The numbers of one run.
+
+pub mod course;
+mod numbers;
+mod pools;
+mod replay;
+mod tps;
+
+pub use course::{Course, End, KeptUp, Phase, Span};
+pub use numbers::{Cache, Growth, Levels, Numbers, TpsNumbers, cache_times, growth, numbers};
+pub use pools::{PoolFaults, pool_faults};
+pub use replay::{Contents, cache_slots, contents, is_own, replayed, slots};
+pub use tps::{Counted, Second, Tps};
+
+use crate::run::{Run, Signal};
+use faultline_stats::rate::{self, Reading};
+
+/// One run with what follows from it.
+#[derive(Debug, Clone, Default)]
+pub struct Measured {
+    /// What happened.
+    pub course: Course,
+    /// Transactions by second.
+    pub tps: Tps,
+    /// Which part of the run numbers are taken from.
+    pub windows: Windows,
+    /// Of the whole recording, one value a tick.
+    pub series: Series,
+}
+
+/// Parts of a run.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Windows {
+    /// From the first tick to the last.
+    pub all: Span,
+    /// From the first execution on; `None` if no transaction was recorded.
+    pub executing: Option<Span>,
+    /// From the first tick at the tip on; `None` if it never was there.
+    pub steady: Option<Span>,
+}
+
+impl Windows {
+    /// From the first execution on; the whole recording if nothing was executed.
+    pub fn usual(&self) -> Span {
+        self.executing.unwrap_or(self.all)
+    }
+}
+
+/// One value a tick.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Series {
+    /// Resident memory: anonymous, file and shared together. Bytes.
+    pub rss: Vec<Option<f64>>,
+    /// Major faults per second.
+    pub major: Vec<Option<f64>>,
+    /// Minor faults per second.
+    pub minor: Vec<Option<f64>>,
+    /// Effective limit less what cannot be reclaimed. Bytes.
+    pub headroom: Vec<Option<f64>>,
+}
+
+/// Measures a run.
+pub fn measure(run: &Run) -> Measured {
+    let course = course::course(run);
+    let tps = tps::tps(run);
+    let end = run.end().max(tps.seconds.last().map_or(0.0, |second| second.at + 1.0));
+    let windows = Windows {
+        all: Span { from: 0.0, to: end },
+        executing: tps.seconds.first().map(|first| Span { from: first.at, to: end }),
+        steady: course.at_tip.map(|from| Span { from, to: end }),
+    };
+    let series = Series {
+        rss: rss(run),
+        major: rates(run, Signal::Major).per_second,
+        minor: rates(run, Signal::Minor).per_second,
+        headroom: combine(run.signal(Signal::Limit), run.signal(Signal::Unreclaimable), |limit, used| limit - used),
+    };
+    Measured { course, tps, windows, series }
+}
+
+/// A counter's rates over the whole recording, one a tick.
+pub fn rates(run: &Run, signal: Signal) -> rate::Rates {
+    rate::rates(&readings(run, signal, Span { from: f64::NEG_INFINITY, to: f64::INFINITY }), longest(run))
+}
+
+/// A counter within a part of the run.
+pub(crate) fn readings(run: &Run, signal: Signal, window: Span) -> Vec<Reading> {
+    let ticks = run.ticks.iter().zip(run.signal(signal)).filter(|(tick, _)| window.holds(tick.at));
+    ticks.map(|(tick, total)| Reading { at: tick.at, total: *total, epoch: epoch(tick) }).collect()
+}
+
+/// A counter of the kernel begins anew with each process, and nothing is known between two sessions.
+fn epoch(tick: &crate::run::Tick) -> u64 {
+    (tick.session as u64) << 32 | tick.process.map_or(0, |process| process as u64 & 0xffff_ffff)
+}
+
+/// The longest step between two readings that is no gap, in seconds.
+pub(crate) fn longest(run: &Run) -> f64 {
+    2.5 * run.interval()
+}
+
+fn rss(run: &Run) -> Vec<Option<f64>> {
+    let parts = [Signal::RssAnon, Signal::RssFile, Signal::RssShmem].map(|signal| run.signal(signal));
+    let [anon, file, shmem] = parts;
+    anon.iter().zip(file).zip(shmem).map(|((anon, file), shmem)| Some((*anon)? + (*file)? + (*shmem)?)).collect()
+}
+
+/// Value by value; `None` where either is.
+pub fn combine(a: &[Option<f64>], b: &[Option<f64>], with: impl Fn(f64, f64) -> f64) -> Vec<Option<f64>> {
+    a.iter().zip(b).map(|(a, b)| Some(with((*a)?, (*b)?))).collect()
+}
+
+/// The values of ticks within a part of the run.
+pub fn within(run: &Run, values: &[Option<f64>], window: Span) -> Vec<Option<f64>> {
+    let ticks = run.ticks.iter().zip(values).filter(|(tick, _)| window.holds(tick.at));
+    ticks.map(|(_, value)| *value).collect()
+}

@@ -1,0 +1,250 @@
+//! Numbers of a part of a run.
+
+use super::{Measured, Span, longest, readings, replayed, within};
+use crate::run::{Run, Signal};
+use faultline_stats::rate;
+use faultline_stats::summary::{self, Summary, WithoutPeaks};
+
+/// The study leaves out samples above this many times the average.
+const PEAKS: f64 = 3.0;
+
+/// What a counter did in a part of a run.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Growth {
+    /// What it rose by, within steps that are no gap.
+    pub increase: f64,
+    /// How long those steps took, in seconds.
+    pub seconds: f64,
+    /// Of the rates of all ticks.
+    pub rates: Summary,
+}
+
+impl Growth {
+    /// Per second: the ratio of sums. `None` if there is no step.
+    pub fn mean(&self) -> Option<f64> {
+        (self.seconds > 0.0).then(|| self.increase / self.seconds)
+    }
+}
+
+/// Levels over the ticks of a part of a run. Bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Levels {
+    /// Resident memory.
+    pub rss: Summary,
+    /// Address space.
+    pub vsz: Summary,
+    /// Resident anonymous memory.
+    pub anon: Summary,
+    /// Resident page cache mapped by the process.
+    pub file: Summary,
+    /// Resident shared memory.
+    pub shmem: Summary,
+    /// Swapped out.
+    pub swap: Summary,
+    /// VSZ less RSS, which the study takes for swap.
+    pub vsz_less_rss: Summary,
+    /// RSS and VSZ added, which the study takes for the total.
+    pub rss_and_vsz: Summary,
+    /// The effective limit.
+    pub limit: Summary,
+    /// What cannot be reclaimed where that limit holds.
+    pub unreclaimable: Summary,
+    /// The limit less that.
+    pub headroom: Summary,
+}
+
+/// Transactions per second in a part of a run.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct TpsNumbers {
+    /// Seconds of which something is known.
+    pub known: usize,
+    /// Of these, seconds without a transaction; `None` if they cannot be told from unknown ones.
+    pub zero: Option<usize>,
+    /// Seconds of which nothing arrived; `None` likewise.
+    pub unknown: Option<usize>,
+    /// Transactions.
+    pub transactions: f64,
+    /// Of the known seconds, zeros included: by the study's rule, and with everything.
+    pub usual: Option<WithoutPeaks>,
+    /// Of the seconds with transactions alone.
+    pub active: Option<WithoutPeaks>,
+    /// The study's own samples: transactions of a slot by the thread time of its execution, a slot a sample.
+    pub by_thread_time: Option<WithoutPeaks>,
+}
+
+/// The program cache in a part of a run.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Cache {
+    /// By point of `loaded-programs-cache-stats`.
+    pub misses: Summary,
+    /// Likewise.
+    pub evictions: Summary,
+    /// Likewise.
+    pub reloads: Summary,
+    /// Likewise.
+    pub insertions: Summary,
+    /// By replayed slot with transactions, in µs, summed over threads.
+    pub time: Summary,
+    /// The part of it that loaded programs, in µs.
+    pub loading: Summary,
+    /// `elapsed_ms` of `bank-forks_set_root`, which the study's prune time repeats; in ms.
+    pub set_root: Summary,
+    /// The time includes the filtering of executables, as up to 2.0.
+    pub with_filter: bool,
+}
+
+/// Numbers of a part of a run.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Numbers {
+    /// The part.
+    pub window: Span,
+    /// Transactions.
+    pub tps: TpsNumbers,
+    /// Memory.
+    pub levels: Levels,
+    /// Major faults.
+    pub major: Growth,
+    /// Minor faults.
+    pub minor: Growth,
+    /// Refaults of anonymous pages.
+    pub refault_anon: Growth,
+    /// Refaults of file pages.
+    pub refault_file: Growth,
+    /// Some task waited for memory.
+    pub memory_some: Growth,
+    /// All tasks waited for memory.
+    pub memory_full: Growth,
+    /// Some task waited for I/O.
+    pub io_some: Growth,
+    /// All tasks waited for I/O.
+    pub io_full: Growth,
+    /// Some task of the machine waited for memory.
+    pub host_memory_some: Growth,
+    /// Some task of the machine waited for I/O.
+    pub host_io_some: Growth,
+    /// CPU seconds, user and system.
+    pub cpu: Option<f64>,
+    /// The program cache.
+    pub cache: Cache,
+    /// Replay time per replayed slot in order of time, in ms.
+    pub replay: Vec<Option<f64>>,
+    /// Slots this node produced itself: in none of the times.
+    pub own_slots: usize,
+    /// Slots behind the tip.
+    pub behind: Vec<Option<f64>>,
+}
+
+impl Numbers {
+    /// A quantile of the replay time per slot, in ms.
+    pub fn replay_quantile(&self, p: f64) -> Option<f64> {
+        summary::quantile(&self.replay, p)
+    }
+}
+
+/// Takes them.
+pub fn numbers(run: &Run, measured: &Measured, window: Span) -> Numbers {
+    let growth = |signal| growth(run, signal, window);
+    let cpu = [Signal::CpuUser, Signal::CpuSystem].map(|signal| growth(signal).mean());
+    let points = run.points.replay.iter().filter(|point| window.holds(run.at(point.time_unix_ns)));
+    Numbers {
+        window,
+        tps: tps(run, measured, window),
+        levels: levels(run, measured, window),
+        major: growth(Signal::Major),
+        minor: growth(Signal::Minor),
+        refault_anon: growth(Signal::RefaultAnon),
+        refault_file: growth(Signal::RefaultFile),
+        memory_some: growth(Signal::MemorySome),
+        memory_full: growth(Signal::MemoryFull),
+        io_some: growth(Signal::IoSome),
+        io_full: growth(Signal::IoFull),
+        host_memory_some: growth(Signal::HostMemorySome),
+        host_io_some: growth(Signal::HostIoSome),
+        cpu: cpu[0].zip(cpu[1]).map(|(user, system)| user + system),
+        cache: cache(run, window),
+        replay: replayed(run, window).map(|point| point.replay_total_elapsed_us.map(|us| us as f64 / 1e3)).collect(),
+        own_slots: points.filter(|point| super::is_own(point) == Some(true)).count(),
+        behind: within(run, run.signal(Signal::Behind), window),
+    }
+}
+
+/// What a counter did in a part of a run.
+pub fn growth(run: &Run, signal: Signal, window: Span) -> Growth {
+    let rates = rate::rates(&readings(run, signal, window), longest(run));
+    Growth { increase: rates.increase, seconds: rates.seconds, rates: summary::summary(&rates.per_second) }
+}
+
+fn levels(run: &Run, measured: &Measured, window: Span) -> Levels {
+    let of = |values: &[Option<f64>]| summary::summary(&within(run, values, window));
+    let rss = measured.series.rss.as_slice();
+    let vsz = run.signal(Signal::Virtual);
+    Levels {
+        rss: of(rss),
+        vsz: of(vsz),
+        anon: of(run.signal(Signal::RssAnon)),
+        file: of(run.signal(Signal::RssFile)),
+        shmem: of(run.signal(Signal::RssShmem)),
+        swap: of(run.signal(Signal::Swap)),
+        vsz_less_rss: of(&super::combine(vsz, rss, |vsz, rss| vsz - rss)),
+        rss_and_vsz: of(&super::combine(vsz, rss, |vsz, rss| vsz + rss)),
+        limit: of(run.signal(Signal::Limit)),
+        unreclaimable: of(run.signal(Signal::Unreclaimable)),
+        headroom: of(&measured.series.headroom),
+    }
+}
+
+fn tps(run: &Run, measured: &Measured, window: Span) -> TpsNumbers {
+    let seconds = || measured.tps.seconds.iter().filter(|second| window.holds(second.at));
+    let known: Vec<Option<f64>> = seconds().filter_map(|second| second.count).map(|count| Some(count as f64)).collect();
+    let zero = known.iter().filter(|count| **count == Some(0.0)).count();
+    let unknown = seconds().filter(|second| second.count.is_none()).count();
+    let active: Vec<Option<f64>> = known.iter().copied().filter(|count| *count != Some(0.0)).collect();
+    let by_thread_time: Vec<Option<f64>> = replayed(run, window).map(thread_tps).collect();
+    TpsNumbers {
+        known: known.len(),
+        zero: measured.tps.settled.then_some(zero),
+        unknown: measured.tps.settled.then_some(unknown),
+        transactions: known.iter().flatten().sum(),
+        usual: summary::mean_without_peaks(&known, PEAKS),
+        active: summary::mean_without_peaks(&active, PEAKS),
+        by_thread_time: summary::mean_without_peaks(&by_thread_time, PEAKS),
+    }
+}
+
+fn thread_tps(point: &faultline_recording::ReplaySlotPoint) -> Option<f64> {
+    let (count, us) = (point.total_transactions?, point.execute_us?);
+    (count > 0 && us > 0).then(|| count as f64 * 1e6 / us as f64)
+}
+
+fn cache(run: &Run, window: Span) -> Cache {
+    let points = || run.points.cache.iter().filter(|point| window.holds(run.at(point.time_unix_ns)));
+    let column = |of: fn(&faultline_recording::ProgramCachePoint) -> Option<u64>| {
+        summary::summary(&points().map(|point| of(point).map(|count| count as f64)).collect::<Vec<_>>())
+    };
+    let slots = || busy(run, window);
+    let loading = |point: &faultline_recording::ReplaySlotPoint| {
+        let stages = [point.register_syscalls_us, point.load_elf_us, point.verify_code_us, point.jit_compile_us];
+        stages.iter().map(|us| us.map(|us| us as f64)).sum::<Option<f64>>()
+    };
+    let roots = run.points.roots.iter().filter(|point| window.holds(run.at(point.time_unix_ns)));
+    Cache {
+        misses: column(|point| point.misses),
+        evictions: column(|point| point.evictions),
+        reloads: column(|point| point.reloads),
+        insertions: column(|point| point.insertions),
+        time: summary::summary(&cache_times(run, window)),
+        loading: summary::summary(&slots().map(loading).collect::<Vec<_>>()),
+        set_root: summary::summary(&roots.map(|point| point.elapsed_ms.map(|ms| ms as f64)).collect::<Vec<_>>()),
+        with_filter: slots().next().is_some_and(|point| point.filter_executable_us.is_none()),
+    }
+}
+
+/// Points of replayed slots with transactions.
+fn busy(run: &Run, window: Span) -> impl Iterator<Item = &faultline_recording::ReplaySlotPoint> {
+    replayed(run, window).filter(|point| point.total_transactions.is_some_and(|count| count > 0))
+}
+
+/// Program cache time by replayed slot with transactions, in order of time, in µs.
+pub fn cache_times(run: &Run, window: Span) -> Vec<Option<f64>> {
+    busy(run, window).map(|point| point.program_cache_us.map(|us| us as f64)).collect()
+}

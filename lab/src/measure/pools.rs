@@ -1,0 +1,88 @@
+//! Who faults: what each pool of threads gained.
+
+use super::Span;
+use crate::run::{Pool, PoolRow, Run};
+use std::collections::BTreeMap;
+
+/// What a pool gained within a part of the run. `None` where nothing was read.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct PoolFaults {
+    /// The threads' name without their number.
+    pub name: String,
+    /// Threads at the end of that part; `None` also for a pool that is gone by then.
+    pub threads: Option<f64>,
+    /// Major faults.
+    pub major: Option<f64>,
+    /// Minor faults.
+    pub minor: Option<f64>,
+    /// CPU seconds.
+    pub cpu: Option<f64>,
+}
+
+/// Every pool, those with most faults first.
+pub fn pool_faults(run: &Run, window: Span) -> Vec<PoolFaults> {
+    let begins = begins(run);
+    let mut pools: Vec<PoolFaults> = run.pools.iter().map(|pool| one(run, pool, window, &begins)).collect();
+    let faults = |pool: &PoolFaults| pool.major.unwrap_or(0.0) + pool.minor.unwrap_or(0.0);
+    pools.sort_by(|a, b| faults(b).total_cmp(&faults(a)).then_with(|| a.name.cmp(&b.name)));
+    pools
+}
+
+type Epoch = (i64, Option<i64>);
+
+fn epoch(run: &Run, row: &PoolRow) -> Option<(Epoch, f64)> {
+    let tick = run.ticks.get(row.tick)?;
+    Some(((tick.session, tick.process), tick.at))
+}
+
+/// The first tick of each process at which any pool was read: a pool that appears later began at zero.
+fn begins(run: &Run) -> BTreeMap<Epoch, usize> {
+    let mut begins = BTreeMap::new();
+    for row in run.pools.iter().flat_map(|pool| &pool.rows) {
+        if let Some((epoch, _)) = epoch(run, row) {
+            let first = begins.entry(epoch).or_insert(row.tick);
+            *first = (*first).min(row.tick);
+        }
+    }
+    begins
+}
+
+fn one(run: &Run, pool: &Pool, window: Span, begins: &BTreeMap<Epoch, usize>) -> PoolFaults {
+    let mut gained = PoolFaults { name: pool.name.clone(), ..PoolFaults::default() };
+    let mut before: Option<(Epoch, PoolRow)> = None;
+    for row in &pool.rows {
+        let Some((epoch, at)) = epoch(run, row) else { continue };
+        let last = match before {
+            Some((same, last)) if same == epoch => Some(last),
+            _ if begins.get(&epoch) == Some(&row.tick) => None,
+            _ => Some(PoolRow { major: Some(0.0), minor: Some(0.0), cpu: Some(0.0), ..PoolRow::default() }),
+        };
+        before = Some((epoch, *row));
+        if at > window.to {
+            break;
+        }
+        // A row holds until the next one: a pool without a new row has gained nothing.
+        gained.threads = row.threads;
+        begin(&mut gained, row);
+        if let Some(last) = last.filter(|_| at >= window.from) {
+            add(&mut gained.major, last.major, row.major);
+            add(&mut gained.minor, last.minor, row.minor);
+            add(&mut gained.cpu, last.cpu, row.cpu);
+        }
+    }
+    gained
+}
+
+fn begin(gained: &mut PoolFaults, row: &PoolRow) {
+    gained.major = gained.major.or(row.major.map(|_| 0.0));
+    gained.minor = gained.minor.or(row.minor.map(|_| 0.0));
+    gained.cpu = gained.cpu.or(row.cpu.map(|_| 0.0));
+}
+
+fn add(sum: &mut Option<f64>, before: Option<f64>, now: Option<f64>) {
+    if let (Some(before), Some(now)) = (before, now)
+        && now >= before
+    {
+        *sum = Some(sum.unwrap_or(0.0) + now - before);
+    }
+}

@@ -1,0 +1,45 @@
+//! Slots that the validator replayed.
+
+use super::Span;
+use crate::run::Run;
+use faultline_recording::ReplaySlotPoint;
+use std::collections::BTreeMap;
+
+/// Whether this node produced the slot itself: then nothing was replayed and its times say nothing. `None` if the point
+/// does not tell.
+pub fn is_own(point: &ReplaySlotPoint) -> Option<bool> {
+    Some(point.total_transactions? == 0 && point.total_entries? == 0 && point.total_shreds? == 0)
+}
+
+/// Points of slots that were replayed within a part of the run, in order of time. A point that does not tell whose slot it
+/// was counts as replayed if it has transactions.
+pub fn replayed(run: &Run, window: Span) -> impl Iterator<Item = &ReplaySlotPoint> {
+    let points = run.points.replay.iter().filter(move |point| window.holds(run.at(point.time_unix_ns)));
+    points.filter(|point| match is_own(point) {
+        Some(own) => !own,
+        None => point.total_transactions.is_some_and(|count| count > 0),
+    })
+}
+
+/// Replay time by slot, in milliseconds; of a slot replayed more than once the last one.
+pub fn slots(run: &Run, window: Span) -> Vec<(u64, f64)> {
+    let points = replayed(run, window);
+    points.filter_map(|point| Some((point.slot?, point.replay_total_elapsed_us? as f64 / 1e3))).collect()
+}
+
+/// Program cache time by slot with transactions, in milliseconds; of a slot replayed more than once the last one.
+pub fn cache_slots(run: &Run, window: Span) -> Vec<(u64, f64)> {
+    let points = replayed(run, window).filter(|point| point.total_transactions.is_some_and(|count| count > 0));
+    points.filter_map(|point| Some((point.slot?, point.program_cache_us? as f64 / 1e3))).collect()
+}
+
+/// Transactions, entries and shreds by slot: what tells a slot from another one with the same number.
+pub type Contents = BTreeMap<u64, [Option<u64>; 3]>;
+
+/// Of the slots that were replayed within a part of the run.
+pub fn contents(run: &Run, window: Span) -> Contents {
+    let points = replayed(run, window);
+    points
+        .filter_map(|point| Some((point.slot?, [point.total_transactions, point.total_entries, point.total_shreds])))
+        .collect()
+}

@@ -1,0 +1,159 @@
+//! Transactions by second of the validator's own clock.
+
+use super::course::Span;
+use crate::run::{Run, Signal};
+use std::collections::BTreeMap;
+
+const SECOND: i64 = 1_000_000_000;
+
+/// The daemon settles what it does not know when the next push arrives, up to this many seconds after the second itself.
+const SETTLED_WITHIN: i64 = 14;
+
+/// A point this much before the first tick or after the last one has a wrong time, in seconds.
+const FAR: f64 = 3600.0;
+
+/// What comes later than this is left out, in seconds: about four months.
+const LONGEST: f64 = 1e7;
+
+/// Where transactions are counted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Counted {
+    /// `transaction_count` of `cost_tracker_stats`: every frozen bank, own ones included.
+    #[default]
+    CostTracker,
+    /// `total_transactions` of `replay-slot-stats`, where there are no other points: own slots are missing.
+    Replay,
+}
+
+/// One second of the validator's clock.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Second {
+    /// Its beginning, on the run's axis.
+    pub at: f64,
+    /// Transactions in it; `None` if nothing is known of it.
+    pub count: Option<u64>,
+}
+
+/// Transactions over time, each process from its first execution on.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Tps {
+    /// Where they are counted.
+    pub counted: Counted,
+    /// Every second, in order. Time between a process and the first execution of the next one is left out.
+    pub seconds: Vec<Second>,
+    /// Whether seconds without points can be told apart into zero and unknown; if not, all count as zero here.
+    pub settled: bool,
+}
+
+/// Counts them.
+pub(super) fn tps(run: &Run) -> Tps {
+    let costs = run.points.costs.iter().map(|point| (point.time_unix_ns, point.transaction_count));
+    let (counted, points): (_, Vec<_>) = if run.points.costs.is_empty() {
+        let replay = run.points.replay.iter();
+        (Counted::Replay, replay.map(|point| (point.time_unix_ns, point.total_transactions)).collect())
+    } else {
+        (Counted::CostTracker, costs.collect())
+    };
+    let mut counts = BTreeMap::<i64, u64>::new();
+    let sane = sane(run);
+    for (time, count) in points {
+        if let Some(count) = count.filter(|&count| count > 0 && sane.holds(run.at(time))) {
+            let sum = counts.entry(time.div_euclid(SECOND)).or_default();
+            *sum = sum.saturating_add(count);
+        }
+    }
+    let settled = run.signal(Signal::ZeroTps).iter().any(Option::is_some);
+    let mut seconds: Vec<(i64, Option<u64>)> = Vec::new();
+    for (from, until) in processes(run) {
+        let Some(first) = counts.range(from..until).next().map(|(&second, _)| second) else { continue };
+        let Some(last) = last_known(run, from, until) else { continue };
+        seconds
+            .extend((first..=last.max(first)).map(|second| (second, Some(counts.get(&second).copied().unwrap_or(0)))));
+    }
+    if settled {
+        mark_unknown(run, &mut seconds);
+    }
+    let seconds = seconds.into_iter().map(|(second, count)| Second { at: run.at(second * SECOND), count }).collect();
+    Tps { counted, seconds, settled }
+}
+
+/// When a point can have been made: a time far off is a mistake, and would make a second of every second in between.
+fn sane(run: &Run) -> Span {
+    Span { from: -FAR, to: run.end().min(LONGEST) + FAR }
+}
+
+/// The Unix second of a moment of the run.
+fn second_of(run: &Run, at: f64) -> i64 {
+    run.origin_unix_ns.saturating_add((at * 1e9) as i64).div_euclid(SECOND)
+}
+
+/// From which second up to which points belong to each process.
+fn processes(run: &Run) -> Vec<(i64, i64)> {
+    let mut starts: Vec<i64> = run.processes.iter().skip(1).map(|process| second_of(run, process.seen)).collect();
+    starts.insert(0, i64::MIN);
+    let ends = starts.iter().skip(1).copied().chain([i64::MAX]);
+    starts.iter().copied().zip(ends).collect()
+}
+
+/// The last second of which something is known: of the last point, or where the daemon settled seconds after it.
+fn last_known(run: &Run, from: i64, until: i64) -> Option<i64> {
+    let points = &run.points;
+    let sane = sane(run);
+    let within = |time: &i64| {
+        let second = time.div_euclid(SECOND);
+        second >= from && second < until && sane.holds(run.at(*time))
+    };
+    let times = (points.costs.iter().map(|p| p.time_unix_ns))
+        .chain(points.replay.iter().map(|p| p.time_unix_ns))
+        .chain(points.cache.iter().map(|p| p.time_unix_ns))
+        .chain(points.roots.iter().map(|p| p.time_unix_ns));
+    let last = times.filter(within).max()?.div_euclid(SECOND);
+    let settled = growths(run, Signal::ZeroTps).into_iter().map(|(second, _)| second - 3);
+    let latest = second_of(run, sane.to);
+    Some(
+        settled
+            .filter(|&second| second >= from && second < until.min(latest))
+            .max()
+            .map_or(last, |second| second.max(last)),
+    )
+}
+
+/// Where a counter of the daemon grew: the Unix second of the tick and by how much. Nothing across sessions.
+fn growths(run: &Run, signal: Signal) -> Vec<(i64, u64)> {
+    let mut found = Vec::new();
+    let mut before: Option<(i64, f64)> = None;
+    for (tick, value) in run.ticks.iter().zip(run.signal(signal)) {
+        let Some(value) = *value else { continue };
+        if let Some((session, last)) = before
+            && session == tick.session
+            && value > last
+        {
+            found.push((second_of(run, tick.at), (value - last).round() as u64));
+        }
+        before = Some((tick.session, value));
+    }
+    found
+}
+
+/// Seconds of which nothing arrived: as many as the daemon counted, and those between its sessions.
+fn mark_unknown(run: &Run, seconds: &mut [(i64, Option<u64>)]) {
+    for (until, count) in growths(run, Signal::UnknownTps) {
+        let from = until.saturating_sub(i64::try_from(count).unwrap_or(i64::MAX)).saturating_sub(SETTLED_WITHIN);
+        let begin = seconds.partition_point(|(second, _)| *second < from);
+        let empty = seconds[begin..].iter_mut().take_while(|(second, _)| *second <= until);
+        for (_, known) in empty.filter(|(_, known)| *known == Some(0)).take(count as usize) {
+            *known = None;
+        }
+    }
+    for pair in run.ticks.windows(2) {
+        let [before, after] = pair else { continue };
+        if before.session != after.session {
+            let away = Span { from: before.at, to: after.at };
+            for (second, known) in seconds.iter_mut().filter(|(_, known)| *known == Some(0)) {
+                if away.holds(run.at(*second * SECOND)) {
+                    *known = None;
+                }
+            }
+        }
+    }
+}

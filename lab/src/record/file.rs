@@ -1,0 +1,77 @@
+//! What the recording says while it is written, and in the end.
+
+use super::daemon::{Daemon, LOOK};
+use super::signals::Signals;
+use crate::words::{count, time};
+use anyhow::bail;
+use faultline_recording::{Error, EventKind, Recording};
+use std::path::Path;
+use std::time::Duration;
+
+/// How long the daemon may take to write what it saw, at least.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Waits until the recording knows the process, so that even a command that ends at once has its start and its end there.
+/// After some intervals it is given up: what else is recorded is better than nothing.
+///
+/// # Errors
+/// A signal asks this program to end.
+pub(super) fn wait_for_process(
+    out: &Path,
+    interval: Duration,
+    daemon: &mut Daemon,
+    signals: &mut Signals,
+) -> anyhow::Result<()> {
+    for _ in 0..looks(interval) {
+        if has(out, |recording| Ok(!recording.processes()?.is_empty())) || daemon.ended()?.is_some() {
+            break;
+        }
+        if signals.wait(None, LOOK)?.iter().any(|signal| signal.asks_to_end()) {
+            bail!("stopped by a signal before the command began");
+        }
+    }
+    Ok(())
+}
+
+/// Waits until the recording says that the process has ended: the last tick was then taken, and the daemon may be ended.
+/// After some intervals it is given up, since a recording that lacks this event is better than none.
+///
+/// # Errors
+/// The system cannot wait.
+pub(super) fn wait_for_exit(
+    out: &Path,
+    interval: Duration,
+    daemon: &mut Daemon,
+    signals: &mut Signals,
+) -> anyhow::Result<()> {
+    let is_end = |kind: EventKind| matches!(kind, EventKind::Exit | EventKind::OomKill);
+    for _ in 0..looks(interval) {
+        let ended = has(out, |recording| Ok(recording.events()?.iter().any(|event| is_end(event.kind))));
+        if ended || daemon.ended()?.is_some() {
+            break;
+        }
+        signals.wait(None, LOOK)?;
+    }
+    Ok(())
+}
+
+fn looks(interval: Duration) -> u128 {
+    (interval * 5).max(PATIENCE).as_millis() / LOOK.as_millis()
+}
+
+/// False, too, for what is no recording (yet).
+fn has(out: &Path, what: impl Fn(&Recording) -> Result<bool, Error>) -> bool {
+    Recording::open(out).and_then(|recording| what(&recording)).unwrap_or(false)
+}
+
+/// What was recorded.
+///
+/// # Errors
+/// There is no recording that can be read.
+pub(super) fn summary(out: &Path) -> anyhow::Result<String> {
+    let info = Recording::open(out)?.info()?;
+    let ticks = info.tables.iter().find(|table| table.name == "tick").map_or(0, |table| table.rows);
+    let (first, last) = (info.first_tick.map(|tick| tick.unix_ns), info.last_tick.map(|tick| tick.unix_ns));
+    let nanos = first.zip(last).and_then(|(first, last)| u64::try_from(last - first).ok()).unwrap_or(0);
+    Ok(format!("{}: {} ticks over {}", out.display(), count(ticks), time(Duration::from_nanos(nanos))))
+}

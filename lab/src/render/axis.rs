@@ -1,0 +1,249 @@
+//! Scales and their ticks.
+
+use super::text::{Clock, duration, number, shown};
+
+/// Where a value is between the ends of an axis.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Scale {
+    /// In proportion.
+    Linear {
+        /// The value at 0.
+        low: f64,
+        /// The value at 1, larger.
+        high: f64,
+    },
+    /// By logarithm; both ends positive.
+    Log {
+        /// The value at 0.
+        low: f64,
+        /// The value at 1, larger.
+        high: f64,
+    },
+}
+
+impl Scale {
+    /// 0 at the low end, 1 at the high end; `None` for what is no number or has no logarithm.
+    pub(crate) fn at(self, value: f64) -> Option<f64> {
+        let place = match self {
+            Self::Linear { low, high } => (value - low) / (high - low),
+            Self::Log { low, .. } if value <= 0.0 || low <= 0.0 => return None,
+            Self::Log { low, high } => (value.ln() - low.ln()) / (high.ln() - low.ln()),
+        };
+        place.is_finite().then_some(place)
+    }
+}
+
+/// A place on an axis with its words.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Tick {
+    /// From 0 to 1.
+    pub at: f64,
+    /// Beside it.
+    pub label: String,
+}
+
+/// A scale and its ticks.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Axis {
+    /// Where values are.
+    pub scale: Scale,
+    /// In ascending order.
+    pub ticks: Vec<Tick>,
+}
+
+impl Axis {
+    fn new(scale: Scale, labelled: impl IntoIterator<Item = (f64, String)>) -> Self {
+        let place = |(value, label)| Some(Tick { at: scale.at(value)?, label });
+        let ticks = labelled.into_iter().filter_map(place);
+        Self { scale, ticks: ticks.filter(|tick| (-1e-9..=1.0 + 1e-9).contains(&tick.at)).collect() }
+    }
+
+    /// For values: ends at ticks, zero included where the values are near it, at most about `most` ticks.
+    pub(crate) fn of_values(values: impl Iterator<Item = f64>, unit: &str, log: bool, most: usize) -> Self {
+        let usable = values.filter(|value| value.is_finite() && (!log || *value > 0.0));
+        let ends = usable.fold(None, |ends: Option<(f64, f64)>, value| {
+            Some(ends.map_or((value, value), |(low, high)| (low.min(value), high.max(value))))
+        });
+        match ends {
+            Some((low, high)) if log => logarithmic(low, high, unit, most),
+            Some((low, high)) => linear(low, high, unit, most),
+            None if log => logarithmic(1.0, 10.0, "", most),
+            None => linear(0.0, 1.0, "", most),
+        }
+    }
+
+    /// For seconds: from the first to the last, ticks at round times; and in which form they are written.
+    pub(crate) fn of_time(low: f64, high: f64, most: usize) -> (Self, &'static str) {
+        let high = if high > low { high } else { low + 1.0 };
+        let step = time_step((high - low) / as_f64(most.max(1)));
+        let scale = Scale::Linear { low, high };
+        let clock = match high.abs().max(low.abs()) {
+            largest if largest < 3600.0 => Clock::Minutes,
+            _ if step < 60.0 => Clock::Full,
+            _ => Clock::Hours,
+        };
+        let words = |value: f64| if step < 1.0 { number(value, 2) } else { duration(value, clock) };
+        let axis = Self::new(scale, multiples(low, high, step).map(|value| (value, words(value))));
+        (axis, if step < 1.0 { "s" } else { clock.name() })
+    }
+
+    /// For what is between two ends that are not to be widened (the classes of a histogram).
+    pub(crate) fn between(low: f64, high: f64, most: usize) -> Self {
+        let high = if high > low { high } else { low + 1.0 };
+        let one = shown("", high.abs().max(low.abs()));
+        let step = nice((high - low) / one.one / as_f64(most.max(1))) * one.one;
+        let words = |value: f64| labelled(value / one.one, step / one.one, one.suffix);
+        Self::new(Scale::Linear { low, high }, multiples(low, high, step).map(|value| (value, words(value))))
+    }
+}
+
+fn linear(low: f64, high: f64, unit: &str, most: usize) -> Axis {
+    // A bar or an area needs its zero, and so does a line that is not far from it.
+    let low = if low > 0.0 && low < high * 0.7 { 0.0 } else { low };
+    let (low, high) = if high > low {
+        (low, high)
+    } else if high > 0.0 {
+        (0.0, high)
+    } else {
+        (low, low + 1.0)
+    };
+    let one = shown(unit, high.abs().max(low.abs()));
+    let step = nice((high - low) / one.one / as_f64(most.max(1))) * one.one;
+    let (low, high) = ((low / step).floor() * step, (high / step - 1e-9).ceil() * step);
+    let words = |value: f64| labelled(value / one.one, step / one.one, one.suffix);
+    Axis::new(Scale::Linear { low, high }, multiples(low, high, step).map(|value| (value, words(value))))
+}
+
+fn logarithmic(low: f64, high: f64, unit: &str, most: usize) -> Axis {
+    let base: f64 = if unit.starts_with('B') { 2.0 } else { 10.0 };
+    let first = (low.ln() / base.ln() + 1e-9).floor();
+    let last = (high.ln() / base.ln() - 1e-9).ceil().max(first + 1.0);
+    let stride = ((last - first) / as_f64(most.max(1))).ceil().max(1.0);
+    let count = whole(((last - first) / stride).floor());
+    let powers = (0..=count).map(|index| base.powf(first + as_f64(index) * stride));
+    let words = |value: f64| {
+        let one = shown(unit, value * 1.000_001);
+        let value = value / one.one;
+        labelled(value, nice(value), one.suffix)
+    };
+    let scale = Scale::Log { low: base.powf(first), high: base.powf(last) };
+    Axis::new(scale, powers.map(|value| (value, words(value))))
+}
+
+fn labelled(value: f64, step: f64, suffix: &str) -> String {
+    let decimals = if step > 0.0 { whole((-step.log10().floor()).max(0.0)) } else { 0 };
+    let number = number(value, decimals);
+    if suffix.is_empty() { number } else { format!("{number} {suffix}") }
+}
+
+/// The multiples of the step from one end to the other; at most 200.
+fn multiples(low: f64, high: f64, step: f64) -> impl Iterator<Item = f64> {
+    let first = (low / step - 1e-9).ceil();
+    let count = whole(((high / step + 1e-9).floor() - first).clamp(-1.0, 199.0) + 1.0);
+    (0..count).map(move |index| (first + as_f64(index)) * step)
+}
+
+/// 1, 2 or 5 times a power of ten, not below the given.
+fn nice(rough: f64) -> f64 {
+    if !(rough.is_finite() && rough > 0.0) {
+        return 1.0;
+    }
+    let power = 10_f64.powf(rough.log10().floor());
+    [1.0, 2.0, 5.0]
+        .into_iter()
+        .map(|times| times * power)
+        .find(|step| *step >= rough * 0.999_999)
+        .unwrap_or(power * 10.0)
+}
+
+fn time_step(rough: f64) -> f64 {
+    const STEPS: [f64; 17] = [
+        1.0, 2.0, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 900.0, 1800.0, 3600.0, 7200.0, 10_800.0, 21_600.0,
+        43_200.0,
+    ];
+    if rough <= 0.5 {
+        return nice(rough);
+    }
+    let day = 86_400.0;
+    STEPS.into_iter().find(|step| *step >= rough).unwrap_or_else(|| nice(rough / day).max(1.0) * day)
+}
+
+fn as_f64(count: usize) -> f64 {
+    count as f64
+}
+
+fn whole(value: f64) -> usize {
+    value as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn labels(axis: &Axis) -> Vec<&str> {
+        axis.ticks.iter().map(|tick| tick.label.as_str()).collect()
+    }
+
+    const GIB: f64 = 1_073_741_824.0;
+
+    #[test]
+    fn bytes_are_round_in_binary_units() {
+        let axis = Axis::of_values([0.0, 93.0 * GIB].into_iter(), "B", false, 5);
+        assert_eq!(labels(&axis), ["0 GiB", "20 GiB", "40 GiB", "60 GiB", "80 GiB", "100 GiB"]);
+    }
+
+    #[test]
+    fn values_far_from_zero_do_not_start_there() {
+        let axis = Axis::of_values([990.0, 1000.0].into_iter(), "", false, 5);
+        assert_eq!(labels(&axis), ["990", "992", "994", "996", "998", "1,000"]);
+    }
+
+    #[test]
+    fn a_logarithmic_axis_has_powers_and_no_place_for_zero() {
+        let axis = Axis::of_values([0.0, 0.5, 2000.0].into_iter(), "", true, 6);
+        assert_eq!(labels(&axis), ["0.1", "1", "10", "100", "1,000", "10,000"]);
+        assert_eq!(axis.scale.at(0.0), None);
+        let axis = Axis::of_values([GIB, 600.0 * GIB].into_iter(), "B", true, 6);
+        assert_eq!(labels(&axis), ["1 GiB", "4 GiB", "16 GiB", "64 GiB", "256 GiB", "1 TiB"]);
+    }
+
+    #[test]
+    fn time_says_whether_it_is_hours_or_minutes() {
+        let (axis, form) = Axis::of_time(-600.0, 43_200.0, 8);
+        assert_eq!(labels(&axis), ["0:00", "2:00", "4:00", "6:00", "8:00", "10:00", "12:00"]);
+        assert_eq!(form, "h:mm");
+        let (axis, form) = Axis::of_time(0.0, 90.0, 6);
+        assert_eq!(labels(&axis), ["0:00", "0:15", "0:30", "0:45", "1:00", "1:15", "1:30"]);
+        assert_eq!(form, "m:ss");
+        let (axis, form) = Axis::of_time(7200.0, 7260.0, 3);
+        assert_eq!(labels(&axis), ["2:00:00", "2:00:30", "2:01:00"]);
+        assert_eq!(form, "h:mm:ss");
+        assert_eq!(Axis::of_time(0.0, 1.0, 4).1, "s");
+    }
+
+    #[test]
+    fn nothing_and_a_constant_have_an_axis() {
+        assert!(labels(&Axis::of_values(std::iter::empty(), "B", true, 5)).len() > 1);
+        assert!(labels(&Axis::of_values([7.0].into_iter(), "", false, 5)).len() > 1);
+        assert!(labels(&Axis::of_values([-7.0].into_iter(), "", false, 5)).len() > 1);
+        assert!(!labels(&Axis::of_time(5.0, 5.0, 5).0).is_empty());
+    }
+
+    proptest! {
+        #[test]
+        fn every_value_is_between_the_ends_and_ticks_are_few_and_different(
+            values in proptest::collection::vec(-1e13_f64..1e13, 1..20), log: bool, bytes: bool,
+        ) {
+            let axis = Axis::of_values(values.iter().copied(), if bytes { "B" } else { "" }, log, 6);
+            for at in values.iter().filter_map(|value| axis.scale.at(*value)) {
+                prop_assert!((-1e-6..=1.0 + 1e-6).contains(&at), "{at} {axis:?}");
+            }
+            prop_assert!(axis.ticks.len() <= 9, "{axis:?}");
+            let mut labels = labels(&axis);
+            labels.dedup();
+            prop_assert_eq!(labels.len(), axis.ticks.len());
+        }
+    }
+}

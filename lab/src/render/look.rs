@@ -1,0 +1,197 @@
+//! Which colour, dash and weight a line has: an arm keeps its colour and dash in every figure, a run its weight.
+
+use std::collections::BTreeMap;
+
+use super::text::escaped;
+use crate::report::model::{Block, Chart, Line, Report, Timeline};
+
+/// Colours there are; beyond them they start again.
+pub(crate) const COLOURS: usize = 8;
+
+/// Tints of phases there are.
+pub(crate) const TINTS: usize = 6;
+
+/// As in `stroke-dasharray`; the first is solid.
+pub(crate) const DASHES: [&str; 5] = ["", "7 3", "2 2.5", "9 3 2 3", "4 2"];
+
+/// Of lines, thickest first.
+pub(crate) const WEIGHTS: [f64; 3] = [1.9, 1.4, 1.0];
+
+/// How one line, bar or point looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Look {
+    /// Index of the colour; `None` is neutral grey (limits, what belongs to no run).
+    pub colour: Option<usize>,
+    /// Index into [`DASHES`].
+    pub dash: usize,
+    /// Index into [`WEIGHTS`].
+    pub weight: usize,
+}
+
+impl Look {
+    /// The neutral one.
+    pub(crate) const NEUTRAL: Self = Self { colour: None, dash: 4, weight: 1 };
+
+    /// The n-th of things that only have to differ.
+    pub(crate) const fn nth(index: usize) -> Self {
+        Self { colour: Some(index % COLOURS), dash: index % DASHES.len(), weight: 0 }
+    }
+
+    /// The class that gives it its colour.
+    pub(crate) fn class(self) -> String {
+        self.colour.map_or_else(|| "kn".to_owned(), |colour| format!("k{colour}"))
+    }
+
+    /// The dashes of its line.
+    pub(crate) fn dashes(self) -> &'static str {
+        DASHES[self.dash % DASHES.len()]
+    }
+
+    /// The width of its line.
+    pub(crate) fn thickness(self) -> f64 {
+        WEIGHTS[self.weight % WEIGHTS.len()]
+    }
+}
+
+/// The looks of everything that has a name in a report.
+#[derive(Debug, Clone, Default)]
+pub struct Looks {
+    runs: BTreeMap<String, Look>,
+    /// By the name of a run or an arm; with the attribute that says whose it is.
+    names: BTreeMap<String, (Look, String)>,
+    arms: Vec<String>,
+    /// Names of phases by tint.
+    phases: BTreeMap<String, usize>,
+}
+
+impl Looks {
+    /// Arms in the order of their first run.
+    pub fn of(report: &Report) -> Self {
+        let mut looks = Self::default();
+        let mut sizes: Vec<usize> = Vec::new();
+        for run in &report.runs {
+            let arm = looks.arms.iter().position(|arm| *arm == run.arm).unwrap_or_else(|| {
+                looks.arms.push(run.arm.clone());
+                sizes.push(0);
+                looks.arms.len() - 1
+            });
+            let look = Look { weight: sizes[arm].min(WEIGHTS.len() - 1), ..Look::nth(arm) };
+            sizes[arm] += 1;
+            looks.runs.insert(run.id.clone(), look);
+            looks.names.insert(run.name.clone(), (look, of_run(&run.id)));
+        }
+        for (index, arm) in looks.arms.iter().enumerate() {
+            looks.names.insert(arm.clone(), (Look::nth(index), format!(r#" data-arm="{}""#, escaped(arm))));
+        }
+        for block in report.sections.iter().flat_map(|section| &section.blocks) {
+            if let Block::Figure(figure) = block
+                && let Chart::Timeline(timeline) = &figure.chart
+            {
+                timeline.bands.iter().filter(|band| band.name != "gap").for_each(|band| looks.tint(&band.name));
+            }
+        }
+        looks
+    }
+
+    /// Gives a phase the tint that it has in every report, another one where that is taken.
+    fn tint(&mut self, name: &str) {
+        if self.phases.contains_key(name) {
+            return;
+        }
+        let usual = [("tip", 2), ("catch", 0), ("behind", 4), ("gone", 3), ("replay", 5)];
+        let usual = usual.into_iter().find(|(part, _)| name.contains(part)).map_or(1, |(_, tint)| tint);
+        let others = [1, 5, 3, 4, 0, 2].into_iter();
+        let free = |tint: &usize| self.phases.values().all(|taken| taken != tint);
+        let tint = std::iter::once(usual).chain(others).find(free).unwrap_or(self.phases.len() % TINTS);
+        self.phases.insert(name.to_owned(), tint);
+    }
+
+    /// The arms, in order.
+    pub(crate) fn arms(&self) -> &[String] {
+        &self.arms
+    }
+
+    /// Of a run by its id.
+    pub(crate) fn run(&self, id: &str) -> Option<Look> {
+        self.runs.get(id).copied()
+    }
+
+    /// The class of a band: a pale one for shading behind lines, a stronger one for a strip.
+    pub(crate) fn band(&self, name: &str, strip: bool) -> String {
+        let index = self.phases.get(name).copied().unwrap_or(0);
+        match (name == "gap", strip) {
+            (true, false) => "gap".to_owned(),
+            (true, true) => "pgap".to_owned(),
+            (false, false) => format!("b{index}"),
+            (false, true) => format!("p{index}"),
+        }
+    }
+
+    /// Of series that are known by run, else by a name that is a run's or an arm's, else by their place.
+    pub(crate) fn series<'a>(&self, series: impl Iterator<Item = (&'a str, &'a str)>) -> Vec<Look> {
+        series
+            .enumerate()
+            .map(|(index, (name, run))| {
+                self.run(run).or_else(|| Some(self.names.get(name)?.0)).unwrap_or_else(|| Look::nth(index))
+            })
+            .collect()
+    }
+
+    /// The attribute by which the page hides what belongs to a run or an arm, known by run or by name; with its leading
+    /// space, empty where it is nobody's.
+    pub(crate) fn owner(&self, name: &str, run: &str) -> String {
+        match self.names.get(name) {
+            _ if !run.is_empty() => of_run(run),
+            Some((_, owner)) => owner.clone(),
+            None => String::new(),
+        }
+    }
+
+    /// Of the marks of a timeline: the run's, or neutral where all is of one run and its colours mean something else.
+    pub(crate) fn mark(&self, timeline: &Timeline, run: &str) -> Look {
+        let mut runs = timeline.series.iter().map(|line| &line.run).filter(|run| !run.is_empty());
+        let single = runs.next().is_none_or(|first| runs.all(|run| run == first));
+        if single { Look::NEUTRAL } else { self.run(run).unwrap_or(Look::NEUTRAL) }
+    }
+
+    /// Of the lines of one timeline. Where each run has one line the runs' looks; where a single run has several, one
+    /// for each; where several runs have several, the run's colour and a dash for each.
+    pub(crate) fn lines(&self, lines: &[Line]) -> Vec<Look> {
+        let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
+        let several = !each_run_once(lines);
+        let mut runs = lines.iter().map(|line| &line.run).filter(|run| !run.is_empty());
+        let of_runs = runs.clone().next().is_some();
+        let single = runs.next().is_none_or(|first| runs.all(|run| run == first));
+        let mut nth = 0;
+        lines
+            .iter()
+            .map(|line| {
+                if line.run.is_empty() && of_runs {
+                    return Look::NEUTRAL;
+                }
+                let place = seen.entry(&line.run).or_default();
+                *place += 1;
+                nth += 1;
+                match self.run(&line.run) {
+                    Some(look) if !several => look,
+                    Some(look) if !single => Look { dash: (*place - 1) % DASHES.len(), ..look },
+                    _ => Look::nth(nth - 1),
+                }
+            })
+            .collect()
+    }
+}
+
+/// The attribute by which the page hides what belongs to a run; with its leading space, empty without a run.
+pub(crate) fn of_run(run: &str) -> String {
+    if run.is_empty() { String::new() } else { format!(r#" data-run="{}""#, escaped(run)) }
+}
+
+/// Whether no run has two of these lines.
+pub(crate) fn each_run_once(lines: &[Line]) -> bool {
+    let mut runs: Vec<&str> = lines.iter().map(|line| line.run.as_str()).filter(|run| !run.is_empty()).collect();
+    let count = runs.len();
+    runs.sort_unstable();
+    runs.dedup();
+    runs.len() == count
+}

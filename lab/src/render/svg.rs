@@ -1,0 +1,116 @@
+//! Figures as SVG: the same drawing as a file of its own (light, with a background) and inside the page (whose style
+//! sheet gives the colours). Why not a library: `docs/decisions/0012`.
+
+use std::fmt::{self, Write as _};
+
+use super::look::Looks;
+use super::text::{escaped, fitted};
+use crate::report::model::{Chart, Figure};
+
+mod bars;
+mod frame;
+mod histogram;
+mod legend;
+mod matrix;
+mod timeline;
+
+/// Colours of a file, as the page's style sheet has them for light.
+const STYLE: &str = include_str!("../../assets/figure.css");
+
+const TEXT_SIZE: f64 = 12.0;
+const TITLE_SIZE: f64 = 15.0;
+
+/// Where a drawing goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// A file of its own, with title, background and style.
+    File,
+    /// The page, in a column as wide as usual.
+    Wide,
+    /// The page on a telephone.
+    Narrow,
+}
+
+/// The figure drawn; the same bytes for the same figure and looks. Valid XML whatever its texts are.
+pub fn draw(figure: &Figure, looks: &Looks, place: Place) -> String {
+    let width = match place {
+        Place::File | Place::Wide => 800.0,
+        Place::Narrow => 400.0,
+    };
+    let mut sheet = Sheet { body: String::new(), width, y: 0.0 };
+    if place == Place::File {
+        let title = fitted(&figure.title, (width - 16.0) / TITLE_SIZE / 1.08);
+        sheet.add(format_args!(r#"<text class="h" x="8" y="24">{}</text>"#, escaped(&title)));
+        sheet.y = 34.0;
+    }
+    match &figure.chart {
+        Chart::Timeline(chart) => timeline::draw(&mut sheet, chart, looks),
+        Chart::Histogram(chart) => histogram::draw(&mut sheet, chart, looks),
+        Chart::Bars(chart) => bars::draw(&mut sheet, chart, looks),
+        Chart::Matrix(chart) => matrix::draw(&mut sheet, chart),
+    }
+    sheet.finish(&figure.title, place)
+}
+
+/// A drawing that grows downwards.
+pub(super) struct Sheet {
+    body: String,
+    /// In user units, which are pixels at natural size.
+    pub(super) width: f64,
+    /// Where the next part begins.
+    pub(super) y: f64,
+}
+
+impl Sheet {
+    pub(super) fn add(&mut self, what: fmt::Arguments<'_>) {
+        // Writing to a String cannot fail.
+        writeln!(self.body, "{what}").unwrap_or_default();
+    }
+
+    /// A line of text in 12 px; `anchor` is `start`, `middle` or `end`.
+    pub(super) fn text(&mut self, class: &str, anchor: &str, (x, y): (f64, f64), text: &str) {
+        let (x, y, text) = (N(x), N(y), escaped(text));
+        self.add(format_args!(r#"<text class="{class}" x="{x}" y="{y}" text-anchor="{anchor}">{text}</text>"#));
+    }
+
+    pub(super) fn line(&mut self, class: &str, (x1, y1): (f64, f64), (x2, y2): (f64, f64)) {
+        let (x1, y1, x2, y2) = (N(x1), N(y1), N(x2), N(y2));
+        self.add(format_args!(r#"<line class="{class}" x1="{x1}" y1="{y1}" x2="{x2}" y2="{y2}"/>"#));
+    }
+
+    fn finish(self, title: &str, place: Place) -> String {
+        let (width, height, title) = (N(self.width), N(self.y.ceil()), escaped(title));
+        let mut out = String::new();
+        if place == Place::File {
+            out.push_str("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
+        }
+        let body = self.body;
+        let open = format!(
+            r#"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}""#
+        );
+        match place {
+            Place::File => write!(
+                out,
+                "{open} role=\"img\"><title>{title}</title>\n<style>\n{STYLE}</style>\n\
+                 <rect class=\"bg\" width=\"{width}\" height=\"{height}\"/>\n{body}</svg>\n"
+            ),
+            Place::Wide => write!(out, "{open} class=\"wide\" role=\"img\" aria-label=\"{title}\">\n{body}</svg>\n"),
+            Place::Narrow => {
+                write!(out, "{open} class=\"narrow\" role=\"img\" aria-label=\"{title}\">\n{body}</svg>\n")
+            }
+        }
+        .unwrap_or_default();
+        out
+    }
+}
+
+/// A coordinate: at most two decimals, none that say nothing.
+pub(super) struct N(pub(super) f64);
+
+impl fmt::Display for N {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rounded = format!("{:.2}", self.0);
+        let short = rounded.trim_end_matches('0').trim_end_matches('.');
+        f.write_str(if short == "-0" { "0" } else { short })
+    }
+}

@@ -1,0 +1,66 @@
+//! What is what, in lines below a chart.
+
+use super::super::look::Look;
+use super::super::text::{fitted, width};
+use super::{N, Sheet, TEXT_SIZE};
+
+const SWATCH: f64 = 26.0;
+const LINE: f64 = 19.0;
+
+/// How an entry is marked.
+pub(super) enum Swatch {
+    /// A piece of its line.
+    Line(Look),
+    /// A box in its colour.
+    Filled(Look),
+    /// A box of a class (a phase).
+    Tint(String),
+}
+
+/// An entry.
+pub(super) struct Entry {
+    pub(super) swatch: Swatch,
+    pub(super) text: String,
+    /// As [`Looks::owner`](super::super::look::Looks::owner) has it.
+    pub(super) owner: String,
+}
+
+/// Draws the entries below what is there, as many in a line as fit.
+pub(super) fn draw(sheet: &mut Sheet, entries: &[Entry]) {
+    let mut x = 8.0;
+    let room = sheet.width - 16.0;
+    for entry in entries {
+        let text = fitted(&entry.text, (room - SWATCH - 8.0) / TEXT_SIZE);
+        let wide = SWATCH + 6.0 + width(&text) * TEXT_SIZE;
+        if x > 8.0 && x + wide > sheet.width - 8.0 {
+            x = 8.0;
+            sheet.y += LINE;
+        }
+        let (left, y) = (x, sheet.y + 10.0);
+        sheet.add(format_args!("<g{}>", entry.owner));
+        match &entry.swatch {
+            Swatch::Line(look) => line(sheet, *look, left, y),
+            Swatch::Filled(look) => square(sheet, &format!("{} f", look.class()), left, y),
+            Swatch::Tint(class) => square(sheet, class, left, y),
+        }
+        sheet.text("t", "start", (left + SWATCH + 5.0, y + 4.0), &text);
+        sheet.add(format_args!("</g>"));
+        x += wide + 16.0;
+    }
+    sheet.y += if entries.is_empty() { 2.0 } else { LINE + 4.0 };
+}
+
+fn line(sheet: &mut Sheet, look: Look, x: f64, y: f64) {
+    let (class, dashes, thick) = (look.class(), look.dashes(), N(look.thickness().max(1.4)));
+    sheet.add(format_args!(
+        r#"<path class="{class} l" stroke-dasharray="{}" stroke-width="{thick}" d="M{} {}h{SWATCH}"/>"#,
+        if dashes.is_empty() { "none" } else { dashes },
+        N(x),
+        N(y)
+    ));
+}
+
+fn square(sheet: &mut Sheet, class: &str, x: f64, y: f64) {
+    let (x, y) = (N(x + 6.0), N(y - 6.0));
+    sheet.add(format_args!(r#"<rect class="{class}" x="{x}" y="{y}" width="14" height="12" rx="2"/>"#));
+}

@@ -1,0 +1,55 @@
+//! What all formats say in the same words.
+
+use super::text::{Clock, clean, duration, number};
+use crate::report::model::{Cell, Mark, Report, Standing, Timeline};
+
+/// How sure the verdict is.
+pub(crate) fn standing(report: &Report) -> &'static str {
+    match report.verdict.standing {
+        Standing::Described => "Described, not tested",
+        Standing::Differs => "A difference is shown",
+        Standing::Equivalent => "Equivalent within the margin",
+        Standing::Inconclusive => "Inconclusive",
+    }
+}
+
+/// The same as a key for style sheets.
+pub(crate) fn standing_key(report: &Report) -> &'static str {
+    match report.verdict.standing {
+        Standing::Described => "described",
+        Standing::Differs => "differs",
+        Standing::Equivalent => "equivalent",
+        Standing::Inconclusive => "inconclusive",
+    }
+}
+
+/// A cell as plain text.
+pub(crate) fn cell(cell: &Cell) -> String {
+    match cell {
+        Cell::Text(text) => clean(text),
+        Cell::Number { value, decimals } => number(*value, usize::from(*decimals)),
+        Cell::Estimate { value, decimals, .. } => {
+            format!("{} {}", number(*value, usize::from(*decimals)), interval(cell).unwrap_or_default())
+        }
+        Cell::Missing(why) if why.is_empty() => "–".to_owned(),
+        Cell::Missing(why) => format!("– ({})", clean(why)),
+    }
+}
+
+/// `[low, high]` of an estimate.
+pub(crate) fn interval(cell: &Cell) -> Option<String> {
+    let Cell::Estimate { low, high, decimals, .. } = cell else { return None };
+    Some(format!("[{}, {}]", number(*low, usize::from(*decimals)), number(*high, usize::from(*decimals))))
+}
+
+/// Whether a cell holds a number.
+pub(crate) fn is_number(cell: &Cell) -> bool {
+    matches!(cell, Cell::Number { .. } | Cell::Estimate { .. })
+}
+
+/// The events of a timeline in order of time, with the time as words.
+pub(crate) fn events(timeline: &Timeline) -> impl Iterator<Item = (String, &Mark)> {
+    let mut marks: Vec<_> = timeline.marks.iter().filter(|mark| mark.at.is_finite()).collect();
+    marks.sort_by(|a, b| a.at.total_cmp(&b.at));
+    marks.into_iter().map(|mark| (duration(mark.at, Clock::Full), mark))
+}

@@ -1,0 +1,147 @@
+//! From runs to a report: what happened, what differs, and how sure that is.
+
+mod arm_table;
+mod cache;
+mod caveats;
+mod classes;
+mod comparison;
+mod faults;
+mod hardware;
+mod limits;
+mod memory;
+pub mod model;
+mod paired;
+mod scalars;
+mod slots;
+mod subject;
+mod timeline;
+mod tps;
+mod verdict;
+mod what_happened;
+mod words;
+
+pub use scalars::{Better, DEFAULT, SCALARS, Scalar, scalar};
+pub(crate) use words::bytes;
+
+use crate::run::Run;
+use faultline_stats::arms::Settings;
+use faultline_stats::block::Plan;
+use model::{Block, Report, RunCard, Section};
+use subject::{Subject, Subjects};
+use words::{duration, utc};
+
+/// What is asked of a report.
+#[derive(Debug, Clone, Copy)]
+pub struct Options {
+    /// The metric that decides.
+    pub primary: &'static Scalar,
+    /// Differences smaller than this share of the reference do not matter.
+    pub margin: f64,
+    /// Of the bootstrap: the same runs and seed give the same report.
+    pub seed: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options { primary: scalar(DEFAULT).unwrap_or(&SCALARS[0]), margin: 0.05, seed: 1 }
+    }
+}
+
+/// Says everything about runs that can be said. With one run: what happened. With several: also how their arms compare.
+pub fn build(runs: &[Run], options: &Options) -> Report {
+    let plan = Plan { seed: options.seed, ..Plan::default() };
+    let settings = Settings { margin: options.margin, ..Settings::default() };
+    let subjects = Subjects::new(runs, &plan);
+    let pairs = comparison::pairs(&subjects, options.primary, &settings);
+    let bracket = limits::limits(&subjects);
+    let paired = paired::paired(&subjects, &plan);
+    let same_slots = paired.complete && paired.rows > 0;
+    let mut more: Vec<Block> = bracket.as_ref().map(limits::blocks).unwrap_or_default();
+    more.extend(paired.blocks());
+    let mut sections: Vec<Section> =
+        comparison::section(&subjects, options.primary, &pairs, more, &settings).into_iter().collect();
+    if !subjects.all.is_empty() {
+        sections.extend([
+            what_happened::section(&subjects),
+            tps::section(&subjects),
+            slots::section(&subjects),
+            memory::section(&subjects),
+            faults::section(&subjects),
+            cache::section(&subjects),
+            hardware::section(&subjects),
+        ]);
+    }
+    Report {
+        title: title(&subjects),
+        subtitle: subtitle(&subjects),
+        verdict: verdict::verdict(&subjects, options.primary, &pairs, bracket.as_ref(), &settings),
+        runs: subjects.all.iter().map(card).collect(),
+        caveats: caveats::caveats(&subjects, same_slots),
+        sections,
+        made_by: format!("faultline {}", env!("CARGO_PKG_VERSION")),
+    }
+}
+
+fn title(subjects: &Subjects<'_>) -> String {
+    match (subjects.all.as_slice(), subjects.arms.len()) {
+        ([], _) => "No runs".to_owned(),
+        ([one], _) => format!("Run {}", one.name),
+        (several, 1) => format!("{} runs of {}", several.len(), subjects.arms.join("")),
+        (_, _) => format!("Comparison: {}", subjects.arms.join(", ")),
+    }
+}
+
+fn subtitle(subjects: &Subjects<'_>) -> String {
+    let begun = subjects.all.iter().map(|subject| subject.run.origin_unix_ns).filter(|begun| *begun > 0);
+    let (first, last) = (begun.clone().min(), begun.max());
+    match (subjects.single(), first, last) {
+        (Some(one), Some(first), _) => format!("{}, recorded for {}", utc(first), duration(one.run.end())),
+        (None, Some(first), Some(last)) => {
+            format!(
+                "{} runs of {} arms, begun from {} to {}",
+                subjects.all.len(),
+                subjects.arms.len(),
+                utc(first),
+                utc(last)
+            )
+        }
+        _ => String::new(),
+    }
+}
+
+fn card(subject: &Subject<'_>) -> RunCard {
+    let run = subject.run;
+    let mut facts = vec![("File", run.file.clone())];
+    facts.extend(
+        run.labels
+            .iter()
+            .filter(|(key, _)| key != "arm" && key != "run")
+            .map(|(key, value)| (key.as_str(), value.clone())),
+    );
+    if !run.facts.versions.is_empty() {
+        facts.push(("Validator", run.facts.versions.join(", ")));
+    }
+    if run.origin_unix_ns > 0 {
+        facts.push(("Begun", utc(run.origin_unix_ns)));
+    }
+    facts.push(("Recorded for", duration(run.end())));
+    if let Some(limit) = subject.limit() {
+        facts.push(("Memory limit", bytes(limit)));
+    }
+    if let Some(catch_up) = subject.catch_up() {
+        facts.push(("Catch-up", duration(catch_up)));
+    }
+    let kept_up = match subject.measured.course.kept_up.answer {
+        Some(true) => "yes",
+        Some(false) => "no",
+        None => "not known",
+    };
+    facts.push(("Kept up", kept_up.to_owned()));
+    facts.push(("End", subject.measured.course.end.how.clone()));
+    RunCard {
+        id: subject.id.clone(),
+        name: subject.name.clone(),
+        arm: subject.arm.clone(),
+        facts: facts.into_iter().map(|(key, value)| (key.to_owned(), value)).collect(),
+    }
+}

@@ -1,0 +1,58 @@
+//! Histograms whose runs share their classes.
+
+use super::model::{Chart, Counts, Histogram};
+use super::subject::{Subject, Subjects};
+use faultline_stats::histogram as classes;
+
+/// More classes than this are not told apart on a page.
+const MOST_CLASSES: usize = 60;
+
+/// Counts of all runs by the same classes, which end at the quantile `upto` of all values. `None` without values.
+pub(crate) fn histogram(
+    subjects: &Subjects<'_>,
+    x_label: &str,
+    y_label: &str,
+    upto: f64,
+    values: impl Fn(&Subject<'_>) -> Vec<Option<f64>>,
+) -> Option<Chart> {
+    let sets: Vec<(&Subject<'_>, Vec<Option<f64>>)> = subjects
+        .all
+        .iter()
+        .map(|subject| (subject, values(subject)))
+        .filter(|(_, set)| set.iter().any(Option::is_some))
+        .collect();
+    let pooled: Vec<Option<f64>> = sets.iter().flat_map(|(_, set)| set.iter().copied()).collect();
+    let edges = edges(&pooled, upto);
+    let series: Vec<Counts> = sets.iter().map(|(subject, set)| counts(subject, set, &edges)).collect();
+    let log = spread(&series);
+    let chart = Histogram { x_label: x_label.to_owned(), y_label: y_label.to_owned(), edges, series, log };
+    (!chart.series.is_empty() && chart.edges.len() > 1).then_some(Chart::Histogram(chart))
+}
+
+/// Small whole numbers get a class each, since a class of 1.3 of them means nothing.
+fn edges(values: &[Option<f64>], upto: f64) -> Vec<f64> {
+    let top = faultline_stats::summary::quantile(values, upto).unwrap_or(0.0);
+    let whole = values.iter().flatten().all(|value| value.fract() == 0.0 && *value >= 0.0);
+    if whole && top < MOST_CLASSES as f64 {
+        return (0..=top.ceil() as i64 + 1).map(|edge| edge as f64 - 0.5).collect();
+    }
+    classes::freedman_diaconis(values, upto, MOST_CLASSES)
+}
+
+fn counts(subject: &Subject<'_>, values: &[Option<f64>], edges: &[f64]) -> Counts {
+    let counted = classes::count(values, edges);
+    Counts {
+        name: subject.name.clone(),
+        run: subject.id.clone(),
+        counts: counted.counts.iter().map(|count| *count as f64).collect(),
+        above: counted.above as f64,
+    }
+}
+
+/// Whether the small counts would vanish beside the large ones.
+fn spread(series: &[Counts]) -> bool {
+    let counts = || series.iter().flat_map(|one| one.counts.iter().copied()).filter(|count| *count > 0.0);
+    let largest = counts().fold(0.0, f64::max);
+    let small = counts().filter(|count| *count * 200.0 < largest).count();
+    small * 2 > counts().count()
+}

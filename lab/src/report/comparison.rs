@@ -1,0 +1,263 @@
+//! Arms against one another: the run is the unit, the effect with its interval comes first.
+
+use super::arm_table::Part;
+use super::model::{Block, Cell, Section, Table};
+use super::scalars::{Better, SCALARS, Scalar};
+use super::subject::Subjects;
+use super::words::{count, grouped, number, table};
+use faultline_stats::arms::{self, Comparison, Conclusion, Direction, Interval, Settings};
+
+/// One arm against the reference.
+pub(crate) struct Pair {
+    /// The arm that the other is compared with: the first of the report.
+    pub(crate) reference: String,
+    /// The other arm.
+    pub(crate) other: String,
+    /// By the primary metric.
+    pub(crate) primary: Comparison,
+    /// By all others, Holm-adjusted.
+    pub(crate) others: Vec<(&'static Scalar, Comparison)>,
+}
+
+/// Every arm against the first.
+pub(crate) fn pairs(subjects: &Subjects<'_>, primary: &'static Scalar, settings: &Settings) -> Vec<Pair> {
+    let Some((reference, others)) = subjects.arms.split_first() else { return Vec::new() };
+    let part = subjects.compared();
+    let mut pairs: Vec<Pair> = others
+        .iter()
+        .map(|other| {
+            let compare = |scalar: &Scalar| {
+                arms::compare(
+                    &values(subjects, reference, scalar, part),
+                    &values(subjects, other, scalar, part),
+                    settings,
+                )
+            };
+            let rest = SCALARS.iter().filter(|scalar| scalar.id != primary.id);
+            Pair {
+                reference: reference.clone(),
+                other: other.clone(),
+                primary: compare(primary),
+                others: rest.map(|scalar| (scalar, compare(scalar))).collect(),
+            }
+        })
+        .collect();
+    adjust(&mut pairs, settings);
+    pairs
+}
+
+/// All tests of secondary metrics are one family. Tests of the primary metric are a family of their own if there are several
+/// arms to compare with.
+fn adjust(pairs: &mut [Pair], settings: &Settings) {
+    let mut primary: Vec<Comparison> = pairs.iter().map(|pair| pair.primary.clone()).collect();
+    arms::conclude_family(&mut primary, settings);
+    let mut family: Vec<Comparison> =
+        pairs.iter().flat_map(|pair| pair.others.iter().map(|(_, comparison)| comparison.clone())).collect();
+    arms::conclude_family(&mut family, settings);
+    let mut family = family.into_iter();
+    for (pair, primary) in pairs.iter_mut().zip(primary) {
+        pair.primary = primary;
+        for (_, comparison) in &mut pair.others {
+            if let Some(adjusted) = family.next() {
+                *comparison = adjusted;
+            }
+        }
+    }
+}
+
+fn values(subjects: &Subjects<'_>, arm: &str, scalar: &Scalar, part: Part) -> Vec<f64> {
+    subjects.of(arm).filter_map(|subject| scalar.value(subject, part.of(subject)?)).collect()
+}
+
+/// The chapter; `None` if there is nothing to compare.
+pub(crate) fn section(
+    subjects: &Subjects<'_>,
+    primary: &'static Scalar,
+    pairs: &[Pair],
+    more: Vec<Block>,
+    settings: &Settings,
+) -> Option<Section> {
+    let first = pairs.first()?;
+    let part = subjects.compared();
+    let text = format!(
+        "Each run gives one number, and arms are compared by these: the run is the unit, never the sample. Every arm is compared with \
+         {}. The primary metric is {}; differences below {} % of the reference's mean do not matter. Tests need {} runs in each arm. \
+         {}",
+        first.reference,
+        lower(primary.title),
+        super::verdict::margin(settings),
+        arms::RUNS_FOR_A_TEST,
+        if part == Part::Steady {
+            "Only the time at the tip is compared: every run was there long enough. Start and catching up are left out."
+        } else {
+            "The time from the first execution on is compared, catching up included: not every run was at the tip for ten minutes or half \
+             of its time."
+        }
+    );
+    let mut blocks = vec![Block::Text(text), Block::Table(primary_table(primary, pairs, settings))];
+    blocks.push(Block::Table(others_table(pairs)));
+    blocks.push(Block::Table(definitions()));
+    blocks.extend(more);
+    Some(Section { id: "comparison".to_owned(), title: "Comparison of the arms".to_owned(), blocks })
+}
+
+fn primary_table(primary: &Scalar, pairs: &[Pair], settings: &Settings) -> Table {
+    let unit = primary.unit;
+    let columns = [
+        ("Arms", ""),
+        ("Difference", unit),
+        ("Ratio", ""),
+        ("Conclusion", ""),
+        ("Reference mean", unit),
+        ("Other mean", unit),
+        ("Runs", ""),
+        ("Other runs", ""),
+        ("Shift", unit),
+        ("Cliff's delta", ""),
+        ("p of the difference", ""),
+        ("p by ranks", ""),
+        ("p of equivalence", ""),
+        ("Runs needed", ""),
+    ];
+    let note = format!(
+        "{}: {}. Difference and ratio of means with {:.0} % intervals (Welch, Fieller); the shift by Hodges and Lehmann. Equivalent: \
+         two one-sided tests show the ratio within 1 ± {}. p-values are those of single tests; the conclusion uses them adjusted by \
+         Holm if there are more than two arms. Runs needed: in each arm, to see a difference of the margin four times in five.",
+        primary.title,
+        primary.definition,
+        100.0 * settings.level,
+        grouped(settings.margin, 3),
+    );
+    let mut listed = table("primary", &format!("Primary metric: {}", lower(primary.title)), &columns, &note);
+    listed.rows = pairs.iter().map(|pair| primary_row(primary, pair)).collect();
+    listed
+}
+
+fn primary_row(primary: &Scalar, pair: &Pair) -> Vec<Cell> {
+    let comparison = &pair.primary;
+    let few = "needs two runs in each arm";
+    let untested = "needs three runs in each arm, and a spread";
+    let none = "no run of the arm has a value";
+    vec![
+        Cell::Text(format!("{} against {}", pair.other, pair.reference)),
+        interval(comparison.difference, primary.decimals, few),
+        interval(comparison.ratio, 3, few),
+        Cell::Text(words(comparison, primary)),
+        number(comparison.reference.mean, primary.decimals, none),
+        number(comparison.other.mean, primary.decimals, none),
+        count(comparison.reference.runs),
+        count(comparison.other.runs),
+        interval(comparison.shift, primary.decimals, few),
+        number(comparison.cliffs_delta, 2, few),
+        number(comparison.welch.map(|welch| welch.p), 4, untested),
+        number(comparison.mann_whitney.map(|test| test.p), 4, untested),
+        number(comparison.equivalence.map(|test| test.p), 4, untested),
+        number(comparison.runs_needed.map(|runs| runs as f64), 0, "no spread between runs is known"),
+    ]
+}
+
+fn others_table(pairs: &[Pair]) -> Table {
+    let columns = [
+        ("Metric", ""),
+        ("Unit", ""),
+        ("Arms", ""),
+        ("Difference", ""),
+        ("Ratio", ""),
+        ("Conclusion", ""),
+        ("Reference mean", ""),
+        ("Other mean", ""),
+    ];
+    let note = "Means over runs, differences and ratios with 95 % intervals, each in the metric's unit. Conclusions by p-values that are \
+                Holm-adjusted over all rows of this table. These metrics were not named before: they tell where to look next.";
+    let mut listed = table("other-metrics", "All other metrics", &columns, note);
+    let Some(first) = pairs.first() else { return listed };
+    for (place, (scalar, _)) in first.others.iter().enumerate() {
+        for pair in pairs {
+            let Some((_, comparison)) = pair.others.get(place) else { continue };
+            let none = "not known of any run of the arm";
+            let few = if comparison.reference.runs.min(comparison.other.runs) == 0 {
+                none
+            } else {
+                "needs two runs in each arm, and a spread"
+            };
+            listed.rows.push(vec![
+                Cell::Text(scalar.title.to_owned()),
+                Cell::Text(scalar.unit.to_owned()),
+                Cell::Text(format!("{} against {}", pair.other, pair.reference)),
+                interval(comparison.difference, scalar.decimals, few),
+                interval(comparison.ratio, 3, few),
+                Cell::Text(words(comparison, scalar)),
+                number(comparison.reference.mean, scalar.decimals, none),
+                number(comparison.other.mean, scalar.decimals, none),
+            ]);
+        }
+    }
+    listed
+}
+
+fn definitions() -> Table {
+    let columns = [("Metric", ""), ("Name for --primary", ""), ("Unit", ""), ("Definition", "")];
+    let mut listed = table("metrics", "What the metrics are", &columns, "One number a run each.");
+    listed.rows = (SCALARS.iter())
+        .map(|scalar| {
+            [scalar.title, scalar.id, scalar.unit, scalar.definition].map(|words| Cell::Text(words.to_owned())).to_vec()
+        })
+        .collect();
+    listed
+}
+
+fn interval(interval: Option<Interval>, decimals: u8, why: &str) -> Cell {
+    match interval {
+        Some(Interval { value, low, high, .. }) => Cell::Estimate { value, low, high, decimals },
+        None => Cell::Missing(why.to_owned()),
+    }
+}
+
+/// The first letter small, but for abbreviations.
+pub(crate) fn lower(title: &str) -> String {
+    let mut chars = title.chars();
+    match (chars.next(), chars.clone().next()) {
+        (Some(first), Some(second)) if second.is_lowercase() => first.to_lowercase().chain(chars).collect(),
+        _ => title.to_owned(),
+    }
+}
+
+/// What may be said of two arms, in words. "Better" and "worse" only where a difference is shown.
+pub(crate) fn words(comparison: &Comparison, scalar: &Scalar) -> String {
+    match comparison.conclusion {
+        Conclusion::NoValues => "no value in an arm".to_owned(),
+        Conclusion::Described => "described, not tested: an arm has a single run".to_owned(),
+        Conclusion::TooFewRuns { runs, needed } => format!("estimated, not tested: {runs} runs, a test needs {needed}"),
+        Conclusion::Differs { direction, p } => {
+            format!("{}{} ({})", way(direction), judged(direction, scalar.better), p_words(p))
+        }
+        Conclusion::Equivalent { p, differs } => match differs {
+            Some(direction) => format!("equivalent within the margin ({}), though {}", p_words(p), way(direction)),
+            None => format!("equivalent within the margin ({})", p_words(p)),
+        },
+        Conclusion::Inconclusive { p, .. } => match p {
+            Some(p) => format!("neither a difference nor equivalence is shown ({})", p_words(p)),
+            None => "neither a difference nor equivalence is shown: no spread to test against".to_owned(),
+        },
+    }
+}
+
+/// Which way, in a word.
+pub(crate) fn way(direction: Direction) -> &'static str {
+    match direction {
+        Direction::Lower => "lower",
+        Direction::Higher => "higher",
+    }
+}
+
+fn judged(direction: Direction, better: Better) -> &'static str {
+    match (direction, better) {
+        (_, Better::Neither) => "",
+        (Direction::Lower, Better::Lower) | (Direction::Higher, Better::Higher) => ", which is better",
+        _ => ", which is worse",
+    }
+}
+
+fn p_words(p: f64) -> String {
+    if p < 0.0001 { "p < 0.0001".to_owned() } else { format!("p = {p:.4}") }
+}

@@ -1,0 +1,292 @@
+//! A report as data: what is written, before anybody asks how it looks. The renderers (HTML, SVG, Markdown, CSV) see
+//! nothing else, and no renderer computes a number.
+
+use serde::Serialize;
+
+/// Everything a report says.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Report {
+    /// Of the page.
+    pub title: String,
+    /// One line under it: what was compared, or which run it is.
+    pub subtitle: String,
+    /// The first screen.
+    pub verdict: Verdict,
+    /// The runs, in the order in which all tables and figures show them.
+    pub runs: Vec<RunCard>,
+    /// What a reader must know before believing the verdict.
+    pub caveats: Vec<Caveat>,
+    /// In reading order.
+    pub sections: Vec<Section>,
+    /// The program's version, for the foot of the page.
+    pub made_by: String,
+}
+
+/// The answer in plain words.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Verdict {
+    /// One sentence.
+    pub headline: String,
+    /// What supports it, a sentence each, the primary metric first.
+    pub points: Vec<String>,
+    /// How sure it is, which picks its colour and its word.
+    pub standing: Standing,
+}
+
+/// How sure a verdict is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Standing {
+    /// One run, or one run per arm: described, not tested.
+    #[default]
+    Described,
+    /// A difference that the test of the primary metric supports.
+    Differs,
+    /// Equivalent within the margin, by an equivalence test.
+    Equivalent,
+    /// Tested, and neither a difference nor equivalence is shown.
+    Inconclusive,
+}
+
+/// One run, as a card and as a row of legends.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct RunCard {
+    /// Unique and short: legends, file names, anchors (`[a-z0-9-]+`).
+    pub id: String,
+    /// For people: `512 GiB, run 1`.
+    pub name: String,
+    /// The arm it belongs to; runs of one arm share a colour.
+    pub arm: String,
+    /// Facts in reading order: file, validator version, when, how long, limit, how it ended.
+    pub facts: Vec<(String, String)>,
+}
+
+/// Something that weakens a conclusion, and what to do about it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Caveat {
+    /// What is the matter, with the numbers of these runs.
+    pub what: String,
+    /// What would remove it.
+    pub remedy: String,
+}
+
+/// A chapter.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Section {
+    /// Anchor, `[a-z0-9-]+`.
+    pub id: String,
+    /// Heading.
+    pub title: String,
+    /// In reading order.
+    pub blocks: Vec<Block>,
+}
+
+/// A piece of a chapter.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Block {
+    /// A paragraph of plain text.
+    Text(String),
+    /// A table.
+    Table(Table),
+    /// A figure.
+    Figure(Figure),
+}
+
+/// A table. Every row has as many cells as there are columns.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Table {
+    /// Anchor and file name of the CSV, `[a-z0-9-]+`.
+    pub id: String,
+    /// Above it.
+    pub title: String,
+    /// Below it: definitions, sources, what is left out. May be empty.
+    pub note: String,
+    /// Heads of the columns; the first column names the rows.
+    pub columns: Vec<Column>,
+    /// The rows.
+    pub rows: Vec<Vec<Cell>>,
+}
+
+/// A column's head.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Column {
+    /// What it holds.
+    pub title: String,
+    /// Its unit; empty for plain numbers and words.
+    pub unit: String,
+}
+
+/// A cell.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Cell {
+    /// Words.
+    Text(String),
+    /// A number, shown with so many decimals; CSV has all digits.
+    Number {
+        /// In the column's unit.
+        value: f64,
+        /// Shown.
+        decimals: u8,
+    },
+    /// An estimate with its confidence interval.
+    Estimate {
+        /// In the column's unit.
+        value: f64,
+        /// Lower end.
+        low: f64,
+        /// Upper end.
+        high: f64,
+        /// Shown of all three.
+        decimals: u8,
+    },
+    /// Not known, and why in a few words.
+    Missing(String),
+}
+
+/// A figure. Its data is in the units its axes say.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Figure {
+    /// Anchor and file name of the SVG, `[a-z0-9-]+`.
+    pub id: String,
+    /// Above it.
+    pub title: String,
+    /// Below it: what one sees, definitions, what is left out.
+    pub caption: String,
+    /// What is drawn.
+    pub chart: Chart,
+}
+
+/// What is drawn.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Chart {
+    /// Lines over time; interactive in HTML.
+    Timeline(Timeline),
+    /// Counts by class of value, one set of bars per series.
+    Histogram(Histogram),
+    /// One value per category and series.
+    Bars(Bars),
+    /// A matrix of numbers from -1 to 1.
+    Matrix(Matrix),
+}
+
+/// Lines over time.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Timeline {
+    /// Of the horizontal axis: seconds since the run's origin, which the caption or this label names.
+    pub x_label: String,
+    /// Of the vertical axis, with its unit.
+    pub y_label: String,
+    /// The unit alone, for the tooltip: `B`, `/s`, `s`, or empty. Bytes are shown as GiB.
+    pub unit: String,
+    /// The lines.
+    pub series: Vec<Line>,
+    /// Phases and gaps. Of one run: drawn as shading over the whole height. Of several runs (their [`Band::run`]s
+    /// differ): each run's as a thin strip of its own, since shadings on top of each other say nothing.
+    pub bands: Vec<Band>,
+    /// Events.
+    pub marks: Vec<Mark>,
+    /// Whether the vertical axis is logarithmic.
+    pub log: bool,
+}
+
+/// One line.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Line {
+    /// In the legend.
+    pub name: String,
+    /// Which run's, by [`RunCard::id`]; empty where it is not one run's (a limit).
+    pub run: String,
+    /// Seconds since the origin, ascending.
+    pub x: Vec<f64>,
+    /// As many values; `None` where there is none, which breaks the line.
+    pub y: Vec<Option<f64>>,
+}
+
+/// A stretch of time with a name.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Band {
+    /// From, in seconds since the origin.
+    pub from: f64,
+    /// To.
+    pub to: f64,
+    /// The phase, or `gap`.
+    pub name: String,
+    /// Which run's, by [`RunCard::id`].
+    pub run: String,
+}
+
+/// A moment with a name.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Mark {
+    /// In seconds since the origin.
+    pub at: f64,
+    /// Short.
+    pub name: String,
+    /// Which run's, by [`RunCard::id`].
+    pub run: String,
+}
+
+/// Counts by class of value.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Histogram {
+    /// With its unit.
+    pub x_label: String,
+    /// What is counted.
+    pub y_label: String,
+    /// Ends of the classes, ascending: one more than there are classes.
+    pub edges: Vec<f64>,
+    /// Counts, one set a series.
+    pub series: Vec<Counts>,
+    /// Whether the vertical axis is logarithmic.
+    pub log: bool,
+}
+
+/// Counts of one series.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Counts {
+    /// In the legend.
+    pub name: String,
+    /// By [`RunCard::id`], or empty.
+    pub run: String,
+    /// One for each class.
+    pub counts: Vec<f64>,
+    /// Values above the last class, left out for legibility and said so.
+    pub above: f64,
+}
+
+/// One value per category and series.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Bars {
+    /// Of the vertical axis, with its unit.
+    pub y_label: String,
+    /// Along the horizontal axis.
+    pub categories: Vec<String>,
+    /// One set of bars a series.
+    pub series: Vec<BarSeries>,
+    /// Whether the vertical axis is logarithmic.
+    pub log: bool,
+}
+
+/// Bars of one series.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct BarSeries {
+    /// In the legend.
+    pub name: String,
+    /// One a category.
+    pub values: Vec<Option<Bar>>,
+}
+
+/// A value and, where there is one, its interval.
+pub type Bar = (f64, Option<(f64, f64)>);
+
+/// A matrix of numbers from -1 to 1.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Matrix {
+    /// Of rows and columns alike.
+    pub names: Vec<String>,
+    /// Row by row; `None` where there is none (a constant has no correlation).
+    pub values: Vec<Vec<Option<f64>>>,
+}

@@ -1,0 +1,266 @@
+//! The first screen: the answer in plain words.
+
+use super::comparison::{Pair, lower, way, words};
+use super::limits;
+use super::model::{Standing, Verdict};
+use super::scalars::Scalar;
+use super::subject::{Subject, Subjects};
+use super::what_happened::story;
+use super::words::{GIB, grouped};
+use faultline_stats::arms::{Comparison, Conclusion, Settings};
+use faultline_stats::bracket::Bracket;
+
+/// The answer.
+pub(crate) fn verdict(
+    subjects: &Subjects<'_>,
+    primary: &Scalar,
+    pairs: &[Pair],
+    bracket: Option<&Bracket>,
+    settings: &Settings,
+) -> Verdict {
+    match (subjects.all.as_slice(), pairs) {
+        ([], _) => Verdict { headline: "There is no run to report.".to_owned(), ..Verdict::default() },
+        ([one], _) => single(one),
+        (several, []) => replicates(several),
+        (_, pairs) => compared(subjects, primary, pairs, bracket, settings),
+    }
+}
+
+fn single(subject: &Subject<'_>) -> Verdict {
+    let headline = match subject.measured.course.kept_up.answer {
+        Some(true) => format!("{} kept up with the tip.", subject.name),
+        Some(false) => format!("{} did not keep up: {}.", subject.name, subject.measured.course.kept_up.why),
+        None => format!("Whether {} kept up is not known: {}.", subject.name, subject.measured.course.kept_up.why),
+    };
+    let mut points = vec![story(subject)];
+    points.extend(told(subject));
+    points.push("This is one run: it is described, and nothing is tested.".to_owned());
+    Verdict { headline, points, standing: Standing::Described }
+}
+
+/// What a run's numbers say, a sentence each.
+fn told(subject: &Subject<'_>) -> Vec<String> {
+    let n = &subject.usual;
+    let mut said = Vec::new();
+    if let Some(p95) = n.replay_quantile(0.95) {
+        let slots = grouped(n.replay.len() as f64, 0);
+        said.push(format!("Replay took at most {} ms in 95 % of {slots} slots.", grouped(p95, 1)));
+    }
+    if let Some(tps) = n.tps.usual {
+        let zero = n.tps.zero.map_or_else(String::new, |zero| format!(", {} seconds at zero", grouped(zero as f64, 0)));
+        said.push(format!("It executed {} transactions per second on average{zero}.", grouped(tps.mean_of_all, 0)));
+    }
+    if let (Some(mean), Some(sum)) = (n.cache.misses.mean, Some(n.cache.misses.sum)) {
+        said.push(format!("The program cache missed {} times, {} per batch.", grouped(sum, 0), grouped(mean, 3)));
+    }
+    if let Some(rss) = n.levels.rss.max {
+        let headroom = n.levels.headroom.min;
+        let headroom = headroom
+            .map_or_else(String::new, |room| format!("; the headroom was never below {} GiB", grouped(room / GIB, 1)));
+        said.push(format!("RSS was at most {} GiB{headroom}.", grouped(rss / GIB, 1)));
+    }
+    said
+}
+
+fn replicates(several: &[Subject<'_>]) -> Verdict {
+    let kept = |answer| several.iter().filter(|subject| subject.measured.course.kept_up.answer == answer).count();
+    let headline = format!(
+        "{} runs of one arm, {}: {} kept up, {} did not, of {} it is not known.",
+        several.len(),
+        several.first().map_or("", |first| first.arm.as_str()),
+        kept(Some(true)),
+        kept(Some(false)),
+        kept(None)
+    );
+    let points =
+        vec!["There is no other arm to compare with: the runs are described, and nothing is tested.".to_owned()];
+    Verdict { headline, points, standing: Standing::Described }
+}
+
+fn compared(
+    subjects: &Subjects<'_>,
+    primary: &Scalar,
+    pairs: &[Pair],
+    bracket: Option<&Bracket>,
+    settings: &Settings,
+) -> Verdict {
+    let mut points: Vec<String> = pairs.iter().map(|pair| sentence(pair, primary)).collect();
+    let standing = standing(pairs);
+    let headline = match bracket {
+        Some(bracket) => {
+            let mut sentences = limits::sentences(bracket);
+            points.splice(0..0, sentences.split_off(2.min(sentences.len())));
+            sentences.join(" ")
+        }
+        None => headline(pairs, primary, settings),
+    };
+    points.extend(outcomes(subjects));
+    points.extend(described(pairs));
+    points.extend(differing(pairs));
+    Verdict { headline, points, standing }
+}
+
+fn headline(pairs: &[Pair], primary: &Scalar, settings: &Settings) -> String {
+    match pairs {
+        [pair] => of_two(pair, primary, settings),
+        pairs => of_several(pairs, primary),
+    }
+}
+
+fn of_two(pair: &Pair, primary: &Scalar, settings: &Settings) -> String {
+    let (title, what) = (primary.title, lower(primary.title));
+    let (reference, other) = (&pair.reference, &pair.other);
+    match pair.primary.conclusion {
+        Conclusion::Differs { direction, .. } => {
+            format!("{title}, is {} with {other} than with {reference}.", way(direction))
+        }
+        Conclusion::Equivalent { .. } => {
+            format!("By {what}, {other} and {reference} are equivalent within {} %.", margin(settings))
+        }
+        Conclusion::Inconclusive { .. } => {
+            format!("By {what}, neither a difference between {other} and {reference} nor their equivalence is shown.")
+        }
+        Conclusion::Described | Conclusion::TooFewRuns { .. } => {
+            format!("{other} and {reference} are described, not tested: too few runs to tell a difference from chance.")
+        }
+        Conclusion::NoValues => {
+            format!("{other} and {reference} cannot be compared by {what}: it was not recorded in both.")
+        }
+    }
+}
+
+/// In percent, without a fraction where there is none.
+pub(crate) fn margin(settings: &Settings) -> String {
+    let percent = 100.0 * settings.margin;
+    grouped(percent, if (percent - percent.round()).abs() < 0.005 { 0 } else { 2 })
+}
+
+fn of_several(pairs: &[Pair], primary: &Scalar) -> String {
+    let reference = pairs.first().map_or("", |pair| pair.reference.as_str());
+    let named = |which: fn(&Conclusion) -> bool| -> Vec<String> {
+        let these = pairs.iter().filter(|pair| which(&pair.primary.conclusion));
+        these
+            .map(|pair| match pair.primary.conclusion {
+                Conclusion::Differs { direction, .. } => format!("{} ({})", pair.other, way(direction)),
+                _ => pair.other.clone(),
+            })
+            .collect()
+    };
+    let differ = named(|conclusion| matches!(conclusion, Conclusion::Differs { .. }));
+    let same = named(|conclusion| matches!(conclusion, Conclusion::Equivalent { .. }));
+    let open = named(|conclusion| matches!(conclusion, Conclusion::Inconclusive { .. }));
+    let rest = named(|conclusion| {
+        matches!(conclusion, Conclusion::Described | Conclusion::TooFewRuns { .. } | Conclusion::NoValues)
+    });
+    let parts = [
+        ("differ", differ),
+        ("equivalent within the margin", same),
+        ("neither shown", open),
+        ("described, not tested", rest),
+    ];
+    let parts: Vec<String> = (parts.iter())
+        .filter(|(_, arms)| !arms.is_empty())
+        .map(|(what, arms)| format!("{what}: {}", arms.join(", ")))
+        .collect();
+    format!("By {}, against {reference}: {}.", lower(primary.title), parts.join("; "))
+}
+
+fn standing(pairs: &[Pair]) -> Standing {
+    let any = |which: fn(&Conclusion) -> bool| pairs.iter().any(|pair| which(&pair.primary.conclusion));
+    if any(|conclusion| matches!(conclusion, Conclusion::Differs { .. })) {
+        Standing::Differs
+    } else if any(|conclusion| matches!(conclusion, Conclusion::Inconclusive { .. })) {
+        Standing::Inconclusive
+    } else if pairs.iter().all(|pair| matches!(pair.primary.conclusion, Conclusion::Equivalent { .. })) {
+        Standing::Equivalent
+    } else {
+        Standing::Described
+    }
+}
+
+/// The effect with its interval first, then what may be said.
+fn sentence(pair: &Pair, primary: &Scalar) -> String {
+    let said = words(&pair.primary, primary);
+    format!("{}, {} against {}: {}; {said}.", primary.title, pair.other, pair.reference, effect(&pair.primary, primary))
+}
+
+fn effect(comparison: &Comparison, scalar: &Scalar) -> String {
+    let decimals = usize::from(scalar.decimals);
+    let unit = |value: f64| format!("{} {}", grouped(value, decimals), scalar.unit).trim_end().to_owned();
+    let (Some(reference), Some(other)) = (comparison.reference.mean, comparison.other.mean) else {
+        return "not recorded in both".to_owned();
+    };
+    let means = format!("{} against {}", unit(other), unit(reference));
+    match (comparison.difference, comparison.ratio) {
+        (Some(difference), ratio) => {
+            let ratio = ratio.map_or_else(String::new, |ratio| {
+                format!(", ratio {:.3} [{:.3}, {:.3}]", ratio.value, ratio.low, ratio.high)
+            });
+            let (low, high) = (grouped(difference.low, decimals), grouped(difference.high, decimals));
+            format!("difference {} [{low}, {high}]{ratio} with 95 % intervals; {means}", unit(difference.value))
+        }
+        (None, _) if reference > 0.0 => format!("{means}, ratio {:.3}, without an interval", other / reference),
+        (None, _) => format!("{means}, without an interval"),
+    }
+}
+
+fn outcomes(subjects: &Subjects<'_>) -> Vec<String> {
+    let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
+    for subject in subjects.all.iter().filter(|subject| subject.measured.course.kept_up.answer == Some(false)) {
+        let why = subject.measured.course.kept_up.why.as_str();
+        match reasons.iter_mut().find(|(known, _)| *known == why) {
+            Some((_, runs)) => runs.push(&subject.name),
+            None => reasons.push((why, vec![&subject.name])),
+        }
+    }
+    let kept = subjects.all.iter().filter(|subject| subject.measured.course.kept_up.answer == Some(true)).count();
+    let mut said = vec![format!("{kept} of {} runs are known to have kept up with the tip.", subjects.all.len())];
+    if !reasons.is_empty() {
+        let failed: Vec<String> = reasons.iter().map(|(why, runs)| format!("{} ({why})", runs.join(", "))).collect();
+        said.push(format!("These did not: {}.", failed.join("; ")));
+    }
+    said
+}
+
+/// What is told of arms that are described only: numbers that a reader looks for first.
+const TOLD: [&str; 5] = ["cache-misses", "cache-time", "tps", "rss-mean", "major-faults"];
+
+fn described(pairs: &[Pair]) -> Vec<String> {
+    let untested =
+        |pair: &&Pair| matches!(pair.primary.conclusion, Conclusion::Described | Conclusion::TooFewRuns { .. });
+    let one = |pair: &Pair| {
+        let shown = pair.others.iter().filter(|(scalar, _)| TOLD.contains(&scalar.id));
+        let told: Vec<String> = shown
+            .filter_map(|(scalar, comparison)| {
+                let (other, reference) = (comparison.other.mean?, comparison.reference.mean?);
+                let said = |value| {
+                    format!("{} {}", grouped(value, usize::from(scalar.decimals)), scalar.unit).trim_end().to_owned()
+                };
+                Some(format!("{} {} against {}", lower(scalar.title), said(other), said(reference)))
+            })
+            .collect();
+        (!told.is_empty())
+            .then(|| format!("As described, {} against {}: {}.", pair.other, pair.reference, told.join("; ")))
+    };
+    pairs.iter().filter(untested).filter_map(one).collect()
+}
+
+/// Other metrics of which a difference is shown.
+fn differing(pairs: &[Pair]) -> Vec<String> {
+    let shown = |pair: &Pair| {
+        let differ = pair.others.iter().filter_map(|(scalar, comparison)| match comparison.conclusion {
+            Conclusion::Differs { direction, .. } => Some(format!("{} {}", lower(scalar.title), way(direction))),
+            _ => None,
+        });
+        let differ: Vec<String> = differ.collect();
+        (!differ.is_empty()).then(|| {
+            format!(
+                "Of the other metrics these differ, {} against {}: {}.",
+                pair.other,
+                pair.reference,
+                differ.join(", ")
+            )
+        })
+    };
+    pairs.iter().filter_map(shown).collect()
+}

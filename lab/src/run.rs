@@ -1,0 +1,155 @@
+//! A recording as the analysis sees it: one time axis, every signal aligned with the ticks, and what the manifest says.
+
+mod load;
+mod manifest;
+mod signal;
+
+pub use load::load;
+pub use manifest::{Drive, Facts, Interface, Mount};
+pub use signal::Signal;
+
+use faultline_recording::{CostTrackerPoint, ProgramCachePoint, ReplaySlotPoint, SetRootPoint};
+use std::sync::Arc;
+
+/// One run. All times are seconds since [`Run::origin_unix_ns`], the run's first tick, unless they say otherwise.
+#[derive(Debug, Clone, Default)]
+pub struct Run {
+    /// The recording's file name, without its folder.
+    pub file: String,
+    /// As given when it was recorded.
+    pub labels: Vec<(String, String)>,
+    /// Whether the recording was ended in order; otherwise it is still being written or was cut off.
+    pub finished: bool,
+    /// The first tick; the first session's start if there is no tick. Unix nanoseconds.
+    pub origin_unix_ns: i64,
+    /// One for each time the daemon wrote into the recording.
+    pub sessions: Vec<Session>,
+    /// The processes that were followed, in order; each once, however many sessions followed it.
+    pub processes: Vec<Process>,
+    /// What happened, in order.
+    pub events: Vec<Event>,
+    /// In order; times never decrease.
+    pub ticks: Vec<Tick>,
+    /// One value a tick for each of [`Signal::ALL`].
+    pub signals: Vec<Vec<Option<f64>>>,
+    /// Thread pools, by name.
+    pub pools: Vec<Pool>,
+    /// The validator's own points.
+    pub points: Points,
+    /// From the manifests.
+    pub facts: Facts,
+}
+
+/// One writing of the daemon.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Session {
+    /// As the recording numbers it.
+    pub id: i64,
+    /// When it began.
+    pub from: f64,
+    /// From tick to tick, in seconds.
+    pub interval: f64,
+    /// The daemon's version.
+    pub version: String,
+}
+
+/// One followed process.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Process {
+    /// As the recording numbers it.
+    pub id: i64,
+    /// Its number on the machine.
+    pub pid: i64,
+    /// When it was first followed.
+    pub seen: f64,
+    /// The validator's version; `None` if nobody told.
+    pub version: Option<String>,
+}
+
+/// Something that happened.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Event {
+    /// When.
+    pub at: f64,
+    /// As the recording names it.
+    pub kind: String,
+    /// What the recording says of it; JSON or empty.
+    pub detail: String,
+}
+
+/// One tick.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Tick {
+    /// When; by the monotonic clock within a session, by the wall clock between sessions.
+    pub at: f64,
+    /// [`Session::id`].
+    pub session: i64,
+    /// [`Process::id`], if one was followed.
+    pub process: Option<i64>,
+    /// The validator's phase, if it was known.
+    pub phase: Option<Arc<str>>,
+}
+
+/// A thread pool over time.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Pool {
+    /// The threads' name without their number.
+    pub name: String,
+    /// When it changed, in order.
+    pub rows: Vec<PoolRow>,
+}
+
+/// A pool at one tick. Counters are totals of the process.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct PoolRow {
+    /// Index of the tick in [`Run::ticks`].
+    pub tick: usize,
+    /// Living threads.
+    pub threads: Option<f64>,
+    /// Major page faults.
+    pub major: Option<f64>,
+    /// Minor page faults.
+    pub minor: Option<f64>,
+    /// CPU seconds, user and system.
+    pub cpu: Option<f64>,
+}
+
+/// The validator's points, each in order of the validator's time.
+#[derive(Debug, Clone, Default)]
+pub struct Points {
+    /// `loaded-programs-cache-stats`.
+    pub cache: Vec<ProgramCachePoint>,
+    /// `replay-slot-stats`.
+    pub replay: Vec<ReplaySlotPoint>,
+    /// `bank-forks_set_root`.
+    pub roots: Vec<SetRootPoint>,
+    /// `cost_tracker_stats`.
+    pub costs: Vec<CostTrackerPoint>,
+}
+
+impl Run {
+    /// A signal, one value a tick; `None` where it was not read.
+    pub fn signal(&self, signal: Signal) -> &[Option<f64>] {
+        self.signals.get(signal as usize).map_or(&[], Vec::as_slice)
+    }
+
+    /// When something of this Unix time happened on the run's axis.
+    pub fn at(&self, unix_ns: i64) -> f64 {
+        unix_ns.saturating_sub(self.origin_unix_ns) as f64 / 1e9
+    }
+
+    /// The value of a label.
+    pub fn label(&self, key: &str) -> Option<&str> {
+        self.labels.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_str())
+    }
+
+    /// When the last tick was; 0 without ticks.
+    pub fn end(&self) -> f64 {
+        self.ticks.last().map_or(0.0, |tick| tick.at)
+    }
+
+    /// From tick to tick, in seconds, as the daemon was told; of the first session, 1 if there is none.
+    pub fn interval(&self) -> f64 {
+        self.sessions.first().map(|session| session.interval).filter(|&interval| interval > 0.0).unwrap_or(1.0)
+    }
+}

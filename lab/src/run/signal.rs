@@ -1,0 +1,99 @@
+//! Which columns of a recording the analysis reads.
+
+use faultline_catalog::Metric;
+use faultline_catalog::metrics::{cgroup, host, process, validator};
+
+macro_rules! signals {
+    ($($(#[$doc:meta])* $name:ident = $metric:expr, [$($label:literal),*];)*) => {
+        /// What is read at every tick. Bytes, seconds, or counts; counters as totals.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum Signal {
+            $($(#[$doc])* $name,)*
+        }
+
+        impl Signal {
+            /// Every signal, in the order of [`Run::signals`](super::Run::signals).
+            pub const ALL: &[Signal] = &[$(Signal::$name,)*];
+
+            /// The metric and its labels' values.
+            pub fn metric(self) -> (&'static Metric, &'static [&'static str]) {
+                match self {
+                    $(Signal::$name => (&$metric, &[$($label),*]),)*
+                }
+            }
+        }
+    };
+}
+
+signals! {
+    /// Resident anonymous memory.
+    RssAnon = process::RESIDENT, ["anon"];
+    /// Resident page cache mapped by the process.
+    RssFile = process::RESIDENT, ["file"];
+    /// Resident shared memory.
+    RssShmem = process::RESIDENT, ["shmem"];
+    /// Address space.
+    Virtual = process::VIRTUAL, [];
+    /// Anonymous memory that is swapped out.
+    Swap = process::SWAP, [];
+    /// Major faults, a counter.
+    Major = process::PAGE_FAULTS, ["major"];
+    /// Minor faults, a counter.
+    Minor = process::PAGE_FAULTS, ["minor"];
+    /// CPU seconds in user mode, a counter.
+    CpuUser = process::CPU, ["user"];
+    /// CPU seconds in the kernel, a counter.
+    CpuSystem = process::CPU, ["system"];
+    /// The smallest limit that holds for the validator.
+    Limit = cgroup::EFFECTIVE_LIMIT, [];
+    /// Memory that cannot be dropped where that limit holds.
+    Unreclaimable = cgroup::UNRECLAIMABLE, [];
+    /// Refaults of anonymous pages, a counter.
+    RefaultAnon = cgroup::REFAULTS, ["anon"];
+    /// Refaults of file pages, a counter.
+    RefaultFile = cgroup::REFAULTS, ["file"];
+    /// Seconds in which some task waited for memory, a counter.
+    MemorySome = cgroup::PRESSURE, ["memory", "some"];
+    /// Seconds in which all tasks waited for memory, a counter.
+    MemoryFull = cgroup::PRESSURE, ["memory", "full"];
+    /// Seconds in which some task waited for I/O, a counter.
+    IoSome = cgroup::PRESSURE, ["io", "some"];
+    /// Seconds in which all tasks waited for I/O, a counter.
+    IoFull = cgroup::PRESSURE, ["io", "full"];
+    /// Seconds in which some task of the machine waited for memory, a counter.
+    HostMemorySome = host::PRESSURE, ["memory", "some"];
+    /// Seconds in which some task of the machine waited for I/O, a counter.
+    HostIoSome = host::PRESSURE, ["io", "some"];
+    /// Slots behind the tip.
+    Behind = validator::SLOTS_BEHIND, [];
+    /// Seconds whose points arrived and carry no transaction, a counter.
+    ZeroTps = validator::ZERO_TPS, [];
+    /// Seconds of which no points arrived, a counter.
+    UnknownTps = validator::TPS_UNKNOWN, [];
+    /// Capacity of the program cache, by version or configuration.
+    CapacityConfigured = validator::CACHE_CAPACITY, ["configured"];
+    /// Capacity of the program cache, by what it did.
+    CapacityObserved = validator::CACHE_CAPACITY, ["observed"];
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_signal_is_a_column_of_recordings() {
+        for signal in Signal::ALL {
+            let (metric, labels) = signal.metric();
+            assert!(faultline_recording::schema::column_of(metric, labels).is_some(), "{} {labels:?}", metric.name);
+        }
+    }
+
+    #[test]
+    fn every_signal_has_as_many_labels_as_its_metric() {
+        for (index, signal) in Signal::ALL.iter().enumerate() {
+            let (metric, labels) = signal.metric();
+            assert_eq!(labels.len(), metric.labels.len(), "{}", metric.name);
+            assert_eq!(*signal as usize, index);
+        }
+    }
+}

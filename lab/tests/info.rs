@@ -1,0 +1,132 @@
+//! What `faultline info` tells of whole, unfinished and damaged recordings.
+
+#![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test that cannot prepare its scene fails")]
+
+#[path = "support/made.rs"]
+mod made;
+
+use made::day::Arm;
+use made::{Plain, busy, faultline, said};
+use serde_json::Value;
+use std::path::Path;
+
+fn info(words: &[&Path]) -> std::process::Output {
+    faultline(std::iter::once(Path::new("info")).chain(words.iter().copied()))
+}
+
+fn json(path: &Path) -> Value {
+    let output = info(&["--json".as_ref(), path]);
+    assert!(output.status.success(), "{}", said(&output));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn a_whole_recording_is_told_in_words_and_in_json() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.fltl");
+    let plain = Plain {
+        ticks: (1..=5).chain(9..=12).collect(),
+        phases: vec![(2, "starting"), (4, "at_tip")],
+        labels: vec![("arm", "512G"), ("run", "1")],
+        ..Plain::default()
+    };
+    plain.write(&path);
+    let output = info(&[&path]);
+    let text = said(&output);
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    for expected in [
+        "recording   format 1, finished, ",
+        "labels      arm=512G, run=1\n",
+        "time        2027-01-15 08:00:01 UTC to 2027-01-15 08:00:12 UTC, 11 s\n",
+        "session     1: faultlined 0.1.0, every 1 s, 9 ticks, began 2027-01-15 08:00:00 UTC, ended 2027-01-15 08:00:12 UTC\n",
+        "host.kernel.release  6.8.0\n",
+        "process     1: pid 4711, started 2027-01-15 08:00:00 UTC",
+        "arguments  agave-validator --ledger /mnt/ledger\n",
+        "phases      not told  1 s\n",
+        "starting  2 s\n",
+        "at_tip    4 s\n",
+        "exit: code=1, text=a,\"b\"\u{fffd}c\n",
+        "gaps        2027-01-15 08:00:05 UTC  4 s, 3 ticks missed\n",
+        "missing     3 ticks in 1 gaps\n",
+        "datapoints of the validator: program_cache_point, replay_slot_point,",
+    ] {
+        assert!(text.contains(expected), "{expected:?} is not in\n{text}");
+    }
+    let disks = |output| said(&output).contains("host.disks           sda\n");
+    assert!(!disks(output) && disks(info(&["--manifest".as_ref(), &path])));
+    let json = json(&path);
+    assert_eq!(json["finished"], true);
+    assert_eq!(json["labels"]["arm"], "512G");
+    assert_eq!(json["phases"][2], serde_json::json!({"phase": "at_tip", "seconds": 4.0}));
+    assert_eq!(json["gaps"][0]["missed"], 3);
+    assert_eq!(json["first_unix_ns"], 1_800_000_001_000_000_000_u64);
+    let rows = json["tables"].as_array().unwrap().iter().find(|table| table["name"] == "process_sample").unwrap();
+    assert_eq!(rows["rows"], 9);
+}
+
+#[test]
+fn a_recording_without_an_end_is_read_and_said_to_be_unfinished() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.fltl");
+    Plain { finished: false, ..Plain::default() }.write(&path);
+    let text = said(&info(&[&path]));
+    assert!(text.contains("not finished") && text.contains("still being written, or its daemon was killed"), "{text}");
+    assert_eq!(json(&path)["sessions"][0]["ended_unix_ns"], Value::Null);
+}
+
+#[test]
+fn what_is_no_recording_is_told_and_the_others_are_shown() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    Plain::default().write(&path("good.fltl"));
+    std::fs::write(path("text.fltl"), "The quick brown fox. ".repeat(300)).unwrap();
+    let output = info(&[&path("nowhere.fltl"), &path("text.fltl"), &path("good.fltl")]);
+    let text = said(&output);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("nowhere.fltl: no such file") && text.contains("text.fltl: not a recording"), "{text}");
+    assert!(text.contains("pid 4711"), "{text}");
+}
+
+#[test]
+fn a_truncated_recording_is_refused_and_what_is_left_can_be_saved() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    busy(&path("whole.fltl"), Arm { seconds: 300, ..Arm::default() });
+    let bytes = std::fs::read(path("whole.fltl")).unwrap();
+    std::fs::write(path("cut.fltl"), &bytes[..bytes.len() * 2 / 3]).unwrap();
+    let output = info(&[&path("cut.fltl")]);
+    let text = said(&output);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("cut.fltl: cut off") && text.contains("--salvage"), "{text}");
+
+    let salvage = || info(&[&path("cut.fltl"), "--salvage".as_ref(), &path("saved.fltl")]);
+    let output = salvage();
+    let text = said(&output);
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    assert!(text.contains("rows rescued") && text.contains("saved.fltl"), "{text}");
+    let (saved, whole) = (json(&path("saved.fltl")), json(&path("whole.fltl")));
+    let rows =
+        |json: &Value| json["tables"].as_array().unwrap().iter().map(|t| t["rows"].as_u64().unwrap()).sum::<u64>();
+    assert!(rows(&saved) > 0 && rows(&saved) < rows(&whole), "{} of {}", rows(&saved), rows(&whole));
+
+    let output = salvage();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(said(&output).contains("saved.fltl: exists already"), "{}", said(&output));
+    let two = info(&["--salvage".as_ref(), &path("x.fltl"), &path("cut.fltl"), &path("whole.fltl")]);
+    assert_eq!(two.status.code(), Some(1), "{}", said(&two));
+}
+
+#[test]
+fn every_length_of_a_cut_off_recording_is_an_error_and_never_a_panic() {
+    let folder = tempfile::tempdir().unwrap();
+    let (whole, cut) = (folder.path().join("whole.fltl"), folder.path().join("cut.fltl"));
+    Plain::default().write(&whole);
+    let bytes = std::fs::read(&whole).unwrap();
+    for eighths in 0..8 {
+        std::fs::write(&cut, &bytes[..bytes.len() * eighths / 8]).unwrap();
+        let output = info(&[&cut]);
+        assert_eq!(output.status.code(), Some(1), "{eighths}/8: {}", said(&output));
+        assert!(said(&output).contains("cut.fltl: "), "{eighths}/8: {}", said(&output));
+        assert!(!said(&output).contains("panicked"), "{eighths}/8: {}", said(&output));
+    }
+}

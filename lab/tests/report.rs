@@ -1,0 +1,456 @@
+//! Reports of recordings with known answers. The witness is `fixtures/make.py`: it wrote the recordings and computed the
+//! statistics, with nothing of this program.
+#![allow(clippy::expect_used, clippy::unwrap_used, clippy::panic, reason = "a failed expectation is a failed test")]
+
+use faultline::report::model::{Block, Cell, Chart, Report, Standing, Table};
+use faultline::report::{Options, build};
+use faultline::run::{Process, Run, Session, Signal, Tick, load};
+use faultline_recording::{CostTrackerPoint, ProgramCachePoint, ReplaySlotPoint};
+use proptest::prelude::*;
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+
+fn fixtures() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures")
+}
+
+fn fixture(name: &str) -> Run {
+    load(&fixtures().join(name)).unwrap()
+}
+
+fn report(names: &[&str]) -> Report {
+    let runs: Vec<Run> = names.iter().map(|name| fixture(name)).collect();
+    build(&runs, &Options::default())
+}
+
+fn blocks(report: &Report) -> impl Iterator<Item = &Block> {
+    report.sections.iter().flat_map(|section| &section.blocks)
+}
+
+fn table<'r>(report: &'r Report, id: &str) -> &'r Table {
+    let found = blocks(report).find_map(|block| match block {
+        Block::Table(table) if table.id == id => Some(table),
+        _ => None,
+    });
+    found.unwrap_or_else(|| panic!("there is no table {id}"))
+}
+
+fn chart<'r>(report: &'r Report, id: &str) -> Option<&'r Chart> {
+    blocks(report).find_map(|block| match block {
+        Block::Figure(figure) if figure.id == id => Some(&figure.chart),
+        _ => None,
+    })
+}
+
+fn expected(case: &str) -> Value {
+    let text = std::fs::read_to_string(fixtures().join("expected.json")).unwrap();
+    serde_json::from_str::<Value>(&text).unwrap()[case].take()
+}
+
+fn near(found: f64, expected: f64) -> bool {
+    (found - expected).abs() <= 1e-9 * expected.abs().max(1.0)
+}
+
+/// Whether a cell says what the witness says: a number, words, nothing (null), or an estimate of this value.
+fn agrees(cell: &Cell, expected: &Value) -> bool {
+    match (cell, expected) {
+        (Cell::Missing(why), Value::Null) => !why.is_empty(),
+        (Cell::Text(words), Value::String(expected)) => words == expected,
+        (Cell::Number { value, .. }, Value::Number(number)) => near(*value, number.as_f64().unwrap()),
+        (Cell::Estimate { value, low, high, .. }, Value::Array(one)) => {
+            near(*value, one[0].as_f64().unwrap()) && low <= value && value <= high
+        }
+        _ => false,
+    }
+}
+
+/// Compares every cell of every table that the witness knows; gives how many.
+fn compare(case: &str) -> usize {
+    let expected = expected(case);
+    let files: Vec<&str> = expected["files"].as_array().unwrap().iter().map(|file| file.as_str().unwrap()).collect();
+    let report = report(&files);
+    let mut cells = 0;
+    for (id, rows) in expected["tables"].as_object().unwrap() {
+        let table = table(&report, id);
+        let rows = rows.as_array().unwrap();
+        assert_eq!(table.rows.len(), rows.len(), "{case}: rows of {id}: {:#?}", table.rows);
+        for (row, expected) in table.rows.iter().zip(rows) {
+            let expected = expected.as_array().unwrap();
+            assert_eq!(row.len(), expected.len(), "{case}: columns of {id}: {row:?}");
+            for ((cell, expected), column) in row.iter().zip(expected).zip(&table.columns) {
+                assert!(
+                    agrees(cell, expected),
+                    "{case}: {id}, {:?}, {}: {cell:?} is not {expected}",
+                    row[0],
+                    column.title
+                );
+                cells += 1;
+            }
+        }
+    }
+    for (id, rows) in expected["matrices"].as_object().into_iter().flatten() {
+        let Some(Chart::Matrix(matrix)) = chart(&report, id) else { panic!("{case}: there is no matrix {id}") };
+        for (row, expected) in matrix.values.iter().zip(rows.as_array().unwrap()) {
+            for (value, expected) in row.iter().zip(expected.as_array().unwrap()) {
+                let same = value.zip(expected.as_f64()).is_some_and(|(value, expected)| near(value, expected));
+                assert!(same || (value.is_none() && expected.is_null()), "{case}: {id}: {value:?} is not {expected}");
+                cells += 1;
+            }
+        }
+    }
+    cells
+}
+
+#[test]
+fn every_number_of_a_run_is_the_witness_s() {
+    assert!(compare("long") > 250);
+}
+
+#[test]
+fn every_number_by_run_by_arm_and_by_pair_is_the_witness_s() {
+    assert!(compare("arms") > 850);
+}
+
+#[test]
+fn a_process_that_was_killed_and_replaced_counts_anew() {
+    assert!(compare("restart") > 80);
+}
+
+#[test]
+fn a_daemon_that_was_away_leaves_a_gap_and_no_restart() {
+    assert!(compare("two-sessions") > 80);
+    let run = fixture("two-sessions.fltl");
+    assert_eq!((run.processes.len(), run.sessions.len()), (1, 2));
+    let report = report(&["two-sessions.fltl"]);
+    assert!(report.caveats.iter().any(|caveat| caveat.what.contains("not ended")), "{:#?}", report.caveats);
+    assert!(report.caveats.iter().any(|caveat| caveat.what.contains("1 stretch not watched")), "{:#?}", report.caveats);
+}
+
+#[test]
+fn three_runs_an_arm_are_tested_and_the_effect_comes_with_its_interval() {
+    let expected = expected("arms");
+    let files: Vec<&str> = expected["files"].as_array().unwrap().iter().map(|file| file.as_str().unwrap()).collect();
+    let report = report(&files);
+    let row = &table(&report, "primary").rows[0];
+    let number = |name: &str| expected["primary"][name].as_f64().unwrap();
+    let Cell::Estimate { value, low, high, .. } = &row[1] else { panic!("{row:?}") };
+    assert!(near(*value, number("difference")) && low < value && value < high);
+    let Cell::Estimate { value: ratio, .. } = &row[2] else { panic!("{row:?}") };
+    assert!(near(*ratio, number("ratio")));
+    assert!(agrees(&row[4], &expected["primary"]["reference"]) && agrees(&row[5], &expected["primary"]["other"]));
+    assert_ne!(report.verdict.standing, Standing::Described);
+    assert!(
+        report.verdict.headline.contains("The smallest limit that kept up in every run is 256 GiB."),
+        "{}",
+        report.verdict.headline
+    );
+    assert!(!report.caveats.iter().any(|caveat| caveat.what.contains("single run")));
+    assert_eq!(
+        report.runs.iter().map(|run| run.arm.as_str()).collect::<Vec<_>>(),
+        ["512", "512", "512", "1024", "1024", "1024"]
+    );
+}
+
+#[test]
+fn one_run_an_arm_is_described_and_never_better_worse_or_equal() {
+    let report = report(&["arm-1024-1.fltl", "arm-512-1.fltl"]);
+    assert_eq!(report.verdict.standing, Standing::Described);
+    let tables = [table(&report, "primary"), table(&report, "other-metrics")].map(|table| &table.rows);
+    let said = format!("{:?} {tables:?}", report.verdict);
+    assert!(said.contains("described, not tested"), "{said}");
+    for word in ["better", "worse", "equal", "equivalent", "the same"] {
+        assert!(!said.contains(word), "{word}: {said}");
+    }
+    assert!(report.caveats.iter().any(|caveat| caveat.what.contains("a single run")), "{:#?}", report.caveats);
+}
+
+#[test]
+fn slots_of_another_chain_are_not_paired_though_their_numbers_are_the_same() {
+    let has_pairs =
+        |report: &Report| blocks(report).any(|block| matches!(block, Block::Table(table) if table.id == "paired"));
+    let load =
+        |report: &Report| report.caveats.iter().any(|caveat| caveat.what.contains("did not process the same slots"));
+    let same = report(&["arm-1024-1.fltl", "arm-512-1.fltl"]);
+    assert!(has_pairs(&same) && !load(&same));
+    let other = report(&["arm-1024-1.fltl", "restart.fltl"]);
+    assert!(!has_pairs(&other) && load(&other));
+}
+
+#[test]
+fn two_runs_an_arm_are_estimated_and_not_tested() {
+    let report = report(&["arm-1024-1.fltl", "arm-1024-2.fltl", "arm-512-1.fltl", "arm-512-2.fltl"]);
+    let row = format!("{:?}", table(&report, "primary").rows);
+    assert!(row.contains("a test needs 3") && row.contains("Estimate"), "{row}");
+    assert!(report.caveats.iter().any(|caveat| caveat.what.contains("too few for a test")), "{:#?}", report.caveats);
+}
+
+#[test]
+fn runs_without_points_say_why_numbers_are_missing() {
+    for (name, why) in [
+        ("any-process.fltl", "no datapoints were recorded"),
+        ("one-tick.fltl", "no datapoints"),
+        ("empty.fltl", "no datapoints"),
+    ] {
+        let report = report(&[name]);
+        let row = &table(&report, "tps").rows[0];
+        assert!(matches!(&row[1], Cell::Missing(said) if said.contains(why)), "{name}: {row:?}");
+        assert!(report.verdict.headline.contains("not known"), "{name}: {}", report.verdict.headline);
+        assert_eq!(report.verdict.standing, Standing::Described);
+    }
+    let report = report(&["any-process.fltl"]);
+    assert!(matches!(table(&report, "memory").rows[0][3], Cell::Number { value, .. } if value > 3.0));
+    assert!(chart(&report, "rss-over-time").is_some() && chart(&report, "tps-over-time").is_none());
+}
+
+#[test]
+fn points_without_a_transaction_give_no_tps_and_no_first_execution() {
+    let report = report(&["no-transactions.fltl"]);
+    let outcome = &table(&report, "outcome").rows[0];
+    assert!(matches!(&outcome[3], Cell::Missing(why) if why == "no transaction was recorded"), "{outcome:?}");
+    let cache = &table(&report, "cache").rows[0];
+    assert!(matches!(cache[9], Cell::Number { value: 30.0, .. }), "{cache:?}");
+}
+
+#[test]
+fn a_clock_that_is_set_moves_nothing() {
+    let run = fixture("clock-set.fltl");
+    assert!(near(run.end(), 59.0), "{}", run.end());
+    assert!(table(&report(&["clock-set.fltl"]), "outcome").rows[0][8] == Cell::Number { value: 0.0, decimals: 0 });
+}
+
+#[test]
+fn a_demonstration_is_called_one() {
+    let report = report(&["demo.fltl"]);
+    assert!(report.caveats.iter().any(|caveat| caveat.what.contains("demonstration")), "{:#?}", report.caveats);
+}
+
+#[test]
+fn no_run_at_all_is_a_report_too() {
+    let report = build(&[], &Options::default());
+    assert!(report.sections.is_empty() && report.runs.is_empty());
+    assert_eq!(report.verdict.headline, "There is no run to report.");
+}
+
+#[test]
+fn bands_events_and_gaps_are_on_every_timeline() {
+    let report = report(&["long.fltl"]);
+    let mut timelines = 0;
+    for block in blocks(&report) {
+        let Block::Figure(figure) = block else { continue };
+        let Chart::Timeline(timeline) = &figure.chart else { continue };
+        timelines += 1;
+        for name in ["downloading", "at_tip", "behind", "gap"] {
+            assert!(timeline.bands.iter().any(|band| band.name == name), "{}: no band {name}", figure.id);
+        }
+        for name in ["first execution", "at tip", "epoch"] {
+            assert!(timeline.marks.iter().any(|mark| mark.name == name), "{}: no mark {name}", figure.id);
+        }
+        for line in &timeline.series {
+            assert!(line.x.len() == line.y.len() && line.x.windows(2).all(|pair| pair[0] <= pair[1]), "{}", figure.id);
+        }
+    }
+    assert!(timelines >= 11, "{timelines}");
+    let Some(Chart::Timeline(rss)) = chart(&report, "rss-over-time") else { panic!("no RSS") };
+    let within = |x: &f64| *x > 500.0 && *x < 539.0;
+    let broken = rss.series[0].x.iter().zip(&rss.series[0].y).any(|(x, y)| within(x) && y.is_none());
+    assert!(broken, "the line does not break in the gap");
+}
+
+#[test]
+fn every_table_is_rectangular_every_id_is_unique_and_every_number_has_its_note() {
+    for names in [&["long.fltl"][..], &["arm-1024-1.fltl", "arm-512-1.fltl", "long.fltl", "empty.fltl", "restart.fltl"]]
+    {
+        let report = report(names);
+        let mut ids = Vec::new();
+        for block in blocks(&report) {
+            match block {
+                Block::Table(table) => {
+                    ids.push(table.id.clone());
+                    assert!(!table.note.is_empty(), "{}", table.id);
+                    assert!(table.rows.iter().all(|row| row.len() == table.columns.len()), "{}", table.id);
+                }
+                Block::Figure(figure) => {
+                    ids.push(figure.id.clone());
+                    assert!(!figure.caption.is_empty(), "{}", figure.id);
+                }
+                Block::Text(words) => assert!(!words.is_empty()),
+            }
+        }
+        ids.extend(report.sections.iter().map(|section| format!("section {}", section.id)));
+        let all = ids.len();
+        ids.sort();
+        ids.dedup();
+        assert_eq!(ids.len(), all, "{ids:?}");
+        assert!(
+            ids.iter()
+                .all(|id| id.starts_with("section ") || id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-'))
+        );
+    }
+}
+
+#[test]
+fn the_same_runs_give_the_same_report() {
+    let once = || serde_json::to_string(&report(&["arm-512-1.fltl", "arm-1024-1.fltl"])).unwrap();
+    assert_eq!(once(), once());
+}
+
+/// The run with another memory limit.
+fn limited(name: &str, gib: f64) -> Run {
+    let mut run = fixture(name);
+    for limit in run.signals[Signal::Limit as usize].iter_mut().flatten() {
+        *limit = gib * 1_073_741_824.0;
+    }
+    run
+}
+
+#[test]
+fn limits_give_a_bracket_of_what_was_tried_and_never_a_point_between() {
+    let runs = [limited("restart.fltl", 128.0), limited("arm-512-1.fltl", 256.0), limited("arm-512-2.fltl", 512.0)];
+    let report = build(&runs, &Options::default());
+    let headline =
+        "The smallest limit that kept up in every run is 256 GiB. The largest limit that failed in any run is 128 GiB.";
+    assert_eq!(report.verdict.headline, headline);
+    let runs = [limited("restart.fltl", 1024.0), limited("arm-512-1.fltl", 256.0)];
+    let verdict = build(&runs, &Options::default()).verdict;
+    assert!(verdict.points[0].contains("does not fit together"), "{verdict:#?}");
+}
+
+#[test]
+fn a_recording_that_is_still_being_written_is_reported_as_far_as_it_is() {
+    use faultline_catalog::Stamp;
+    use faultline_recording::{NewSession, Opening, Writer};
+    use std::time::Duration;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("live.fltl");
+    let begun = Stamp { uptime: Duration::ZERO, unix: Duration::from_secs(1_735_700_000) };
+    let session = NewSession {
+        started: begun,
+        interval: Duration::from_secs(1),
+        version: "0".to_owned(),
+        manifest: serde_json::json!({ "host": { "cpu": ["not", "a", "map"], "disks": { "name": 1 } }, "daemon": null }),
+    };
+    let mut writer =
+        Writer::create(&path, &Opening { labels: vec![("arm".into(), "</script>".into())], session }).unwrap();
+    for number in 1..=5u64 {
+        let at = Duration::from_secs(number);
+        let stamp = Stamp { uptime: at, unix: begun.unix + at };
+        let tick = faultline_catalog::Tick { number, at: stamp, batches: Vec::new() };
+        writer.tick(&tick).unwrap();
+        writer.commit().unwrap();
+    }
+    let run = load(&path).unwrap();
+    assert_eq!((run.ticks.len(), run.finished), (5, false));
+    let report = build(&[run], &Options::default());
+    assert!(report.caveats.iter().any(|caveat| caveat.what.contains("still being written")), "{:#?}", report.caveats);
+    assert_eq!(report.runs[0].id, "script");
+    drop(writer);
+}
+
+#[test]
+fn a_metric_that_does_not_exist_is_refused_with_those_that_do() {
+    use clap::Parser;
+    let words = ["faultline", "report", "x.fltl", "--primary", "speed"];
+    let faultline::cli::Command::Report(args) = faultline::cli::Cli::try_parse_from(words).unwrap().command else {
+        panic!("no report")
+    };
+    let said = faultline::report_command::report_command(&args).unwrap_err().to_string();
+    assert!(said.contains("--primary speed") && said.contains("replay-p95") && said.contains("cache-misses"), "{said}");
+}
+
+#[test]
+fn a_file_that_is_no_recording_is_refused_by_its_name() {
+    use clap::Parser;
+    let here = fixtures().join("make.py").display().to_string();
+    let faultline::cli::Command::Report(args) =
+        faultline::cli::Cli::try_parse_from(["faultline", "report", &here]).unwrap().command
+    else {
+        panic!("no report")
+    };
+    let said = format!("{:#}", faultline::report_command::report_command(&args).unwrap_err());
+    assert!(said.contains("make.py"), "{said}");
+}
+
+/// A run of anything: ticks that stand still or leap, phases and processes at random, counters that fall, huge points.
+fn any_run() -> impl Strategy<Value = Run> {
+    let tick =
+        (0u64..5000, 0i64..3, proptest::option::of(0i64..3), proptest::option::of("at_tip|behind|catching_up|gone"));
+    let ticks = proptest::collection::vec((tick, proptest::option::of(-1e18f64..1e18)), 0..60);
+    let time = prop_oneof![9 => -10_000i64..300_000, 1 => any::<i64>()];
+    let points = proptest::collection::vec((time, proptest::option::of(any::<u64>()), 0u64..9), 0..60);
+    ("[a-c]?", ticks, points, any::<bool>()).prop_map(|(arm, ticks, points, finished)| {
+        let mut run =
+            Run { file: "any.fltl".to_owned(), finished, origin_unix_ns: 1_000_000_000_000, ..Run::default() };
+        run.labels.push(("arm".to_owned(), arm));
+        run.sessions.push(Session { interval: 1.0, ..Session::default() });
+        run.processes = (0..3).map(|id| Process { id, pid: id, seen: id as f64 * 20.0, version: None }).collect();
+        let mut at = 0.0;
+        run.signals = vec![Vec::new(); Signal::ALL.len()];
+        for ((step, session, process, phase), value) in ticks {
+            at += step as f64 / 1e3;
+            run.ticks.push(Tick { at, session, process, phase: phase.map(Into::into) });
+            run.signals.iter_mut().for_each(|signal| signal.push(value));
+        }
+        for (ms, value, small) in points {
+            let time_unix_ns = ms.saturating_mul(1_000_000).saturating_add(run.origin_unix_ns);
+            let slot = Some(small);
+            // Counts as large as the database can hold.
+            let count = value.map(|value| value >> 1);
+            run.points.costs.push(CostTrackerPoint {
+                time_unix_ns,
+                transaction_count: value.map(|_| small),
+                ..Default::default()
+            });
+            run.points.cache.push(ProgramCachePoint {
+                time_unix_ns,
+                slot,
+                misses: count,
+                water_level: count,
+                ..Default::default()
+            });
+            run.points.replay.push(ReplaySlotPoint {
+                time_unix_ns,
+                slot,
+                total_transactions: count,
+                total_entries: slot,
+                total_shreds: slot,
+                replay_total_elapsed_us: count,
+                program_cache_us: count,
+                execute_us: slot,
+                register_syscalls_us: count,
+                load_elf_us: count,
+                verify_code_us: count,
+                jit_compile_us: count,
+                ..Default::default()
+            });
+        }
+        run.points.costs.sort_by_key(|point| point.time_unix_ns);
+        run.points.cache.sort_by_key(|point| point.time_unix_ns);
+        run.points.replay.sort_by_key(|point| point.time_unix_ns);
+        run
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn whatever_was_recorded_there_is_a_report_and_every_number_is_finite(runs in proptest::collection::vec(any_run(), 0..4)) {
+        let report = build(&runs, &Options::default());
+        prop_assert_eq!(report.runs.len(), runs.len());
+        for block in blocks(&report) {
+            let Block::Table(table) = block else { continue };
+            for row in &table.rows {
+                prop_assert_eq!(row.len(), table.columns.len());
+                for cell in row {
+                    let fine = match cell {
+                        Cell::Number { value, .. } => value.is_finite(),
+                        Cell::Estimate { value, low, high, .. } => [value, low, high].iter().all(|value| value.is_finite()),
+                        Cell::Text(_) => true,
+                        Cell::Missing(why) => !why.is_empty(),
+                    };
+                    prop_assert!(fine, "{}: {cell:?}", table.id);
+                }
+            }
+        }
+    }
+}
