@@ -3,6 +3,7 @@
 mod licenses;
 mod metrics_doc;
 mod pages;
+mod rules;
 mod run;
 mod tidy;
 

@@ -1,6 +1,7 @@
 //! House rules that no compiler knows: the sizes of files, who may depend on whom, words that do not belong in the tree.
 
 use crate::pages;
+use crate::rules;
 use crate::run::{output, read};
 use anyhow::{Context, bail};
 use std::path::{Path, PathBuf};
@@ -43,6 +44,7 @@ pub(crate) fn check(root: &Path) -> anyhow::Result<()> {
     }
     dependencies(root, &mut broken)?;
     pages::check(root, &files, &MEMBERS, &mut broken)?;
+    rules::check(root, &mut broken)?;
     if broken.is_empty() {
         println!("tidy: {} files", files.len());
         return Ok(());

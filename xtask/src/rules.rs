@@ -1,0 +1,270 @@
+//! Prometheus rules against the catalog and the runbooks: no rule asks for a metric or a label that does not exist, and
+//! nobody is woken by an alert without severity, runbook and tests.
+
+mod expression;
+
+use crate::run::read;
+use anyhow::Context;
+use expression::Names;
+use serde::Deserialize;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+const RULES: &str = "grafana/prometheus/rules";
+const TESTS: &str = "grafana/prometheus/tests";
+const RUNBOOKS: &str = "docs/runbooks";
+
+/// What every `runbook_url` begins with: a placeholder which the operator replaces in one go.
+const BASE: &str = "https://faultline.example/docs/runbooks/";
+
+const SEVERITIES: [&str; 3] = ["page", "ticket", "info"];
+
+#[derive(Debug, Deserialize)]
+struct RuleFile {
+    groups: Vec<Group>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Group {
+    rules: Vec<Rule>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct Rule {
+    record: Option<String>,
+    alert: Option<String>,
+    expr: String,
+    #[serde(rename = "for")]
+    lasting: Option<String>,
+    #[serde(default)]
+    labels: BTreeMap<String, String>,
+    #[serde(default)]
+    annotations: BTreeMap<String, String>,
+}
+
+#[derive(Debug, Deserialize)]
+struct TestFile {
+    tests: Vec<Test>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Test {
+    #[serde(default)]
+    alert_rule_test: Vec<Case>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Case {
+    alertname: String,
+    #[serde(default)]
+    exp_alerts: Vec<Expected>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Expected {
+    exp_labels: BTreeMap<String, String>,
+}
+
+/// Adds everything that is wrong with the rules. An error if a file cannot be read or is no rule file.
+pub(crate) fn check(root: &Path, broken: &mut Vec<String>) -> anyhow::Result<()> {
+    let rules: Vec<Rule> = files(root, RULES, "yml")?
+        .iter()
+        .map(|file| parse::<RuleFile>(root, file))
+        .collect::<anyhow::Result<Vec<_>>>()?
+        .into_iter()
+        .flat_map(|file| file.groups)
+        .flat_map(|group| group.rules)
+        .collect();
+    let cases: Vec<Case> = files(root, TESTS, "yml")?
+        .iter()
+        .map(|file| parse::<TestFile>(root, file))
+        .collect::<anyhow::Result<Vec<_>>>()?
+        .into_iter()
+        .flat_map(|file| file.tests)
+        .flat_map(|test| test.alert_rule_test)
+        .collect();
+    let mut names = Names::of_the_catalog();
+    names.record(rules.iter().filter_map(|rule| rule.record.clone()));
+    for rule in &rules {
+        of_rule(rule, &names, broken);
+    }
+    let alerts: BTreeSet<&str> = rules.iter().filter_map(|rule| rule.alert.as_deref()).collect();
+    let runbooks = files(root, RUNBOOKS, "md")?;
+    for file in &runbooks {
+        let text = read(root, file)?;
+        for word in names.unknown_words(&text) {
+            broken.push(format!("{}: there is no metric {word}", file.display()));
+        }
+        for query in queries(&text) {
+            broken.extend(names.wrong_with(query).into_iter().map(|what| format!("{}: {what}", file.display())));
+        }
+    }
+    pairs(&alerts, &runbooks, broken);
+    tests(&rules, &cases, broken);
+    Ok(())
+}
+
+fn files(root: &Path, folder: &str, extension: &str) -> anyhow::Result<Vec<PathBuf>> {
+    let entries = std::fs::read_dir(root.join(folder)).with_context(|| format!("{folder} cannot be read"))?;
+    let mut files = Vec::new();
+    for entry in entries {
+        let path = Path::new(folder).join(entry.with_context(|| format!("{folder} cannot be read"))?.file_name());
+        if path.extension().is_some_and(|e| e == extension) {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+fn parse<T: serde::de::DeserializeOwned>(root: &Path, file: &Path) -> anyhow::Result<T> {
+    let options = serde_saphyr::options! { with_snippet: false };
+    serde_saphyr::from_str_with_options(&read(root, file)?, options).with_context(|| file.display().to_string())
+}
+
+/// The lines of the blocks of PromQL in a page: a query each.
+fn queries(text: &str) -> impl Iterator<Item = &str> {
+    let blocks = text.split("```promql\n").skip(1).filter_map(|after| after.split("```").next());
+    blocks.flat_map(str::lines)
+}
+
+fn of_rule(rule: &Rule, names: &Names, broken: &mut Vec<String>) {
+    let who = rule.alert.as_deref().or(rule.record.as_deref()).unwrap_or("a rule without a name");
+    broken.extend(names.wrong_with(&rule.expr).into_iter().map(|what| format!("{who}: {what}")));
+    let Some(alert) = &rule.alert else { return };
+    if !rule.labels.get("severity").is_some_and(|severity| SEVERITIES.contains(&severity.as_str())) {
+        broken.push(format!("{alert}: the label severity must be one of {}", SEVERITIES.join(", ")));
+    }
+    if rule.lasting.is_none() {
+        broken.push(format!("{alert}: `for` is missing; 0m if it is to fire at once"));
+    }
+    for annotation in ["summary", "description"] {
+        if rule.annotations.get(annotation).is_none_or(|text| text.trim().is_empty()) {
+            broken.push(format!("{alert}: the annotation {annotation} is missing"));
+        }
+    }
+    let wanted = format!("{BASE}{alert}.md");
+    if rule.annotations.get("runbook_url") != Some(&wanted) {
+        broken.push(format!("{alert}: runbook_url must be {wanted}"));
+    }
+}
+
+/// Every alert has its runbook, and every runbook its alert.
+fn pairs(alerts: &BTreeSet<&str>, runbooks: &[PathBuf], broken: &mut Vec<String>) {
+    let written: BTreeSet<&str> =
+        runbooks.iter().filter_map(|file| file.file_stem()?.to_str()).filter(|name| *name != "README").collect();
+    broken.extend(alerts.difference(&written).map(|alert| format!("{alert}: {RUNBOOKS}/{alert}.md is missing")));
+    broken.extend(written.difference(alerts).map(|name| format!("{RUNBOOKS}/{name}.md: there is no alert {name}")));
+}
+
+/// Every rule has a case that fires, by its alert and labels, and every alert one that does not; no case is of an alert that
+/// does not exist, which promtool would take for one that does not fire.
+fn tests(rules: &[Rule], cases: &[Case], broken: &mut Vec<String>) {
+    for rule in rules {
+        let Some(alert) = &rule.alert else { continue };
+        let of_alert = || cases.iter().filter(|case| case.alertname == *alert);
+        let fires = |case: &Case| {
+            case.exp_alerts.iter().any(|expected| rule.labels.iter().all(|l| expected.exp_labels.get(l.0) == Some(l.1)))
+        };
+        if !of_alert().any(fires) {
+            broken.push(format!("{alert} with the labels {:?}: no case in {TESTS} lets it fire", rule.labels));
+        }
+        if !of_alert().any(|case| case.exp_alerts.is_empty()) {
+            broken.push(format!("{alert}: no case in {TESTS} keeps it from firing"));
+        }
+    }
+    for case in cases.iter().filter(|case| !rules.iter().any(|rule| rule.alert.as_ref() == Some(&case.alertname))) {
+        broken.push(format!("{TESTS}: there is no alert {}", case.alertname));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rule(alert: &str) -> Rule {
+        let annotations = [("summary", "s"), ("description", "d"), ("runbook_url", &format!("{BASE}{alert}.md"))];
+        Rule {
+            alert: Some(alert.to_owned()),
+            expr: "agave_up == 0".to_owned(),
+            lasting: Some("5m".to_owned()),
+            labels: BTreeMap::from([("severity".to_owned(), "page".to_owned())]),
+            annotations: annotations.map(|(name, text)| (name.to_owned(), text.to_owned())).into(),
+            ..Rule::default()
+        }
+    }
+
+    fn case(alert: &str, fires: bool) -> Case {
+        let exp_labels = BTreeMap::from([("severity".to_owned(), "page".to_owned())]);
+        let exp_alerts = if fires { vec![Expected { exp_labels }] } else { Vec::new() };
+        Case { alertname: alert.to_owned(), exp_alerts }
+    }
+
+    fn wrong_with(rule: &Rule) -> String {
+        let mut broken = Vec::new();
+        of_rule(rule, &Names::of_the_catalog(), &mut broken);
+        broken.join("\n")
+    }
+
+    #[test]
+    fn the_rules_of_this_tree_are_in_order() {
+        let mut broken = Vec::new();
+        check(&crate::root(), &mut broken).unwrap();
+        assert!(broken.is_empty(), "{}", broken.join("\n"));
+    }
+
+    #[test]
+    fn an_alert_without_what_its_reader_needs_is_found() {
+        assert_eq!(wrong_with(&rule("A")), "");
+        let mut bad = rule("A");
+        bad.labels.clear();
+        assert!(wrong_with(&bad).contains("severity"));
+        let mut bad = rule("A");
+        bad.lasting = None;
+        assert!(wrong_with(&bad).contains("`for`"));
+        let mut bad = rule("A");
+        bad.annotations.insert("runbook_url".to_owned(), "https://elsewhere.example/A.md".to_owned());
+        assert!(wrong_with(&bad).contains("runbook_url"));
+        let mut bad = rule("A");
+        bad.annotations.remove("description");
+        assert!(wrong_with(&bad).contains("description"));
+    }
+
+    #[test]
+    fn a_page_s_queries_are_the_lines_of_its_blocks() {
+        let text = "Look:\n\n```promql\na\nb > 1\n```\n\n```sh\nc\n```\n\n```promql\nd\n```\n";
+        assert_eq!(queries(text).collect::<Vec<_>>(), ["a", "b > 1", "d"]);
+    }
+
+    #[test]
+    fn runbooks_and_alerts_come_in_pairs() {
+        let mut broken = Vec::new();
+        pairs(&BTreeSet::from(["A", "B"]), &["r/B.md".into(), "r/C.md".into(), "r/README.md".into()], &mut broken);
+        assert_eq!(broken.len(), 2, "{broken:?}");
+        assert!(broken[0].starts_with("A: "), "{broken:?}");
+        assert!(broken[1].contains("C.md"), "{broken:?}");
+    }
+
+    #[test]
+    fn a_case_that_fires_and_one_that_does_not_are_both_asked_for() {
+        let missing = |cases: &[Case]| {
+            let mut broken = Vec::new();
+            tests(&[rule("A")], cases, &mut broken);
+            broken.join("\n")
+        };
+        assert_eq!(missing(&[case("A", true), case("A", false)]), "");
+        assert!(missing(&[case("A", true)]).contains("keeps it"));
+        assert!(missing(&[case("A", false)]).contains("lets it fire"));
+        assert!(missing(&[case("A", true), case("A", false), case("B", false)]).contains("no alert B"));
+    }
+
+    #[test]
+    fn a_second_rule_of_an_alert_needs_a_case_of_its_own() {
+        let mut second = rule("A");
+        second.labels.insert("because".to_owned(), "level".to_owned());
+        let mut broken = Vec::new();
+        tests(&[rule("A"), second], &[case("A", true), case("A", false)], &mut broken);
+        assert_eq!(broken.len(), 1, "{broken:?}");
+        assert!(broken[0].contains("level"), "{broken:?}");
+    }
+}

@@ -1,0 +1,72 @@
+use super::*;
+
+fn names(expression: &str) -> Vec<&str> {
+    asked(expression).into_iter().map(|asked| asked.name).collect()
+}
+
+#[test]
+fn functions_numbers_durations_and_lists_of_labels_are_no_metrics() {
+    let expression =
+        "sum by (pool) (rate(a_total{x=\"b_total\"}[5m] offset 1h)) / on (job) group_left (c) d > 1e3 or -Inf";
+    assert_eq!(names(expression), ["a_total", "d"]);
+    assert_eq!(names("histogram_quantile(0.95, sum without (path) (rate(h_bucket[5m])))"), ["h_bucket"]);
+    assert_eq!(names("sum(a) by (b) unless on (job, instance) c"), ["a", "c"]);
+    assert_eq!(names("sum without (x) (a) # b\n + c"), ["a", "c"]);
+}
+
+#[test]
+fn labels_are_those_in_the_braces() {
+    let found = asked(r#"a{b="c{d}",e=~"\"f"} + g{h!="i"}"#);
+    assert_eq!(found, [Asked { name: "a", labels: vec!["b", "e"] }, Asked { name: "g", labels: vec!["h"] }]);
+}
+
+#[test]
+fn a_metric_that_does_not_exist_is_found() {
+    let names = Names::of_the_catalog();
+    assert_eq!(names.wrong_with("agave_upp == 0"), ["there is no metric agave_upp"]);
+    assert_eq!(names.wrong_with("rate(node_vmstat_oom_kill[5m])"), ["there is no metric node_vmstat_oom_kill"]);
+    assert!(names.wrong_with("agave_up == 0 and on (job) up{job=\"faultline\"}").is_empty());
+}
+
+#[test]
+fn a_label_that_the_metric_does_not_have_is_found() {
+    let names = Names::of_the_catalog();
+    let wrong = names.wrong_with("agave_process_page_faults_total{kind=\"major\", instance=\"x\"}");
+    assert_eq!(wrong, ["agave_process_page_faults_total has no label kind"]);
+}
+
+#[test]
+fn a_histogram_is_asked_for_by_its_three_series_only() {
+    let names = Names::of_the_catalog();
+    for known in [
+        "agave_replay_slot_seconds_bucket{le=\"1\"}",
+        "agave_replay_slot_seconds_sum",
+        "agave_replay_slot_seconds_count{part=\"total\"}",
+    ] {
+        assert!(names.wrong_with(known).is_empty(), "{known}");
+    }
+    assert_eq!(names.wrong_with("agave_replay_slot_seconds").len(), 1);
+    assert_eq!(names.wrong_with("agave_up_count").len(), 1);
+}
+
+#[test]
+fn a_recording_rule_is_known_when_it_is_written() {
+    let mut names = Names::of_the_catalog();
+    assert_eq!(names.wrong_with("instance:x:rate5m{y=\"z\"} > 1").len(), 1);
+    names.record(["instance:x:rate5m".to_owned()].into_iter());
+    assert!(names.wrong_with("instance:x:rate5m{y=\"z\"} > 1").is_empty());
+}
+
+#[test]
+fn a_text_may_name_a_prefix_but_no_metric_that_does_not_exist() {
+    let names = Names::of_the_catalog();
+    assert_eq!(names.unknown_words("`agave_up` of the agave_ series, `agave_upp`"), ["agave_upp"]);
+}
+
+#[test]
+fn an_expression_cut_anywhere_ends() {
+    let whole = "sum by (a) (rate(b{c=\"d\\\"\"}[5m])) / é";
+    for end in (0..whole.len()).filter(|end| whole.is_char_boundary(*end)) {
+        let _ = asked(&whole[..end]);
+    }
+}

@@ -1,0 +1,63 @@
+//! The rules as Prometheus itself sees them.
+#![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../grafana/prometheus")
+}
+
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let files: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert!(!files.is_empty(), "{} is empty", folder.display());
+    files
+}
+
+/// Runs promtool and fails with its words; tells and skips where there is none.
+#[expect(clippy::disallowed_methods, reason = "the witness is a program")]
+fn promtool(words: &[&str], files: &[PathBuf]) {
+    match Command::new("promtool").args(words).args(files).output() {
+        Ok(output) => assert!(
+            output.status.success(),
+            "{}{}",
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr)
+        ),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => eprintln!("SKIPPED: no promtool"),
+        Err(error) => panic!("promtool cannot be run: {error}"),
+    }
+}
+
+#[test]
+fn promtool_finds_nothing_wrong_with_the_rules() {
+    promtool(&["check", "rules", "--lint-fatal"], &files(&folder().join("rules")));
+}
+
+#[test]
+fn every_alert_fires_when_it_should_and_only_then() {
+    promtool(&["test", "rules"], &files(&folder().join("tests")));
+}
+
+#[test]
+fn the_example_of_a_scrape_configuration_is_a_valid_one() {
+    promtool(&["check", "config"], &[folder().join("prometheus.yml")]);
+}
+
+#[test]
+fn every_query_of_a_runbook_is_promql() {
+    let mut rules = "groups:\n  - name: runbooks\n    rules:\n".to_owned();
+    let mut count = 0;
+    for file in files(&folder().join("../../docs/runbooks")) {
+        let text = std::fs::read_to_string(&file).unwrap();
+        let blocks = text.split("```promql\n").skip(1).filter_map(|after| after.split("```").next());
+        for query in blocks.flat_map(str::lines) {
+            count += 1;
+            rules.push_str(&format!("      - record: query{count}\n        expr: |\n          {query}\n"));
+        }
+    }
+    assert!(count > 0, "the runbooks have no queries");
+    let written = Path::new(env!("CARGO_TARGET_TMPDIR")).join("runbooks.yml");
+    std::fs::write(&written, rules).unwrap();
+    promtool(&["check", "rules"], &[written]);
+}
