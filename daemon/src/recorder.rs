@@ -48,7 +48,7 @@ pub enum Entry {
     Point(Box<Point>),
     /// Something that happened.
     Event(Event),
-    /// More became known about the process that is followed.
+    /// More became known about the process that is followed, or it executes another program now.
     Known(Arc<Described>),
 }
 
@@ -63,6 +63,15 @@ pub struct Followed {
     pub seen: Stamp,
     /// What else is known of it.
     pub manifest: Value,
+}
+
+impl Followed {
+    /// The same process with what became known; `None` if that is about another one.
+    pub fn described_as(&self, described: &Described) -> Option<Followed> {
+        let target = Arc::clone(&described.target);
+        let (started_unix, seen, manifest) = (self.started_unix, self.seen, described.manifest.clone());
+        (target.process == self.target.process).then_some(Followed { target, started_unix, seen, manifest })
+    }
 }
 
 /// Where entries go. Called on the recorder's thread, once a second, with nothing to report if nothing came.
@@ -166,7 +175,7 @@ impl Recorder {
     /// What became known of the process that is followed, once.
     fn news(&mut self) -> Option<Entry> {
         let followed = self.events.followed()?;
-        let news = self.news.get().filter(|news| news.process == followed)?;
+        let news = self.news.get().filter(|news| news.target == *followed)?;
         if self.known.as_ref().is_some_and(|known| Arc::ptr_eq(known, &news)) {
             return None;
         }
@@ -236,6 +245,34 @@ mod tests {
             .collect();
         assert_eq!((kept.len() as u64, gaps.len()), (taken + 1, 1));
         assert!(gaps[0].detail.contains(&format!("\"entries\":{}", 1000 - taken)), "{}", gaps[0].detail);
+    }
+
+    #[test]
+    fn a_late_description_of_the_program_that_ran_before_is_not_taken() {
+        let target = |comm: &str| Target {
+            process: faultline_kernel::ProcessId { pid: 7, start_ticks: 1 },
+            comm: comm.to_owned(),
+            exe: None,
+            validator: None,
+            ledger: None,
+            found_by: "pid",
+        };
+        let (handle, recorder) = Recorder::new(Clock::start(), Vec::new(), |target| json!(target.comm));
+        let (kept, news) = (Arc::default(), Latest::default());
+        let mut recorder = recorder.with_news(news.clone()).with(Box::new(Memory(Arc::clone(&kept))));
+        for (number, comm, late) in [(1, "sh", "sh"), (2, "v", "sh"), (3, "v", "v")] {
+            *handle.seen.lock().unwrap() = Seen { target: Some(Arc::new(target(comm))), ended: None };
+            handle.clone().tick(&Arc::new(Tick { number, at: Stamp::default(), batches: Vec::new() }));
+            let described = Described { target: Arc::new(target(late)), manifest: json!(format!("late {late}")) };
+            news.set(Some(Arc::new(described)));
+            recorder.turn();
+        }
+        let kept = kept.lock().unwrap();
+        let told = kept.iter().filter_map(|entry| match entry {
+            Entry::Known(more) => more.manifest.as_str().map(str::to_owned),
+            _ => None,
+        });
+        assert_eq!(told.collect::<Vec<_>>(), ["late sh", "v", "late v"]);
     }
 
     #[test]

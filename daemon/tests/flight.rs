@@ -74,12 +74,12 @@ impl Scene {
         let entries = std::fs::read_dir(&self.flight).map(|all| all.flatten().collect()).unwrap_or_else(|_| Vec::new());
         let paths = entries.into_iter().map(|entry| entry.path());
         // One that is under way ends otherwise.
-        let wanted = |name: &str| name.contains(&format!("-{reason}-")) && name.ends_with(".faultline");
+        let wanted = |name: &str| name.contains(&format!("-{reason}-")) && name.ends_with(".fltl");
         paths.filter(|path| wanted(&path.display().to_string())).collect()
     }
 
     fn ring(&self) -> Recording {
-        Recording::open(&self.flight.join("ring.faultline")).unwrap()
+        Recording::open(&self.flight.join("ring.fltl")).unwrap()
     }
 }
 
@@ -90,7 +90,7 @@ fn number(daemon: &Daemon, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
 /// Waits until the daemon that writes the ring's session of this number has followed a process for some ticks.
 fn wait_for_session(daemon: &Daemon, scene: &Scene, session: i64, count: usize) {
     eventually_seeing(PATIENCE, "ticks in the ring", || {
-        let ring = Recording::open(&scene.flight.join("ring.faultline")).map_err(|error| error.to_string())?;
+        let ring = Recording::open(&scene.flight.join("ring.fltl")).map_err(|error| error.to_string())?;
         let ticks = ring.ticks().map_err(|error| error.to_string())?;
         let followed = ticks.iter().filter(|tick| tick.process.is_some() && tick.session == session).count();
         if followed >= count { Ok(()) } else { Err(format!("{followed} ticks; {}", daemon.log())) }
@@ -241,7 +241,7 @@ fn a_broken_ring_is_set_aside_with_a_word_and_a_new_one_begun() -> Result<()> {
     let daemon = scene.daemon(validator.pid(), "")?;
     wait_for_ticks(&daemon, &scene, 5);
     assert_eq!(daemon.stop()?, Some(0));
-    let ring = scene.flight.join("ring.faultline");
+    let ring = scene.flight.join("ring.fltl");
     let length = std::fs::metadata(&ring).unwrap().len();
     std::fs::OpenOptions::new().write(true).open(&ring).unwrap().set_len(length / 2).unwrap();
     let daemon = scene.daemon(validator.pid(), "")?;
@@ -267,7 +267,7 @@ fn the_ring_forgets_and_stops_growing() -> Result<()> {
         });
     };
     ticks(130.0);
-    let size = || std::fs::metadata(scene.flight.join("ring.faultline")).unwrap().len();
+    let size = || std::fs::metadata(scene.flight.join("ring.fltl")).unwrap().len();
     let kept = scene.ring().ticks().unwrap();
     let before = size();
     ticks(260.0);

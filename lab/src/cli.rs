@@ -17,6 +17,18 @@ pub struct Cli {
     pub command: Command,
 }
 
+/// What was asked for cannot be done by anybody: exit code 64, as for arguments that are not understood.
+#[derive(Debug)]
+pub struct WrongUsage(pub String);
+
+impl std::fmt::Display for WrongUsage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for WrongUsage {}
+
 /// What the lab can be told to do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
@@ -59,7 +71,7 @@ pub struct RecordArgs {
     #[arg(long = "label", value_name = "KEY=VALUE", value_parser = parse_label)]
     pub labels: Vec<(String, String)>,
     /// From tick to tick, 100ms at least [default: 1s].
-    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = parse_interval)]
     pub interval: Option<Duration>,
     /// The daemon's configuration file, which then also says where it listens; without one, free ports are taken.
     #[arg(long, value_name = "FILE")]
@@ -206,6 +218,15 @@ fn parse_label(text: &str) -> Result<(String, String), String> {
     }
 }
 
+/// A duration of 100 ms or more, as the daemon wants it.
+fn parse_interval(text: &str) -> Result<Duration, String> {
+    let interval = parse_duration(text)?;
+    if interval < Duration::from_millis(100) {
+        return Err(format!("{text:?} is too short: 100ms at least"));
+    }
+    Ok(interval)
+}
+
 /// `100ms`, `1s`, `1.5s`, `2m`, `1h`.
 fn parse_duration(text: &str) -> Result<Duration, String> {
     let split = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
@@ -259,6 +280,7 @@ mod tests {
         let says = |words: &[&str], what: &str| refusal(words).is_some_and(|said| said.contains(what));
         assert!(says(&["record", "--label", "arm", "--pid", "1"], "as in arm=512G"));
         assert!(says(&["record", "--interval", "1", "--pid", "1"], "as in 1s"));
+        assert!(says(&["record", "--interval", "99ms", "--pid", "1"], "100ms at least"));
         assert!(says(&["report", "--margin", "0", "a"], "between 0 and 100"));
         assert!(says(&["merge", "one", "--out", "o"], "2 values"));
         assert!(refusal(&["report", "--margin", "2.5%", "a"]).is_none());

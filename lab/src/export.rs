@@ -9,8 +9,8 @@ mod wide;
 use crate::cli::{ExportArgs, Format};
 use anyhow::{Context, bail};
 use csv::CsvWriter;
-use faultline_recording::Recording;
 use faultline_recording::schema::{Kind, TABLES};
+use faultline_recording::{Error, Recording};
 use parquet::ParquetWriter;
 use std::fs::File;
 use std::io::BufWriter;
@@ -48,7 +48,11 @@ pub fn run(args: &ExportArgs) -> anyhow::Result<String> {
         let mut rows = 0;
         for table in &tables {
             let path = path(job, table, args.format);
-            rows += export(&recording, table, &path, args.format).with_context(|| path.display().to_string())?;
+            // A recording's error names the recording.
+            rows += export(&recording, table, &path, args.format).map_err(|error| match error.is::<Error>() {
+                true => error,
+                false => error.context(path.display().to_string()),
+            })?;
         }
         said += &format!("{}: {} tables with {rows} rows in {}\n", job.from.display(), tables.len(), job.to.display());
     }

@@ -5,6 +5,7 @@ mod summary;
 mod text;
 
 use crate::cli::InfoArgs;
+use crate::output::say;
 use crate::words::count;
 use anyhow::bail;
 use faultline_recording::{Recording, Salvaged, salvage};
@@ -32,7 +33,7 @@ pub fn run(args: &InfoArgs, out: &mut dyn Write) -> anyhow::Result<u8> {
                 write!(out, "{between}{}", text::describe(&summary, args.manifest))?;
             }
             Err(error) => {
-                eprintln!("faultline: {error}");
+                say(&error.to_string());
                 code = 1;
             }
         }

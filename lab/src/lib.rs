@@ -1,11 +1,15 @@
 //! The lab: keeps, reads, compares and reports runs.
 
+// They panic when their reader has gone; see `output`.
+#![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
+
 pub mod cli;
 pub mod clock;
 pub mod export;
 pub mod info;
 pub mod measure;
 pub mod merge;
+pub mod output;
 pub mod record;
 pub mod render;
 pub mod report;

@@ -1,9 +1,11 @@
 //! `faultline`: arguments, the command, the exit code.
 
+#![warn(clippy::print_stdout, clippy::print_stderr)]
+
 use clap::Parser;
-use faultline::cli::{Cli, Command};
+use faultline::cli::{Cli, Command, WrongUsage};
+use faultline::output::{print, say};
 use faultline::{clock, export, info, merge, record, report_command};
-use std::io::Write;
 use std::process::ExitCode;
 
 /// Wrong usage, as in sysexits.h.
@@ -21,16 +23,15 @@ fn main() -> ExitCode {
     };
     let done = match cli.command {
         Command::Record(args) => record::run(&args, clock::now()),
-        Command::Report(args) => report_command::report_command(&args).map(|()| 0),
+        Command::Report(args) => answered(report_command::report_command(&args)),
         Command::Hold(args) => Ok(record::hold(&args)),
         Command::Info(args) => {
             let mut said = Vec::new();
             let code = info::run(&args, &mut said);
-            print(&said);
-            code
+            print(&said).and(code)
         }
-        Command::Export(args) => export::run(&args).map(|said| print(said.as_bytes())),
-        Command::Merge(args) => merge::run(&args).map(|said| print(said.as_bytes())),
+        Command::Export(args) => answered(export::run(&args)),
+        Command::Merge(args) => answered(merge::run(&args)),
     };
     match done {
         Ok(code) => ExitCode::from(code),
@@ -38,10 +39,8 @@ fn main() -> ExitCode {
     }
 }
 
-fn print(text: &[u8]) -> u8 {
-    // A reader that has gone away, as in `| head`, is no failure.
-    let _ = std::io::stdout().write_all(text);
-    0
+fn answered(answer: anyhow::Result<String>) -> anyhow::Result<u8> {
+    print(answer?.as_bytes()).map(|()| 0)
 }
 
 fn fail(error: &anyhow::Error) -> ExitCode {
@@ -53,6 +52,6 @@ fn fail(error: &anyhow::Error) -> ExitCode {
             said += &cause;
         }
     }
-    eprintln!("faultline: {said}");
-    ExitCode::FAILURE
+    say(&said);
+    if error.is::<WrongUsage>() { ExitCode::from(USAGE) } else { ExitCode::FAILURE }
 }

@@ -62,7 +62,7 @@ pub struct Series {
 /// Measures a run.
 pub fn measure(run: &Run) -> Measured {
     let course = course::course(run);
-    let tps = tps::tps(run);
+    let tps = tps::tps(run, &course.gaps);
     let end = run.end().max(tps.seconds.last().map_or(0.0, |second| second.at + 1.0));
     let windows = Windows {
         all: Span { from: 0.0, to: end },

@@ -9,7 +9,8 @@ mod wrapped;
 
 pub use hold::hold;
 
-use crate::cli::RecordArgs;
+use crate::cli::{RecordArgs, WrongUsage};
+use crate::output::say;
 use anyhow::Context;
 use chrono::{DateTime, Utc};
 use daemon::{Addresses, Daemon};
@@ -39,6 +40,10 @@ pub fn run(args: &RecordArgs, now: SystemTime) -> anyhow::Result<u8> {
     };
     if out.symlink_metadata().is_ok() {
         anyhow::bail!("{}: exists already; give another name, or remove it first", out.display());
+    }
+    if let Some(folder) = out.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.is_dir()) {
+        let words = format!("--out {}: there is no folder {}", out.display(), folder.display());
+        return Err(WrongUsage(words).into());
     }
     if let Some(program) = args.command.first().filter(|program| !is_there(program)) {
         say(&format!("{}: there is no such program", Path::new(program).display()));
@@ -195,10 +200,4 @@ fn usual_name(args: &RecordArgs, now: SystemTime) -> PathBuf {
         (None, None) => "run".to_owned(),
     };
     format!("{name}-{}.fltl", DateTime::<Utc>::from(now).format("%Y%m%dT%H%M%SZ")).into()
-}
-
-/// On standard error: standard output belongs to the command.
-fn say(words: &str) {
-    use std::io::Write;
-    let _ = writeln!(std::io::stderr(), "faultline: {words}");
 }

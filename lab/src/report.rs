@@ -136,7 +136,9 @@ fn card(subject: &Subject<'_>) -> RunCard {
         Some(false) => "no",
         None => "not known",
     };
-    facts.push(("Kept up", kept_up.to_owned()));
+    if subject.measured.course.validator {
+        facts.push(("Kept up", kept_up.to_owned()));
+    }
     facts.push(("End", subject.measured.course.end.how.clone()));
     RunCard {
         id: subject.id.clone(),

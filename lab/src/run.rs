@@ -20,6 +20,9 @@ pub struct Run {
     pub labels: Vec<(String, String)>,
     /// Whether the recording was ended in order; otherwise it is still being written or was cut off.
     pub finished: bool,
+    /// The file that this recording was salvaged from; then rows are missing, those after its last tick above all. `None` if it
+    /// is as it was written.
+    pub salvaged: Option<String>,
     /// The first tick; the first session's start if there is no tick. Unix nanoseconds.
     pub origin_unix_ns: i64,
     /// One for each time the daemon wrote into the recording.
@@ -146,6 +149,37 @@ impl Run {
     /// When the last tick was; 0 without ticks.
     pub fn end(&self) -> f64 {
         self.ticks.last().map_or(0.0, |tick| tick.at)
+    }
+
+    /// Whether both hold some of the same time of the same process: a copy, a part, or a merge of one with others.
+    pub fn overlaps(&self, other: &Run) -> bool {
+        let begun =
+            |run: &Run, session: &Session| run.origin_unix_ns.saturating_add((session.from * 1e9).round() as i64);
+        let same = |one: &Session, two: &Session| begun(self, one).abs_diff(begun(other, two)) < 1_000_000;
+        let session = self.sessions.iter().any(|one| other.sessions.iter().any(|two| same(one, two)));
+        let pids = |run: &Run| run.processes.iter().map(|process| process.pid).collect::<Vec<_>>();
+        let (own, theirs) = (pids(self), pids(other));
+        let process = own == theirs || own.iter().any(|pid| theirs.contains(pid));
+        let begins = other.at(self.origin_unix_ns);
+        session && process && begins <= other.end() && begins + self.end() >= 0.0 && self.shares_points(other)
+    }
+
+    /// Whether slots that both replayed at the same moment took the same time, to the microsecond, most of the time; true if
+    /// there are none, as then nothing speaks against it.
+    fn shares_points(&self, other: &Run) -> bool {
+        let theirs = &other.points.replay;
+        let (mut same, mut all) = (0usize, 0usize);
+        for own in &self.points.replay {
+            let from = theirs.partition_point(|point| point.time_unix_ns < own.time_unix_ns);
+            let there = theirs[from..].iter().take_while(|point| point.time_unix_ns == own.time_unix_ns);
+            let mut there = there.filter(|point| point.slot == own.slot).peekable();
+            if there.peek().is_some() {
+                all += 1;
+                same += usize::from(there.any(|point| point == own));
+            }
+        }
+        let both = !self.points.replay.is_empty() && !theirs.is_empty();
+        if all == 0 { !both } else { 2 * same > all }
     }
 
     /// From tick to tick, in seconds, as the daemon was told; of the first session, 1 if there is none.

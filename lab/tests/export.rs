@@ -83,11 +83,7 @@ fn parquet_files_are_typed_compressed_and_have_statistics_and_labels() {
     let columns = file.schema_descr();
     let place = |name: &str| (0..columns.num_columns()).find(|i| columns.column(*i).name() == name).unwrap();
     assert_eq!(columns.column(place("process_virtual_bytes")).physical_type(), Physical::INT64);
-    assert_eq!(
-        columns.column(place("validator_zero_tps_seconds")).physical_type(),
-        Physical::DOUBLE,
-        "it has fractions"
-    );
+    assert_eq!(columns.column(place("validator_storages")).physical_type(), Physical::DOUBLE, "it has fractions");
     let utc = LogicalType::timestamp(true, TimeUnit::NANOS);
     assert_eq!(columns.column(place("time")).logical_type_ref(), Some(&utc));
     let (mut smallest, mut nulls) = (Vec::<u8>::new(), 0);
@@ -142,6 +138,28 @@ fn nothing_is_overwritten_unless_asked_for() {
     assert!(export(&words, &["--format", "csv", "--force"]).status.success());
     assert!(std::fs::read_to_string(out.join("tick.csv")).unwrap().starts_with("id,session,"));
     assert!(names(&out).iter().all(|name| name.ends_with(".csv")), "{:?}", names(&out));
+}
+
+#[test]
+fn the_error_about_a_damaged_recording_names_the_recording_and_not_the_table() {
+    let folder = tempfile::tempdir().unwrap();
+    let (recording, out) = (folder.path().join("run.fltl"), folder.path().join("out"));
+    Plain { ticks: (1..=300).collect(), ..Plain::default() }.write(&recording);
+    // One page after the other.
+    let mut bytes = std::fs::read(&recording).unwrap();
+    let clean = bytes.clone();
+    let mut seen = false;
+    for from in (4096..clean.len()).step_by(4096) {
+        bytes.clone_from(&clean);
+        bytes[from..from + 64].fill(0xa5);
+        std::fs::write(&recording, &bytes).unwrap();
+        let output = export(&[&recording, "--force".as_ref(), "--out".as_ref(), &out], &["--table", "tick"]);
+        let said = said(&output);
+        seen |= !output.status.success();
+        let begins = format!("faultline: {}: ", recording.display());
+        assert!(output.status.success() || said.starts_with(&begins), "{said}");
+    }
+    assert!(seen, "no page of the ticks was damaged");
 }
 
 #[test]

@@ -88,6 +88,35 @@ fn what_is_no_recording_is_told_and_the_others_are_shown() {
 }
 
 #[test]
+fn a_reader_that_has_gone_is_no_failure_and_a_full_device_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.fltl");
+    Plain::default().write(&path);
+    let out = folder.path().join("out");
+    let info = ["info".as_ref(), path.as_path()];
+    let report = ["report".as_ref(), path.as_path(), "--out".as_ref(), &out];
+    let table = ["export".as_ref(), path.as_path(), "--out".as_ref(), &out];
+    let wrong = ["info".as_ref(), Path::new("nowhere")];
+    for (words, code) in [(info.as_slice(), 0), (&report, 0), (&table, 0), (&wrong, 1)] {
+        let gone = || {
+            let (reader, writer) = std::io::pipe().unwrap();
+            drop(reader);
+            writer
+        };
+        let status = faultline_with(words, gone().into(), gone().into());
+        assert_eq!(status.code(), Some(code), "{words:?}");
+    }
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    assert_eq!(faultline_with(&info, full.into(), std::process::Stdio::null()).code(), Some(1));
+}
+
+#[expect(clippy::disallowed_methods, reason = "a test starts programs itself")]
+fn faultline_with(words: &[&Path], out: std::process::Stdio, said: std::process::Stdio) -> std::process::ExitStatus {
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_faultline"));
+    command.args(words).stdout(out).stderr(said).status().unwrap()
+}
+
+#[test]
 fn a_truncated_recording_is_refused_and_what_is_left_can_be_saved() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
@@ -104,6 +133,7 @@ fn a_truncated_recording_is_refused_and_what_is_left_can_be_saved() {
     let text = said(&output);
     assert_eq!(output.status.code(), Some(0), "{text}");
     assert!(text.contains("rows rescued") && text.contains("saved.fltl"), "{text}");
+    assert!(said(&info(&[&path("saved.fltl")])).contains("\nsalvaged_from cut.fltl\n"));
     let (saved, whole) = (json(&path("saved.fltl")), json(&path("whole.fltl")));
     let rows =
         |json: &Value| json["tables"].as_array().unwrap().iter().map(|t| t["rows"].as_u64().unwrap()).sum::<u64>();

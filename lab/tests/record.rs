@@ -258,7 +258,7 @@ fn without_a_daemon_the_command_does_not_run_and_the_reason_is_told() {
     let ran = scene.path("ran");
     let output = scene.run(&["--", "touch", ran.to_str().unwrap()]);
     let said = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert_eq!(output.status.code(), Some(64), "{said}");
     assert!(said.contains("line 3: nonsense") && said.contains("exit status: 64"), "{said}");
     assert!(!ran.exists());
 
@@ -287,6 +287,24 @@ fn a_command_outlives_a_daemon_that_fails_and_success_is_then_a_failure() {
         assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(code), "done\n"), "{said}");
         assert!(said.contains("the disk is gone") && said.contains("has no end"), "{said}");
     }
+}
+
+#[test]
+fn what_cannot_be_recorded_by_anybody_is_wrong_usage() {
+    let scene = Scene::new(STAND_IN);
+    let ran = scene.path("ran");
+    let words = ["record", "--interval", "1ms", "--", "touch", ran.to_str().unwrap()];
+    let output = Command::new(FAULTLINE).args(words).output().unwrap();
+    assert!(output.status.code() == Some(64) && text(&output.stderr).contains("100ms at least"), "{output:?}");
+    let out = scene.path("nowhere/run.fltl");
+    let program = scene.path("faultlined");
+    let mut command = Command::new(FAULTLINE);
+    command.args(["record", "--faultlined", program.to_str().unwrap(), "--out", out.to_str().unwrap()]);
+    let output = command.args(["--", "touch", ran.to_str().unwrap()]).output().unwrap();
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(64), "{said}");
+    assert!(said.contains("there is no folder") && said.contains("/nowhere"), "{said}");
+    assert!(!ran.exists() && !scene.path("args").exists());
 }
 
 #[test]
@@ -356,6 +374,11 @@ fn beside_the_real_daemon_a_command_is_recorded_from_start_to_exit() {
         // 20 MB are some 5,000 pages.
         if most.as_ref().is_ok_and(|most| *most > 4000.0) { Ok(()) } else { Err(most) }
     });
+    eventually_seeing(PATIENCE, "the program that it became is noticed", || {
+        let processes = Recording::open(&out).and_then(|recording| recording.processes());
+        let comm = processes.map(|all| all.iter().map(|one| one.manifest["comm"].clone()).collect::<Vec<_>>());
+        if comm.as_ref().is_ok_and(|comms| comms.iter().any(|comm| comm == "sh")) { Ok(()) } else { Err(comm) }
+    });
     std::fs::write(stop, "").unwrap();
     assert_eq!(end(&mut running).code(), Some(6), "{}", scene.text("output"));
 
@@ -366,8 +389,9 @@ fn beside_the_real_daemon_a_command_is_recorded_from_start_to_exit() {
     let first = |kind| kinds.iter().position(|found| *found == kind);
     let order = [EventKind::DaemonStart, EventKind::Start, EventKind::Exit, EventKind::DaemonStop].map(first);
     assert!(order.iter().all(Option::is_some) && order.is_sorted(), "{kinds:?}");
-    let pids: Vec<u32> = recording.processes().unwrap().iter().map(|process| process.pid).collect();
-    assert!(pids.windows(2).all(|pair| pair[0] == pair[1]), "one process, whatever it executes: {pids:?}");
+    let comms: Vec<_> = recording.processes().unwrap().iter().map(|one| one.manifest["comm"].clone()).collect();
+    assert_eq!(comms, ["sh"], "one process, called as the program that it became");
+    assert_eq!(kinds.iter().filter(|kind| **kind == EventKind::Start).count(), 1, "{kinds:?}");
     assert!(recording.ticks().unwrap().last().is_some_and(|tick| tick.process.is_none()), "the end was seen");
 }
 
@@ -376,7 +400,9 @@ fn a_command_that_ends_at_once_has_its_start_and_its_exit_in_the_recording() {
     let Some(scene) = Scene::with_the_real_daemon() else { return };
     let output = scene.run(&["--", "true"]);
     assert_eq!(output.status.code(), Some(0), "{}", made::said(&output));
-    let events = Recording::open(&scene.path("out.fltl")).unwrap().events().unwrap();
+    let recording = Recording::open(&scene.path("out.fltl")).unwrap();
+    assert_eq!(recording.processes().unwrap().len(), 1);
+    let events = recording.events().unwrap();
     let has = |kind| events.iter().any(|event| event.kind == kind && event.process.is_some());
     assert!(has(EventKind::Start) && has(EventKind::Exit), "{events:?}");
 }
@@ -388,7 +414,7 @@ fn a_configuration_file_says_where_the_real_daemon_listens_and_its_mistakes_are_
     let config = ["--config", file.to_str().unwrap(), "--", "sh", "-c", "echo ${SOLANA_METRICS_CONFIG-none}"];
     std::fs::write(&file, "[metrics]\nlisten = 3\n").unwrap();
     let output = scene.run(&config);
-    assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(1), ""));
+    assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(64), ""));
     assert!(made::said(&output).contains("line 2: metrics.listen"), "{}", made::said(&output));
 
     let log = scene.path("validator.log");

@@ -392,7 +392,7 @@ fn colours_of_files_are_those_of_the_page_in_light() {
     let (figure, page) = (asset("figure.css"), asset("report.css"));
     let light = page.split_once("@media").unwrap().0;
     let of_page = |name: &str| light.split_once(&format!("--{name}: ")).unwrap().1[..7].to_owned();
-    let classes = "k0 k1 k2 k3 k4 k5 k6 k7 kn b0 b1 b2 b3 b4 b5 gap p0 p1 p2 p3 p4 p5 pgap pos neg na";
+    let classes = "k0 k1 k2 k3 k4 k5 k6 k7 kn b0 b1 b2 b3 b4 b5 b6 b7 b8 b9 b10 b11 b12 gap p0 p1 p2 p3 p4 p5 p6 p7 p8 p9 p10 p11 p12 pgap pos neg na";
     for name in classes.split(' ') {
         let rule = figure.lines().find(|line| line.starts_with(&format!(".{name}{{"))).unwrap();
         assert!(rule.contains(&of_page(name)), "{name}: {rule}");

@@ -62,6 +62,14 @@ pub enum Error {
         /// What SQLite says.
         what: String,
     },
+    /// Nothing can be saved of a damaged file.
+    #[error("{path}: nothing can be saved: {what}; copy it again")]
+    Lost {
+        /// Which file.
+        path: PathBuf,
+        /// Why not.
+        what: String,
+    },
     /// A recording of another run.
     #[error("{path}: was recorded with the labels {found}, not {wanted}; give another name, or the same labels")]
     OtherLabels {

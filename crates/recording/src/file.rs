@@ -9,6 +9,7 @@ use crate::schema::{APPLICATION_ID, FORMAT};
 use rusqlite::{Connection, OpenFlags};
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -51,9 +52,36 @@ pub(crate) fn open_to_read(path: &Path) -> Result<Connection, Error> {
 fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, Error> {
     // Absolute, as SQLite takes a name that begins with `file:` for an address.
     let absolute = std::path::absolute(path).at(path)?;
+    check_kind(&absolute, path)?;
     let conn = Connection::open_with_flags(absolute, flags).at(path)?;
     tune(&conn).at(path)?;
     Ok(conn)
+}
+
+/// Fails if the file is somebody else's, before SQLite lays a log beside it, as it does where the file asks for one. Read
+/// through SQLite all the same: closing a descriptor of our own would drop the locks that a writer in this process has.
+fn check_kind(absolute: &Path, path: &Path) -> Result<(), Error> {
+    if length(absolute) < HEADER as u64 {
+        return Ok(());
+    }
+    let mut address = String::from("file:");
+    for byte in absolute.as_os_str().as_bytes() {
+        match byte {
+            b'/' | b'.' | b'-' | b'_' | b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' => address.push(char::from(*byte)),
+            _ => address.push_str(&format!("%{byte:02x}")),
+        }
+    }
+    address.push_str("?immutable=1");
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
+    let conn = Connection::open_with_flags(address, flags).at(path)?;
+    let application = conn.pragma_query_value(None, "application_id", |row| row.get::<_, i32>(0));
+    // With a log or a journal, that tells: a recording may be only there yet.
+    let more = BESIDE.iter().any(|suffix| length(&beside(absolute, suffix)) > 0);
+    if more || application == Ok(APPLICATION_ID) {
+        return Ok(());
+    }
+    application.at(path)?;
+    check_format(&conn, path)
 }
 
 fn tune(conn: &Connection) -> rusqlite::Result<()> {

@@ -6,7 +6,6 @@ mod open;
 mod rows;
 mod types;
 
-pub(crate) use export::cells;
 pub use export::{Cell, Row, TableInfo};
 pub use info::Info;
 pub(crate) use rows::read_labels;

@@ -1,15 +1,22 @@
 //! Saves rows out of a damaged recording.
 
+mod pages;
+mod record;
 mod scan;
 
 use crate::error::{At, Error};
 use crate::file::{self, HEADER, Part, beside, length};
 use crate::schema::{APPLICATION_ID, FORMAT, Role, TABLES, TableSpec};
 use crate::writer::{end, make_tables};
+use pages::Pages;
 use rusqlite::{Connection, OptionalExtension};
+use scan::Layout;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::Path;
+
+/// What a writer that was killed leaves beside the file.
+const LOGS: [&str; 2] = ["-wal", "-journal"];
 
 /// What a salvage saved.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,31 +38,42 @@ pub struct SalvagedTable {
 }
 
 /// Writes what can still be read of `from` into a new, finished recording; `from` stays as it is. A row is saved whole or
-/// not at all, but for a manifest or an event's detail, which is left empty if its own part of the file is missing. Rows
-/// whose tick is lost are lost, as nothing tells their time.
+/// not at all, but for a manifest or an event's detail, which is left empty if its own part of the file is missing or
+/// damaged. Rows whose tick is lost are lost, as nothing tells their time.
+///
+/// What is out of place is not saved: a row whose number does not lie between its neighbours', whose length, number of
+/// values or kinds of values are not its table's. A number that was changed within a row cannot be told: a recording has
+/// no checksums. Nor can whole pages of `set_root_point` and `cost_tracker_point` that took each other's place: their
+/// rows are alike.
+///
+/// Every page is looked at once per table at most and gives its rows once, so that the work and the result are bounded by
+/// the file's size whatever is in it.
 ///
 /// # Errors
 ///
-/// [`Error::NotARecording`], [`Error::Newer`], [`Error::Empty`]; [`Error::Damaged`] if not even the list of tables or the
-/// session can be read. Needs room for two copies beside `to` while it works.
+/// [`Error::NotARecording`], [`Error::Newer`], [`Error::Empty`]; [`Error::Lost`] if not even the list of tables or the
+/// session can be read; [`Error::Full`] if there is not as much room beside `to` as `from` takes, twice that if its
+/// writer left a log.
 pub fn salvage(from: &Path, to: &Path) -> Result<Salvaged, Error> {
-    check(from)?;
+    let header = file::header(from).at(from)?;
+    check_is_database(from, &header)?;
     let part = Part::new(to)?;
-    let folder = to.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let scratch = tempfile::Builder::new().prefix(".faultline-salvage-").tempdir_in(folder).at(folder)?;
-    let copy = scratch.path().join("damaged");
-    copy_whole(from, &copy)?;
-    let damaged = file::open_to_write(&copy).map_err(|_| no_beginning(from))?;
-    damaged.pragma_update(None, "cell_size_check", true).at(from)?;
-    let counted = counted(&damaged);
+    check_room(from, to)?;
+    // Where a log lies beside it, the log is taken in: by a copy.
+    let merged = if has_log(from) { Some(merged(from, to)?) } else { None };
+    let source = merged.as_ref().map_or(from, Part::path);
+    check_format(from, &file::header(source).at(from)?)?;
+    let mut pages = Pages::open(source)?;
 
     File::create_new(part.path()).at(part.path())?;
     let saved = file::open_to_write(part.path())?;
     make_tables(&saved, &BTreeMap::new()).at(to)?;
+    let layout = Layout::read(&mut pages, &saved).at(to)?;
     saved.execute_batch("PRAGMA synchronous = OFF; BEGIN").at(to)?;
     for table in TABLES.iter() {
-        scan::table(&damaged, &saved, table, &Naming { from, to })?;
+        scan::table(&mut pages, &layout, &saved, table, to)?;
     }
+    let counted = counted(&saved);
     drop_orphans(&saved).at(to)?;
     saved.execute_batch("COMMIT").at(to)?;
     if rows(&saved, "session").at(to)? == 0 {
@@ -76,25 +94,30 @@ pub fn salvage(from: &Path, to: &Path) -> Result<Salvaged, Error> {
 
 fn no_beginning(from: &Path) -> Error {
     let what = "the beginning of the file is missing, and without it nothing tells what the rest means".to_owned();
-    Error::Damaged { path: from.to_owned(), what }
+    Error::Lost { path: from.to_owned(), what }
 }
 
-/// Which file an error is about.
-struct Naming<'a> {
-    from: &'a Path,
-    to: &'a Path,
-}
-
-fn check(from: &Path) -> Result<(), Error> {
+fn check_is_database(from: &Path, header: &[u8; HEADER]) -> Result<(), Error> {
     let path = || from.to_owned();
-    let header: [u8; HEADER] = file::header(from).at(from)?;
-    let number = |at: usize| i32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+    if !from.is_file() {
+        return Err(Error::NotARecording { path: path(), found: "a folder or a device".into() });
+    }
     if length(from) == 0 {
         return Err(Error::Empty { path: path() });
     }
-    if !header.starts_with(b"SQLite format 3\0") {
+    let magic = b"SQLite format 3\0";
+    if length(from) < HEADER as u64 && length(from) >= magic.len() as u64 && header.starts_with(magic) {
+        return Err(no_beginning(from));
+    }
+    if !header.starts_with(magic) {
         return Err(Error::NotARecording { path: path(), found: "no SQLite database".into() });
     }
+    Ok(())
+}
+
+fn check_format(from: &Path, header: &[u8; HEADER]) -> Result<(), Error> {
+    let path = || from.to_owned();
+    let number = |at: usize| i32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
     if number(68) != APPLICATION_ID {
         return Err(Error::NotARecording { path: path(), found: "another program's SQLite database".into() });
     }
@@ -104,35 +127,57 @@ fn check(from: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Copies the file with its log, and fills up with zeros what is missing at its end: SQLite refuses a file that is shorter
-/// than it says, and calls a page of zeros damaged when it comes to it.
-fn copy_whole(from: &Path, to: &Path) -> Result<(), Error> {
+fn has_log(from: &Path) -> bool {
+    LOGS.iter().any(|suffix| length(&beside(from, suffix)) > 0)
+}
+
+/// Fails if the result could find no room.
+fn check_room(from: &Path, to: &Path) -> Result<(), Error> {
+    let folder = to.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let room = rustix::fs::statvfs(folder).map_err(std::io::Error::from).at(folder)?;
+    let logs: u64 = LOGS.iter().map(|suffix| length(&beside(from, suffix))).sum();
+    let whole = length(from) + logs;
+    let wanted = if logs > 0 { 2 * whole + logs } else { whole };
+    if room.f_bavail.saturating_mul(room.f_frsize) < wanted {
+        return Err(Error::Full { path: to.to_owned() });
+    }
+    Ok(())
+}
+
+/// A copy of the file that has taken in its log, as far as the log is whole. Removed with the value.
+fn merged(from: &Path, to: &Path) -> Result<Part, Error> {
+    let part = Part::new(&beside(to, ".damaged"))?;
     let copy = |from: &Path, to: &Path| -> Result<File, Error> {
         let mut target = File::create_new(to).at(to)?;
         std::io::copy(&mut File::open(from).at(from)?, &mut target).at(to)?;
         Ok(target)
     };
     let header = file::header(from).at(from)?;
-    let database = copy(from, to)?;
+    let database = copy(from, part.path())?;
     let (have, size) = (length(from), file::page_size(&header));
-    let want = file::pages(&header) * size;
+    let want = file::pages(&header).saturating_mul(size);
+    // SQLite refuses a file that is shorter than it says. A hole takes no room.
     if have < want && size > 0 {
         // Not a part of a page either: what is missing of it would be read as zeros.
         database.set_len(have / size * size).at(to)?;
         database.set_len(want).at(to)?;
     }
-    for suffix in ["-wal", "-journal"] {
-        let (from, to) = (beside(from, suffix), beside(to, suffix));
+    for suffix in LOGS {
+        let (from, to) = (beside(from, suffix), beside(part.path(), suffix));
         if length(&from) > 0 {
             copy(&from, &to)?;
         }
     }
-    Ok(())
+    // What cannot be taken in is lost: the rest is not.
+    if let Ok(conn) = file::open_to_write(part.path()) {
+        let _ = conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+    }
+    Ok(part)
 }
 
 /// How many rows the writer had counted.
 fn counted(conn: &Connection) -> Option<BTreeMap<String, u64>> {
-    let sql = "SELECT value FROM meta NOT INDEXED WHERE key = 'rows'";
+    let sql = "SELECT value FROM meta WHERE key = 'rows'";
     let text: String = conn.query_row(sql, [], |row| row.get(0)).optional().ok()??;
     serde_json::from_str(&text).ok()
 }

@@ -286,25 +286,28 @@ impl Writer {
         self.write_problems(id, tick, &fresh)
     }
 
-    /// A source's problems, when they are others than before; a row without status if there are none any more.
+    /// A source's problems, when they are others than before; a row without status if there are none any more. A source may
+    /// have several batches in a tick.
     fn write_problems(&mut self, id: i64, tick: &Tick, fresh: &Fresh) -> rusqlite::Result<()> {
         let mut rows = 0;
-        for batch in tick.batches.iter().filter(|batch| fresh.get(batch.source as usize) == Some(&true)) {
-            let Some(told) = self.told.get_mut(batch.source as usize) else { continue };
-            if told.problems == batch.problems && !told.doubted {
+        for source in Source::ALL.into_iter().filter(|source| fresh.get(*source as usize) == Some(&true)) {
+            let of_it = tick.batches.iter().filter(|batch| batch.source == source);
+            let problems: Vec<&Problem> = of_it.flat_map(|batch| &batch.problems).collect();
+            let Some(told) = self.told.get_mut(source as usize) else { continue };
+            if told.problems.iter().eq(problems.iter().copied()) && !told.doubted {
                 continue;
             }
             let sql = "INSERT INTO problem(tick, source, status, what) VALUES(?,?,?,?)";
             let mut row = self.conn.prepare_cached(sql)?;
-            for problem in &batch.problems {
-                row.execute(params![id, batch.source.name(), problem.status.name(), problem.what])?;
+            for problem in &problems {
+                row.execute(params![id, source.name(), problem.status.name(), problem.what])?;
                 rows += 1;
             }
-            if batch.problems.is_empty() {
-                row.execute(params![id, batch.source.name(), None::<&str>, None::<&str>])?;
+            if problems.is_empty() {
+                row.execute(params![id, source.name(), None::<&str>, None::<&str>])?;
                 rows += 1;
             }
-            told.problems.clone_from(&batch.problems);
+            told.problems = problems.into_iter().cloned().collect();
             told.doubted = false;
         }
         self.count("problem", rows);

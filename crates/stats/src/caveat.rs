@@ -130,7 +130,7 @@ impl Caveat {
                 format!("The runs had different validators: {}.", versions.join(", "))
             }
             Caveat::HitsNotComparable { versions } => format!(
-                "Before 4.4 Agave counts `hits` of the program cache in another way ({}); hits and hit ratios of these runs \
+                "Before 4.4 Agave counts the hits of the program cache in another way ({}); hits and hit ratios of these runs \
                  cannot be compared.",
                 versions.join(", ")
             ),
@@ -205,7 +205,7 @@ pub fn counts_hits_as_before_4_4(version: &str) -> Option<bool> {
 fn load(lowest: Option<f64>, highest: Option<f64>) -> String {
     let mut text = String::from("The runs did not process the same slots, so the network's load differs between them");
     if let (Some(lowest), Some(highest)) = (lowest, highest) {
-        text.push_str(&format!(": {lowest:.0} to {highest:.0} transactions per second"));
+        text.push_str(&format!(": {} to {} transactions per second", grouped(lowest), grouped(highest)));
     }
     text.push('.');
     text
@@ -234,6 +234,19 @@ pub fn unreliable(why: Reliability) -> String {
         }
         Reliability::Constant => "every value is the same, so there is nothing to make an interval from".to_owned(),
     }
+}
+
+/// Without a fraction, digits in groups of three.
+fn grouped(value: f64) -> String {
+    let digits = format!("{value:.0}");
+    let mut said = String::with_capacity(digits.len() * 4 / 3 + 1);
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && digit.is_ascii_digit() && (digits.len() - place).is_multiple_of(3) && !said.ends_with('-') {
+            said.push(',');
+        }
+        said.push(digit);
+    }
+    said
 }
 
 fn times(n: usize, one: &str, many: &str) -> String {

@@ -11,10 +11,10 @@ use std::path::{Path, PathBuf};
 pub const MARKER: &str = ".faultline-flight";
 
 /// What is always on disk.
-pub const RING: &str = "ring.faultline";
+pub const RING: &str = "ring.fltl";
 
 /// How a saved recording ends.
-const SUFFIX: &str = ".faultline";
+const SUFFIX: &str = ".fltl";
 
 /// How it ends while it is being saved.
 const PART: &str = ".part";
@@ -30,7 +30,7 @@ pub(super) const SET_ASIDE: &str = "set_aside";
 
 const ABOUT: &str =
     "This folder belongs to the flight recorder of faultlined: the oldest recordings that it saved unasked
-(NAME-oom_kill-, NAME-exit-, NAME-behind-, NAME-set_aside-TIME.faultline) are removed when there are too many.
+(NAME-oom_kill-, NAME-exit-, NAME-behind-, NAME-set_aside-TIME.fltl) are removed when there are too many.
 Without this file nothing is removed, and nothing is saved once there is no room.
 ";
 
@@ -79,7 +79,7 @@ pub(super) fn word(text: &str) -> String {
     text.trim().chars().take(48).map(fit).collect()
 }
 
-/// `NAME-REASON-TIME.faultline`, or with a number behind the time if that is taken. `None` after a hundred of them.
+/// `NAME-REASON-TIME.fltl`, or with a number behind the time if that is taken. `None` after a hundred of them.
 pub(super) fn free_name(folder: &Path, name: &str, reason: &str, at: Stamp) -> Option<PathBuf> {
     let time = time(at);
     let named = |number: u32| match number {

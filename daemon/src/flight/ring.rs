@@ -100,16 +100,15 @@ impl Ring {
             return;
         }
         self.pruned = now;
-        if !self.folder.join(RING).exists() {
-            tracing::warn!(folder = %self.folder.display(), "the flight recorder's ring was removed; a new one is begun");
+        let before = now.unix.saturating_sub(self.keep);
+        let Some(writer) = self.reel.as_mut().and_then(Reel::writer) else {
+            // It was removed, and another file is in its place: opened from the start that one makes way.
             self.reel = None;
             return;
-        }
-        let before = now.unix.saturating_sub(self.keep);
-        let Some(reel) = &mut self.reel else { return };
-        let failed = reel.writer().prune(before).err();
+        };
+        let failed = writer.prune(before).err();
         if let Some(error) = &failed {
-            reel.writer().rollback();
+            writer.rollback();
             if !self.overdue {
                 tracing::warn!(%error, "what is too old cannot be removed from the flight recorder's ring; tried again");
             }
@@ -158,7 +157,8 @@ impl Ring {
         match &mut self.reel {
             Some(reel) => reel.take(entries, now),
             None => {
-                self.account.dropped(entries.iter().filter(|entry| !matches!(entry, Entry::Process(_))).count() as u64)
+                let row = |entry: &&Entry| !matches!(entry, Entry::Process(_) | Entry::Known(_));
+                self.account.dropped(entries.iter().filter(row).count() as u64)
             }
         }
     }
@@ -189,6 +189,10 @@ impl Tape for Ring {
         for entry in entries {
             match entry {
                 Entry::Process(process) => self.process.clone_from(process),
+                Entry::Known(more) => {
+                    let known = self.process.as_ref().and_then(|followed| followed.described_as(more));
+                    self.process = known.map(Arc::new).or(self.process.take());
+                }
                 Entry::Event(Event { at, kind, .. }) => {
                     if let Some(trigger) = Trigger::of(*kind) {
                         self.triggers.happened(trigger, at.uptime);

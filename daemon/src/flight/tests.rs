@@ -145,7 +145,26 @@ fn a_ring_that_somebody_removed_is_begun_anew() {
     ring.take(&second(70), at(70));
     ring.take(&second(71), at(71));
     ring.finish(at(72));
-    assert_eq!(ticks(&scene.folder().join(RING)), [71]);
+    assert_eq!(ticks(&scene.folder().join(RING)), [70, 71]);
+}
+
+#[test]
+fn what_somebody_put_in_the_place_of_the_ring_is_set_aside() {
+    let scene = Scene::new();
+    let (mut ring, _saver) = scene.build(&[], config::Flight::default());
+    let path = scene.folder().join(RING);
+    ring.take(&second(1), at(1));
+    std::fs::remove_file(&path).unwrap();
+    std::fs::write(&path, "somebody's notes").unwrap();
+    ring.take(&second(70), at(70));
+    assert!(scene.account.problem().is_some());
+    ring.take(&second(71), at(71));
+    assert_eq!(scene.account.problem(), None);
+    ring.finish(at(72));
+    assert_eq!(ticks(&path), [71]);
+    let mut names = std::fs::read_dir(scene.folder()).unwrap().flatten().map(|entry| entry.path());
+    let aside = names.find(|path| path.to_string_lossy().contains("-set_aside-")).unwrap();
+    assert_eq!(std::fs::read_to_string(aside).unwrap(), "somebody's notes");
 }
 
 #[test]
@@ -185,5 +204,5 @@ fn what_happens_is_saved_under_its_name_once_its_aftermath_is_written() {
     let saved: Vec<PathBuf> = saved.filter(|path| path.display().to_string().contains("vm-behind-")).collect();
     assert_eq!(saved.len(), 1);
     let time = format!("{}", saved[0].display());
-    assert!(time.ends_with("-20261121T013648Z.faultline"), "saved at the eighth second: {time}");
+    assert!(time.ends_with("-20261121T013648Z.fltl"), "saved at the eighth second: {time}");
 }

@@ -134,6 +134,19 @@ mod tests {
         assert_eq!((triggers.last(), triggers.due(s(200))), (Some(Trigger::OomKill), None));
     }
 
+    #[test]
+    fn what_happens_again_and_again_is_saved_once_in_every_pause() {
+        let mut triggers = Triggers::new(TIMING);
+        let mut saves = Vec::new();
+        for now in 0..1000 {
+            if [146, 157, 457, 756].contains(&now) {
+                triggers.happened(Trigger::Behind, s(now));
+            }
+            saves.extend(triggers.due(s(now)).map(|_| now));
+        }
+        assert_eq!(saves, [156, 456, 756]);
+    }
+
     proptest! {
         /// Whatever happens: no two saves closer than the pause, none before its aftermath, and none forgotten.
         #[test]

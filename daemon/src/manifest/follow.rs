@@ -9,8 +9,9 @@ use crate::sources::rpc::{self, identity_of};
 use crate::supervisor::Stop;
 use crate::target::Target;
 use faultline_kernel::hardware::Hardware;
-use faultline_kernel::{HostRoot, ProcessFiles, ProcessId};
+use faultline_kernel::{HostRoot, ProcessFiles};
 use serde_json::{Map, Value, json};
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -23,8 +24,8 @@ const LEAST: i32 = 19;
 /// A process, and its manifest so far.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Described {
-    /// Which life of which process.
-    pub process: ProcessId,
+    /// Which life of which process, and which program it ran then.
+    pub target: Arc<Target>,
     /// Its manifest: a JSON object.
     pub manifest: Value,
 }
@@ -32,7 +33,7 @@ pub struct Described {
 /// A process as it was first seen.
 #[derive(Debug)]
 struct First {
-    target: Target,
+    target: Arc<Target>,
     manifest: Value,
 }
 
@@ -75,7 +76,7 @@ impl Describer {
     pub fn describe(&self, target: &Target) -> Value {
         let disks = Hardware::read(&self.root).disks;
         let manifest = Value::from(process::describe(&self.root, target, &disks));
-        let first = First { target: target.clone(), manifest: manifest.clone() };
+        let first = First { target: Arc::new(target.clone()), manifest: manifest.clone() };
         *self.first.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(first));
         manifest
     }
@@ -100,7 +101,7 @@ impl Follower {
         while !stop.sleep(LOOK_EVERY) {
             let Some(first) = self.describer.first() else { continue };
             if !followed.as_ref().is_some_and(|before| Arc::ptr_eq(before, &first)) {
-                binary = self.binary(first.target.process, &stop);
+                binary = self.binary(&first.target, &stop);
                 told.clear();
                 published = Some(first.manifest.clone());
                 followed = Some(Arc::clone(&first));
@@ -109,17 +110,23 @@ impl Follower {
             told.extend(self.told(&first.target));
             let manifest = add(&first.manifest, binary.as_ref(), &told);
             if published.as_ref() != Some(&manifest) {
-                let described = Described { process: first.target.process, manifest: manifest.clone() };
+                let described = Described { target: Arc::clone(&first.target), manifest: manifest.clone() };
                 self.describer.more.set(Some(Arc::new(described)));
                 published = Some(manifest);
             }
         }
     }
 
-    fn binary(&self, id: ProcessId, stop: &Stop) -> Option<Result<Binary, String>> {
+    /// `None` if the process is gone, or executes another program by now, which then is described anew.
+    fn binary(&self, target: &Target, stop: &Stop) -> Option<Result<Binary, String>> {
+        let id = target.process;
         let files = ProcessFiles::open(&self.describer.root, id.pid).ok().filter(|files| files.id() == id)?;
-        let hashed = files
-            .open_exe()
+        let file = files.open_exe();
+        // Asked after the file was opened: this is the program that it belongs to.
+        if file.is_ok() && !same_program(files.exe().ok().as_deref(), target.exe.as_deref()) {
+            return None;
+        }
+        let hashed = file
             .map_err(|error| error.to_string())
             .and_then(|file| hash(&file, stop).map_err(|error| format!("the program's file: {error}")));
         if let Err(error) = &hashed {
@@ -142,6 +149,13 @@ impl Follower {
     }
 }
 
+/// Whether two links to a program's file lead to the same one, were it replaced on disk or not. What is not known differs
+/// from nothing.
+fn same_program(one: Option<&Path>, other: Option<&Path>) -> bool {
+    let name = |path: &Path| path.to_string_lossy().trim_end_matches(" (deleted)").to_owned();
+    one.zip(other).is_none_or(|(one, other)| name(one) == name(other))
+}
+
 /// The first manifest with all that is known by now.
 fn add(first: &Value, binary: Option<&Result<Binary, String>>, told: &Map<String, Value>) -> Value {
     let mut manifest = first.as_object().cloned().unwrap_or_default();
@@ -158,6 +172,7 @@ fn add(first: &Value, binary: Option<&Result<Binary, String>>, told: &Map<String
 mod tests {
     use super::*;
     use faultline_catalog::Stamp;
+    use faultline_kernel::ProcessId;
     use faultline_testkit::eventually::eventually_seeing;
 
     const PATIENCE: Duration = Duration::from_secs(60);
@@ -195,7 +210,7 @@ mod tests {
                 })
             };
             let digest = more("the digest", |manifest| manifest["binary"]["sha256"].is_string());
-            assert_eq!((digest.process, &digest.manifest["validator"]), (process, &Value::Null));
+            assert_eq!((digest.target.process, &digest.manifest["validator"]), (process, &Value::Null));
             facts.admin.set(Some(Arc::new(told(process, "first"))));
             more("its identity", |manifest| manifest["validator"]["identity"] == "first");
             facts.admin.set(Some(Arc::new(told(process, "second"))));

@@ -2,10 +2,10 @@
 
 use super::queue::Seen;
 use super::{Entry, Followed};
+use crate::manifest::Described;
 use crate::target::{Reason, Target};
 use faultline_catalog::metrics::{process as p, validator as v};
 use faultline_catalog::{Reading, Stamp, Text, Tick};
-use faultline_kernel::ProcessId;
 use faultline_recording::{Event, EventKind};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -16,7 +16,9 @@ use std::time::Duration;
 pub(super) struct Events {
     last: Option<(u64, Stamp)>,
     target: Option<Arc<Target>>,
+    /// `None` while it is not known.
     phase: Option<Text>,
+    last_known: Option<Text>,
     /// By reason, as the metric counts them.
     restarts: [f64; 3],
 }
@@ -25,9 +27,9 @@ pub(super) struct Events {
 pub(super) type Describe = Box<dyn Fn(&Target) -> Value + Send>;
 
 impl Events {
-    /// Who was followed at the last tick.
-    pub(super) fn followed(&self) -> Option<ProcessId> {
-        self.target.as_ref().map(|target| target.process)
+    /// Who was followed at the last tick, as it was described.
+    pub(super) fn followed(&self) -> Option<&Arc<Target>> {
+        self.target.as_ref()
     }
 
     /// What the tick tells, then the tick itself, appended to `out`. The end of a process comes before the tick at which it
@@ -44,23 +46,36 @@ impl Events {
             );
         }
         if changed(self.target.as_deref(), seen.target.as_deref()) {
-            if let Some(before) = &self.target
-                && seen.target.as_ref().is_none_or(|target| target.process != before.process)
+            if let (Some(before), Some(target)) = (&self.target, &seen.target)
+                && before.process == target.process
             {
-                let (kind, reason) = match seen.ended.unwrap_or(Reason::Unknown) {
-                    Reason::OomKill => (EventKind::OomKill, Reason::OomKill),
-                    reason => (EventKind::Exit, reason),
-                };
-                say(kind, json!({ "pid": before.process.pid, "comm": before.comm, "reason": reason.name() }));
+                // Another program executed in place: the same process, described anew.
+                let manifest = describe(target);
+                out.push(Entry::Known(Arc::new(Described { target: Arc::clone(target), manifest })));
+                self.target = Some(Arc::clone(target));
+            } else {
+                self.replaced(tick, seen, describe, out);
             }
-            self.follow(tick, seen.target.as_ref(), describe, out);
         }
         self.restarts(tick, out);
         self.phase(tick, out);
         out.push(Entry::Tick(Arc::clone(tick)));
     }
 
-    /// Another process, another program in its place, or none.
+    /// The end of who was followed, and the beginning of who is.
+    fn replaced(&mut self, tick: &Tick, seen: &Seen, describe: &Describe, out: &mut Vec<Entry>) {
+        if let Some(before) = &self.target {
+            let (kind, reason) = match seen.ended.unwrap_or(Reason::Unknown) {
+                Reason::OomKill => (EventKind::OomKill, Reason::OomKill),
+                reason => (EventKind::Exit, reason),
+            };
+            let detail = json!({ "pid": before.process.pid, "comm": before.comm, "reason": reason.name() });
+            out.push(Entry::event(tick.at, kind, &detail));
+        }
+        self.follow(tick, seen.target.as_ref(), describe, out);
+    }
+
+    /// Another process, or none.
     fn follow(&mut self, tick: &Tick, target: Option<&Arc<Target>>, describe: &Describe, out: &mut Vec<Entry>) {
         self.target = target.cloned();
         out.push(Entry::Process(target.map(|target| {
@@ -87,14 +102,19 @@ impl Events {
         }
     }
 
+    /// The phase may become unknown, and known again: then it has reached nothing that it had not reached before.
     fn phase(&mut self, tick: &Tick, out: &mut Vec<Entry>) {
-        let Some(phase) = phase_of(tick) else { return };
-        if self.phase.as_ref() == Some(phase) {
+        let phase = phase_of(tick);
+        if self.phase.as_ref() == phase {
             return;
         }
-        let before = self.phase.replace(phase.clone());
-        let detail = json!({ "from": before.as_ref().map(Text::as_str), "to": phase.as_str() });
+        let before = std::mem::replace(&mut self.phase, phase.cloned());
+        let detail = json!({ "from": before.as_ref().map(Text::as_str), "to": phase.map(Text::as_str) });
         out.push(Entry::event(tick.at, EventKind::Phase, &detail));
+        let Some(phase) = phase else { return };
+        if self.last_known.replace(phase.clone()).as_ref() == Some(phase) {
+            return;
+        }
         let reached = match phase.as_str() {
             "at_tip" => EventKind::AtTip,
             "behind" => EventKind::Behind,

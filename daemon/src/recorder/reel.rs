@@ -1,10 +1,14 @@
 //! One file being recorded: a transaction for what a turn brings, and what happens when the disk does not take it.
 
+mod kept;
+mod place;
+
 use super::account::Account;
 use super::{Entry, Followed, Tape};
-use crate::manifest::Described;
 use faultline_catalog::{Problem, Stamp, Status};
 use faultline_recording::{Error, EventKind, NewProcess, Opening, Writer};
+use kept::Kept;
+use place::Place;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,19 +23,28 @@ const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// No pause is longer.
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
-/// A recording being written. While it cannot be, what comes is dropped and counted, it is tried again after growing
-/// pauses, and once it works again an event says what is missing.
+/// How long it is shown that the file was removed or replaced: longer than from scrape to scrape.
+const SHOW_FOR: Duration = Duration::from_secs(60);
+
+/// A recording being written. While it cannot be, ticks and points are dropped and counted, events are kept, it is tried
+/// again after growing pauses, and once it works again the events are written and one more says what is missing. A file
+/// that was removed or replaced is begun anew.
 pub struct Reel {
     path: PathBuf,
-    writer: Writer,
+    opening: Opening,
+    /// `None` after the file was removed or replaced, until there is a new one.
+    writer: Option<Writer>,
+    place: Place,
     account: Arc<Account>,
     /// Who is followed.
     process: Option<Arc<Followed>>,
-    /// Whether the file knows.
-    told: bool,
-    /// Whether the file has all that is known about it.
-    described: bool,
+    kept: Kept,
+    /// What was lost since the last time that something could be written.
+    lost: u64,
     trouble: Option<Trouble>,
+    /// The uptime until which it is shown that the file was removed.
+    shown_until: Option<Duration>,
+    written: Stamp,
     checkpointed: Stamp,
 }
 
@@ -41,7 +54,6 @@ struct Trouble {
     since: Stamp,
     pause: Duration,
     next: Duration,
-    entries: u64,
     why: String,
 }
 
@@ -51,79 +63,97 @@ impl Reel {
     /// # Errors
     /// The file cannot be made or written, or is not what can be gone on with.
     pub fn open(path: &Path, opening: &Opening, account: Arc<Account>) -> Result<Reel, Error> {
-        let mut reel = Reel::over(Writer::append(path, opening)?, path, opening.session.started, account);
+        let started = opening.session.started;
+        let mut writer = Writer::append(path, opening)?;
         let detail = json!({ "version": opening.session.version, "pid": std::process::id() });
-        reel.put(&Entry::event(opening.session.started, EventKind::DaemonStart, &detail))?;
-        let rows = reel.writer.commit()?;
-        reel.account.wrote(rows);
-        Ok(reel)
-    }
-
-    /// Over a writer that is open already.
-    pub fn over(writer: Writer, path: &Path, opened: Stamp, account: Arc<Account>) -> Reel {
-        let path = path.to_owned();
-        Reel { path, writer, account, process: None, told: true, described: true, trouble: None, checkpointed: opened }
-    }
-
-    /// For what else can be done with the file, between two turns.
-    pub fn writer(&mut self) -> &mut Writer {
-        &mut self.writer
-    }
-
-    fn put(&mut self, entry: &Entry) -> Result<(), Error> {
-        match entry {
-            Entry::Tick(tick) => self.writer.tick(tick),
-            Entry::Point(point) => self.writer.point(point),
-            Entry::Event(event) => self.writer.event(event),
-            Entry::Process(process) => self.follow(process.as_deref()),
-            Entry::Known(described) => self.writer.describe_process(&described.manifest),
-        }
-    }
-
-    fn follow(&mut self, process: Option<&Followed>) -> Result<(), Error> {
-        let Some(followed) = process else {
-            self.writer.no_process();
-            return Ok(());
-        };
-        self.writer.process(&NewProcess {
-            pid: followed.target.process.pid,
-            started_unix: followed.started_unix,
-            seen: followed.seen,
-            manifest: followed.manifest.clone(),
+        put(&mut writer, &Entry::event(started, EventKind::DaemonStart, &detail))?;
+        account.wrote(writer.commit()?);
+        Ok(Reel {
+            path: path.to_owned(),
+            opening: opening.clone(),
+            writer: Some(writer),
+            place: Place::of(path),
+            account,
+            process: None,
+            kept: Kept::default(),
+            lost: 0,
+            trouble: None,
+            shown_until: None,
+            written: started,
+            checkpointed: started,
         })
     }
 
-    /// More is known of the process, whether it can be written or not.
-    fn know(&mut self, described: &Described) {
-        let Some(followed) = self.process.as_deref().filter(|one| one.target.process == described.process) else {
-            return;
-        };
-        let (target, manifest) = (Arc::clone(&followed.target), described.manifest.clone());
-        let (started_unix, seen) = (followed.started_unix, followed.seen);
-        self.process = Some(Arc::new(Followed { target, started_unix, seen, manifest }));
-        self.described = false;
+    /// For what else can be done with the file, between two turns; `None` while there is none.
+    pub fn writer(&mut self) -> Option<&mut Writer> {
+        self.writer.as_mut()
     }
 
-    /// One transaction.
+    /// Closes a file that is not at its path any more: the next try begins a new one.
+    fn look_for_the_file(&mut self, now: Stamp) {
+        let Some(what) = self.place.changed() else { return };
+        let Some(mut writer) = self.writer.take() else { return };
+        let why = format!("{} was {what} while it was written; a new one is begun", self.path.display());
+        tracing::error!(recorder = self.account.name(), why);
+        // Whoever moved it shall have all of it.
+        let closed = if self.place.log_is_foreign() { writer.checkpoint() } else { writer.finish(now) };
+        if let Err(error) = closed {
+            tracing::warn!(%error, "the end of the recording that was there may be lost");
+        }
+        self.place.remove_log();
+        self.kept.begin_with(self.process.as_ref());
+        self.account.say(Some(Problem::new(Status::Gone, why.clone())));
+        self.shown_until = Some(now.uptime + SHOW_FOR);
+        let trouble = Trouble { since: self.written, pause: FIRST_PAUSE / 2, next: now.uptime, why };
+        self.trouble.get_or_insert(trouble).next = now.uptime;
+    }
+
+    /// Writes what was kept, what came, and what is missing; rows.
     fn transact(&mut self, entries: &[Entry], now: Stamp) -> Result<u64, Error> {
-        if let Some(trouble) = &self.trouble {
-            let seconds = now.since(trouble.since).as_secs_f64();
-            let detail = json!({ "why": trouble.why, "entries": trouble.entries, "seconds": seconds });
-            self.put(&Entry::event(now, EventKind::Gap, &detail))?;
+        if self.writer.is_none() {
+            let mut opening = self.opening.clone();
+            opening.session.started = now;
+            let opened = Writer::append(&self.path, &opening);
+            self.writer = Some(opened.inspect_err(|_| self.lose(entries))?);
+            self.place = Place::of(&self.path);
         }
-        if !self.told {
-            let process = self.process.clone();
-            self.follow(process.as_deref())?;
-        } else if let (false, Some(followed)) = (self.described, self.process.clone()) {
-            self.writer.describe_process(&followed.manifest)?;
-        }
-        for entry in entries {
-            self.put(entry)?;
-        }
-        self.writer.commit()
+        let Some(trouble) = &self.trouble else { return self.write(entries, entries.len()) };
+        let seconds = now.since(trouble.since).as_secs_f64();
+        let detail = json!({ "why": trouble.why, "entries": self.lost, "seconds": seconds });
+        let mut all = self.kept.take(self.process.as_ref());
+        all.extend_from_slice(entries);
+        let without_gap = all.len();
+        all.push(Entry::event(now, EventKind::Gap, &detail));
+        self.write(&all, without_gap)
     }
 
-    fn failed(&mut self, error: &Error, lost: u64, now: Stamp) {
+    /// Writes in one transaction, and one more for each change of process, so that what has failed can be tried again: the
+    /// writer goes on with the process of the last one. Of what is not written the first `keep` of all are kept or lost.
+    fn write(&mut self, entries: &[Entry], keep: usize) -> Result<u64, Error> {
+        let Some(writer) = &mut self.writer else { return Ok(0) };
+        let (mut rows, mut done) = (0, 0);
+        for part in entries.chunk_by(|_, next| !matches!(next, Entry::Process(_))) {
+            match part.iter().try_for_each(|entry| put(writer, entry)).and_then(|()| writer.commit()) {
+                Ok(more) => (rows, done) = (rows + more, done + part.len()),
+                Err(error) => {
+                    writer.rollback();
+                    self.account.wrote(rows);
+                    self.lose(entries.get(done..keep).unwrap_or_default());
+                    return Err(error);
+                }
+            }
+        }
+        Ok(rows)
+    }
+
+    /// Keeps what can be told later, and counts the rest.
+    fn lose(&mut self, entries: &[Entry]) {
+        let lost = self.kept.keep(entries);
+        self.account.dropped(lost);
+        self.lost += lost;
+    }
+
+    fn failed(&mut self, error: &Error, now: Stamp) {
         let (path, why) = (self.path.display(), error.to_string());
         let pause = match &self.trouble {
             None => {
@@ -133,15 +163,25 @@ impl Reel {
             Some(trouble) => (trouble.pause * 2).min(LONGEST_PAUSE),
         };
         self.account.say(Some(Problem::new(Status::Broken, format!("not recorded, tried again: {why}"))));
-        let trouble = self.trouble.get_or_insert(Trouble { since: now, pause, next: now.uptime, entries: 0, why });
+        let trouble = self.trouble.get_or_insert(Trouble { since: now, pause, next: now.uptime, why });
         (trouble.pause, trouble.next) = (pause, now.uptime + pause);
-        self.drop_entries(lost);
+        self.shown_until = None;
     }
 
-    fn drop_entries(&mut self, count: u64) {
-        self.account.dropped(count);
-        if let Some(trouble) = &mut self.trouble {
-            trouble.entries += count;
+    /// It was written, again perhaps.
+    fn worked(&mut self, rows: u64, now: Stamp) {
+        self.account.wrote(rows);
+        self.written = now;
+        let lost = std::mem::take(&mut self.lost);
+        if let Some(trouble) = self.trouble.take() {
+            let seconds = now.since(trouble.since).as_secs();
+            tracing::info!(recorder = self.account.name(), seconds, lost, "is written again");
+            if self.shown_until.is_none() {
+                self.account.say(None);
+            }
+        }
+        if self.shown_until.take_if(|until| *until <= now.uptime).is_some() {
+            self.account.say(None);
         }
     }
 
@@ -151,56 +191,53 @@ impl Reel {
             return;
         }
         self.checkpointed = now;
-        if !self.path.exists() {
-            let what =
-                format!("{} was removed or moved: what is recorded now ends with the daemon", self.path.display());
-            self.account.say(Some(Problem::new(Status::Gone, what)));
-        }
-        if let Err(error) = self.writer.checkpoint() {
+        let Some(writer) = &mut self.writer else { return };
+        if let Err(error) = writer.checkpoint() {
             // What is in the log is safe there; the next turn shows whether it takes more.
-            self.writer.rollback();
+            writer.rollback();
             tracing::warn!(recorder = self.account.name(), %error, "the recording's log could not be moved into it");
         }
     }
 }
 
-/// What the entries without rows of their own are not.
-fn counted(entries: &[Entry]) -> u64 {
-    entries.iter().filter(|entry| !matches!(entry, Entry::Process(_) | Entry::Known(_))).count() as u64
+fn put(writer: &mut Writer, entry: &Entry) -> Result<(), Error> {
+    match entry {
+        Entry::Tick(tick) => writer.tick(tick),
+        Entry::Point(point) => writer.point(point),
+        Entry::Event(event) => writer.event(event),
+        Entry::Process(None) => {
+            writer.no_process();
+            Ok(())
+        }
+        Entry::Process(Some(followed)) => writer.process(&NewProcess {
+            pid: followed.target.process.pid,
+            started_unix: followed.started_unix,
+            seen: followed.seen,
+            manifest: followed.manifest.clone(),
+        }),
+        Entry::Known(described) => writer.describe_process(&described.manifest),
+    }
 }
 
 impl Tape for Reel {
     fn take(&mut self, entries: &[Entry], now: Stamp) {
-        let newest = entries.iter().rev().find_map(|entry| match entry {
-            Entry::Process(process) => Some(process.clone()),
-            _ => None,
-        });
-        let pausing = self.trouble.as_ref().is_some_and(|trouble| now.uptime < trouble.next);
-        let nothing = entries.is_empty() && self.trouble.is_none();
-        let written = if pausing || nothing { None } else { Some(self.transact(entries, now)) };
-        if let Some(process) = newest {
-            self.process = process;
-            self.told = false;
-        }
-        for described in
-            entries.iter().filter_map(|entry| if let Entry::Known(more) = entry { Some(more) } else { None })
-        {
-            self.know(described);
-        }
-        match written {
-            None => self.drop_entries(counted(entries)),
-            Some(Ok(rows)) => {
-                (self.told, self.described) = (true, true);
-                self.account.wrote(rows);
-                if let Some(trouble) = self.trouble.take() {
-                    let seconds = now.since(trouble.since).as_secs();
-                    tracing::info!(recorder = self.account.name(), seconds, lost = trouble.entries, "is written again");
-                    self.account.say(None);
-                }
+        self.look_for_the_file(now);
+        if self.trouble.as_ref().is_some_and(|trouble| now.uptime < trouble.next) {
+            self.lose(entries);
+        } else if !entries.is_empty() || self.trouble.is_some() {
+            match self.transact(entries, now) {
+                Ok(rows) => self.worked(rows, now),
+                Err(error) => self.failed(&error, now),
             }
-            Some(Err(error)) => {
-                self.writer.rollback();
-                self.failed(&error, counted(entries), now);
+        }
+        for entry in entries {
+            match entry {
+                Entry::Process(process) => self.process.clone_from(process),
+                Entry::Known(more) => {
+                    let known = self.process.as_ref().and_then(|followed| followed.described_as(more));
+                    self.process = known.map(Arc::new).or(self.process.take());
+                }
+                _ => {}
             }
         }
         self.checkpoint(now);
@@ -212,12 +249,11 @@ impl Tape for Reel {
             trouble.next = now.uptime;
         }
         self.take(&[Entry::event(now, EventKind::DaemonStop, &json!({}))], now);
-        let (path, writer) = (self.path, self.writer);
-        match writer.finish(now) {
-            Ok(()) => tracing::info!(path = %path.display(), "the recording is finished"),
-            Err(error) => {
-                tracing::warn!(path = %path.display(), %error, "the recording can be read, but is not finished")
-            }
+        let path = self.path.display();
+        match self.writer.map(|writer| writer.finish(now)) {
+            Some(Ok(())) => tracing::info!(%path, "the recording is finished"),
+            Some(Err(error)) => tracing::warn!(%path, %error, "the recording can be read, but is not finished"),
+            None => tracing::warn!(%path, "the recording was removed, and no new one could be begun"),
         }
     }
 }

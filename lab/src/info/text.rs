@@ -114,7 +114,7 @@ fn gaps(out: &mut String, summary: &Summary) {
 }
 
 fn line(out: &mut String, name: &str, words: &str) {
-    let _ = writeln!(out, "{name:<12}{}", plain(words).trim_end());
+    let _ = writeln!(out, "{name:<11} {}", plain(words).trim_end());
 }
 
 /// A name on the first line only, nothing for an empty list.
@@ -176,6 +176,14 @@ fn plain(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_long_name_keeps_a_blank_before_its_words() {
+        let mut out = String::new();
+        line(&mut out, "salvaged_from", "run.fltl");
+        line(&mut out, "time", "now");
+        assert_eq!(out, "salvaged_from run.fltl\ntime        now\n");
+    }
 
     #[test]
     fn a_manifest_is_flat_and_cannot_move_the_cursor() {

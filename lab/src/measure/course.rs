@@ -81,6 +81,8 @@ pub struct Course {
     pub end: End,
     /// Processes after the first.
     pub restarts: usize,
+    /// Whether anything of a validator was seen: a point of its own, its version, or a phase that only a validator has.
+    pub validator: bool,
 }
 
 /// Follows a run from its first tick to its last.
@@ -88,9 +90,20 @@ pub fn course(run: &Run) -> Course {
     let gaps = gaps(run);
     let phases = phases(run);
     let at_tip = run.ticks.iter().find(|tick| is(tick, "at_tip")).map(|tick| tick.at);
-    let end = end(run);
+    let validator = validator(run, &phases);
+    let end = end(run, if validator || run.processes.is_empty() { "validator" } else { "process" });
     let kept_up = kept_up(run, at_tip, &end);
-    Course { phases, gaps, at_tip, kept_up, end, restarts: run.processes.len().saturating_sub(1) }
+    Course { phases, gaps, at_tip, kept_up, end, restarts: run.processes.len().saturating_sub(1), validator }
+}
+
+/// Phases that the daemon gives to any process.
+const OF_ANY: [&str; 4] = ["absent", "initializing", "gone", "unknown"];
+
+fn validator(run: &Run, phases: &[Phase]) -> bool {
+    let points = &run.points;
+    let silent =
+        points.cache.is_empty() && points.replay.is_empty() && points.costs.is_empty() && points.roots.is_empty();
+    !silent || !run.facts.versions.is_empty() || phases.iter().any(|phase| !OF_ANY.contains(&phase.name.as_str()))
 }
 
 /// Whether nothing is known between two neighbouring ticks.
@@ -139,6 +152,11 @@ fn kept_up(run: &Run, at_tip: Option<f64>, end: &End) -> KeptUp {
     let told = run.ticks.iter().any(|tick| tick.phase.is_some());
     let ran = time_in(run, |tick| is(tick, "catching_up"));
     match (at_tip, share) {
+        (Some(_), Some(share)) if share >= KEPT_UP && run.salvaged.is_some() => KeptUp {
+            answer: None,
+            why: format!("at the tip for {:.1} % of the time that was saved of a damaged recording", 100.0 * share),
+            share: Some(share),
+        },
         (Some(_), Some(share)) if share >= KEPT_UP => KeptUp {
             answer: Some(true),
             why: format!("at the tip for {:.1} % of the time since it was first there", 100.0 * share),
@@ -185,7 +203,7 @@ pub fn time_in(run: &Run, holds: impl Fn(&Tick) -> bool) -> f64 {
         .sum()
 }
 
-fn end(run: &Run) -> End {
+fn end(run: &Run, what: &str) -> End {
     let last = |kind: &str| run.events.iter().rev().find(|event| event.kind == kind);
     let oom = run.events.iter().any(|event| event.kind == "oom_kill");
     let running = run.ticks.last().is_some_and(|tick| tick.process.is_some());
@@ -196,22 +214,27 @@ fn end(run: &Run) -> End {
         })
     };
     let (how, evidence) = if run.ticks.is_empty() {
-        ("nothing was recorded", String::new())
+        ("nothing was recorded".to_owned(), String::new())
     } else if !running && last("oom_kill").is_some() {
-        ("killed by the kernel for want of memory", cite("oom_kill"))
+        ("killed by the kernel for want of memory".to_owned(), cite("oom_kill"))
     } else if !running && last("exit").is_some() {
-        ("the validator ended", cite("exit"))
+        (format!("the {what} ended"), cite("exit"))
     } else if !running && run.processes.is_empty() {
-        ("no process was ever followed", String::new())
+        ("no process was ever followed".to_owned(), String::new())
     } else if !running {
-        ("the validator was gone", "the last tick follows no process".to_owned())
+        (format!("the {what} was gone"), "the last tick follows no process".to_owned())
+    } else if let Some(from) = &run.salvaged {
+        (
+            "not known: what was saved of a damaged recording ends here".to_owned(),
+            format!("the recording was salvaged from {from}"),
+        )
     } else if run.finished {
-        ("the recording was ended while the validator ran", cite("daemon_stop"))
+        (format!("the recording was ended while the {what} ran"), cite("daemon_stop"))
     } else {
         (
-            "the recording is still being written, or was cut off, while the validator ran",
+            format!("the recording is still being written, or was cut off, while the {what} ran"),
             "the file was not ended in order".to_owned(),
         )
     };
-    End { how: how.to_owned(), evidence, oom }
+    End { how, evidence, oom }
 }

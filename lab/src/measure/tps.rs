@@ -1,8 +1,8 @@
 //! Transactions by second of the validator's own clock.
 
-use super::course::Span;
-use crate::run::{Run, Signal};
-use std::collections::BTreeMap;
+use super::course::{Span, broken};
+use crate::run::{Run, Signal, Tick};
+use std::collections::{BTreeMap, BTreeSet};
 
 const SECOND: i64 = 1_000_000_000;
 
@@ -46,7 +46,7 @@ pub struct Tps {
 }
 
 /// Counts them.
-pub(super) fn tps(run: &Run) -> Tps {
+pub(super) fn tps(run: &Run, gaps: &[Span]) -> Tps {
     let costs = run.points.costs.iter().map(|point| (point.time_unix_ns, point.transaction_count));
     let (counted, points): (_, Vec<_>) = if run.points.costs.is_empty() {
         let replay = run.points.replay.iter();
@@ -73,6 +73,7 @@ pub(super) fn tps(run: &Run) -> Tps {
     if settled {
         mark_unknown(run, &mut seconds);
     }
+    mark_gaps(run, gaps, &mut seconds);
     let seconds = seconds.into_iter().map(|(second, count)| Second { at: run.at(second * SECOND), count }).collect();
     Tps { counted, seconds, settled }
 }
@@ -97,18 +98,13 @@ fn processes(run: &Run) -> Vec<(i64, i64)> {
 
 /// The last second of which something is known: of the last point, or where the daemon settled seconds after it.
 fn last_known(run: &Run, from: i64, until: i64) -> Option<i64> {
-    let points = &run.points;
     let sane = sane(run);
     let within = |time: &i64| {
         let second = time.div_euclid(SECOND);
         second >= from && second < until && sane.holds(run.at(*time))
     };
-    let times = (points.costs.iter().map(|p| p.time_unix_ns))
-        .chain(points.replay.iter().map(|p| p.time_unix_ns))
-        .chain(points.cache.iter().map(|p| p.time_unix_ns))
-        .chain(points.roots.iter().map(|p| p.time_unix_ns));
-    let last = times.filter(within).max()?.div_euclid(SECOND);
-    let settled = growths(run, Signal::ZeroTps).into_iter().map(|(second, _)| second - 3);
+    let last = times(run).filter(within).max()?.div_euclid(SECOND);
+    let settled = growths(run, Signal::ZeroTps).into_iter().map(|(second, ..)| second - 3);
     let latest = second_of(run, sane.to);
     Some(
         settled
@@ -118,26 +114,29 @@ fn last_known(run: &Run, from: i64, until: i64) -> Option<i64> {
     )
 }
 
-/// Where a counter of the daemon grew: the Unix second of the tick and by how much. Nothing across sessions.
-fn growths(run: &Run, signal: Signal) -> Vec<(i64, u64)> {
+/// Where a counter of the daemon grew: the Unix second of the tick, by how much, and whether that was across a gap. Nothing
+/// across sessions.
+fn growths(run: &Run, signal: Signal) -> Vec<(i64, u64, bool)> {
     let mut found = Vec::new();
-    let mut before: Option<(i64, f64)> = None;
+    let mut before: Option<(&Tick, f64)> = None;
     for (tick, value) in run.ticks.iter().zip(run.signal(signal)) {
         let Some(value) = *value else { continue };
-        if let Some((session, last)) = before
-            && session == tick.session
+        if let Some((earlier, last)) = before
+            && earlier.session == tick.session
             && value > last
         {
-            found.push((second_of(run, tick.at), (value - last).round() as u64));
+            found.push((second_of(run, tick.at), (value - last).round() as u64, broken(run, earlier, tick)));
         }
-        before = Some((tick.session, value));
+        before = Some((tick, value));
     }
     found
 }
 
-/// Seconds of which nothing arrived: as many as the daemon counted, and those between its sessions.
+/// Seconds of which nothing arrived: as many as the daemon counted.
 fn mark_unknown(run: &Run, seconds: &mut [(i64, Option<u64>)]) {
-    for (until, count) in growths(run, Signal::UnknownTps) {
+    // What grew across a gap is about the gap, and marked with it.
+    let grown = growths(run, Signal::UnknownTps).into_iter().filter(|(.., across)| !across);
+    for (until, count, _) in grown {
         let from = until.saturating_sub(i64::try_from(count).unwrap_or(i64::MAX)).saturating_sub(SETTLED_WITHIN);
         let begin = seconds.partition_point(|(second, _)| *second < from);
         let empty = seconds[begin..].iter_mut().take_while(|(second, _)| *second <= until);
@@ -145,15 +144,33 @@ fn mark_unknown(run: &Run, seconds: &mut [(i64, Option<u64>)]) {
             *known = None;
         }
     }
-    for pair in run.ticks.windows(2) {
-        let [before, after] = pair else { continue };
-        if before.session != after.session {
-            let away = Span { from: before.at, to: after.at };
-            for (second, known) in seconds.iter_mut().filter(|(_, known)| *known == Some(0)) {
-                if away.holds(run.at(*second * SECOND)) {
-                    *known = None;
-                }
-            }
-        }
+}
+
+/// Seconds that begin in a gap, within a session or between two, are unknown unless a point of them was recorded; and so are
+/// those right before it, whose push would have come within it.
+fn mark_gaps(run: &Run, gaps: &[Span], seconds: &mut [(i64, Option<u64>)]) {
+    if gaps.is_empty() {
+        return;
     }
+    let seen: BTreeSet<i64> = times(run).map(|time| time.div_euclid(SECOND)).collect();
+    let at = |second: i64| run.at(second.saturating_mul(SECOND));
+    let late = SETTLED_WITHIN as f64;
+    for gap in gaps {
+        let begin = seconds.partition_point(|(second, _)| at(*second) < gap.from);
+        let end = seconds.partition_point(|(second, _)| at(*second) <= gap.to);
+        let empty = |(second, known): &(i64, Option<u64>)| *known == Some(0) && !seen.contains(second);
+        let before = seconds[..begin].iter_mut().rev();
+        let before = before.take_while(|one| at(one.0) >= gap.from - late && !seen.contains(&one.0));
+        before.filter(|one| empty(one)).for_each(|(_, known)| *known = None);
+        seconds[begin..end].iter_mut().filter(|one| empty(one)).for_each(|(_, known)| *known = None);
+    }
+}
+
+/// The validator's times of all points.
+fn times(run: &Run) -> impl Iterator<Item = i64> {
+    let points = &run.points;
+    (points.costs.iter().map(|point| point.time_unix_ns))
+        .chain(points.replay.iter().map(|point| point.time_unix_ns))
+        .chain(points.cache.iter().map(|point| point.time_unix_ns))
+        .chain(points.roots.iter().map(|point| point.time_unix_ns))
 }

@@ -2,8 +2,8 @@
 
 use super::signals::Signals;
 use super::{hold, in_path};
-use crate::cli::RecordArgs;
-use anyhow::{Context, bail};
+use crate::cli::{RecordArgs, WrongUsage};
+use anyhow::{Context, anyhow, bail};
 use rustix::fs::{MemfdFlags, OFlags, fcntl_getfl, fcntl_setfl, memfd_create};
 use rustix::process::{Pid, Signal, kill_process};
 use std::ffi::OsString;
@@ -16,6 +16,8 @@ use std::time::Duration;
 
 /// The daemon's file name.
 const PROGRAM: &str = "faultlined";
+/// Its exit code when it was told what cannot be done.
+const USAGE: i32 = 64;
 /// From look to look, while something is waited for.
 pub(super) const LOOK: Duration = Duration::from_millis(50);
 /// Looks until the daemon must follow the process: half a minute at least.
@@ -86,7 +88,7 @@ impl Daemon {
     /// Waits until it listens and follows the process.
     ///
     /// # Errors
-    /// It ended, it takes too long, or a signal asks this program to end.
+    /// It ended (with [`WrongUsage`] if it says so), it takes too long, or a signal asks this program to end.
     pub(super) fn wait_until_following(&mut self, signals: &mut Signals) -> anyhow::Result<Addresses> {
         let mut addresses = None;
         let mut following = false;
@@ -99,7 +101,8 @@ impl Daemon {
                 return Ok(addresses.clone());
             }
             if let Some(status) = self.ended()? {
-                bail!("{PROGRAM} ended ({status}) before it recorded:\n{}", self.log.tail());
+                let words = format!("{PROGRAM} ended ({status}) before it recorded:\n{}", self.log.tail());
+                return Err(if status.code() == Some(USAGE) { WrongUsage(words).into() } else { anyhow!(words) });
             }
             if signals.wait(None, LOOK)?.iter().any(|signal| signal.asks_to_end()) {
                 bail!("stopped by a signal before the recording began");

@@ -2,6 +2,7 @@
 //! becomes the program in place, so that the process that was followed from the beginning is the program.
 
 use crate::cli::HoldArgs;
+use crate::output::say;
 use anyhow::Context;
 use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
 use std::ffi::OsStr;
@@ -84,7 +85,7 @@ fn become_it(args: &HoldArgs, variables: Vec<(Vec<u8>, Vec<u8>)>) -> u8 {
         command.env(OsStr::from_bytes(name), OsStr::from_bytes(value));
     }
     let error = command.exec();
-    eprintln!("faultline: {}: {error}", PathBuf::from(program).display());
+    say(&format!("{}: {error}", PathBuf::from(program).display()));
     if error.kind() == ErrorKind::NotFound { NOT_FOUND } else { NOT_RUN }
 }
 

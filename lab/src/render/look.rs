@@ -9,7 +9,24 @@ use crate::report::model::{Block, Chart, Line, Report, Timeline};
 pub(crate) const COLOURS: usize = 8;
 
 /// Tints of phases there are.
-pub(crate) const TINTS: usize = 6;
+pub(crate) const TINTS: usize = 13;
+
+/// Which tint a phase has in every report, by a part of its name.
+const PHASES: [(&str, usize); TINTS] = [
+    ("tip", 2),
+    ("catch", 0),
+    ("behind", 4),
+    ("gone", 3),
+    ("replay", 5),
+    ("initializ", 1),
+    ("download", 6),
+    ("unpack", 7),
+    ("search", 8),
+    ("starting", 9),
+    ("supermajority", 10),
+    ("halted", 11),
+    ("absent", 12),
+];
 
 /// As in `stroke-dasharray`; the first is solid.
 pub(crate) const DASHES: [&str; 5] = ["", "7 3", "2 2.5", "9 3 2 3", "4 2"];
@@ -98,9 +115,8 @@ impl Looks {
         if self.phases.contains_key(name) {
             return;
         }
-        let usual = [("tip", 2), ("catch", 0), ("behind", 4), ("gone", 3), ("replay", 5)];
-        let usual = usual.into_iter().find(|(part, _)| name.contains(part)).map_or(1, |(_, tint)| tint);
-        let others = [1, 5, 3, 4, 0, 2].into_iter();
+        let usual = PHASES.into_iter().find(|(part, _)| name.contains(part)).map_or(1, |(_, tint)| tint);
+        let others = PHASES.into_iter().rev().map(|(_, tint)| tint);
         let free = |tint: &usize| self.phases.values().all(|taken| taken != tint);
         let tint = std::iter::once(usual).chain(others).find(free).unwrap_or(self.phases.len() % TINTS);
         self.phases.insert(name.to_owned(), tint);

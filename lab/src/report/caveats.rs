@@ -1,24 +1,86 @@
 //! What weakens the conclusions: a closed list, with remedies.
 
+use super::arm_table::Part;
 use super::cache::capacity;
+use super::comparison::lower;
 use super::model;
-use super::subject::{ESTIMATED, Subject, Subjects};
+use super::subject::{LONG_ENOUGH, Subject, Subjects};
+use super::words::duration;
 use crate::measure::course::{KEPT_UP, time_in};
 use crate::run::Signal;
-use faultline_stats::Reliability;
 use faultline_stats::arms::RUNS_FOR_A_TEST;
 use faultline_stats::caveat::{Caveat, counts_hits_as_before_4_4, not_interleaved};
-use std::mem::discriminant;
 
 /// All that apply, what concerns the whole first.
 pub(crate) fn caveats(subjects: &Subjects<'_>, same_slots: bool) -> Vec<model::Caveat> {
     let said = |caveat: Caveat| model::Caveat { what: caveat.what(), remedy: caveat.remedy().to_owned() };
-    let arms = if subjects.arms.len() > 1 { of_arms(subjects, same_slots) } else { Vec::new() };
-    let mut caveats: Vec<model::Caveat> = arms.into_iter().map(said).collect();
-    caveats.extend(subjects.all.iter().filter_map(of_recording));
-    caveats.extend(subjects.all.iter().flat_map(of_run).map(said));
-    caveats.extend(unreliable(subjects).into_iter().map(said));
+    let (several, all) = (subjects.arms.len() > 1, subjects.all.len());
+    let mut caveats = together(subjects.all.iter().filter_map(of_recording).collect(), all);
+    caveats.extend(if several { of_arms(subjects, same_slots) } else { Vec::new() }.into_iter().map(said));
+    let part = several.then(|| subjects.compared());
+    let of_runs = |subject| of_run(subject, part).into_iter().map(|one| Single::of(subject, one));
+    caveats.extend(together(subjects.all.iter().flat_map(of_runs).collect(), all));
+    caveats.extend(together(subjects.all.iter().filter_map(shortly).collect(), all));
+    caveats.extend(unreliable(subjects));
     caveats
+}
+
+/// What is the matter with one run.
+struct Single {
+    run: String,
+    /// Without the run's name and the full stop.
+    what: String,
+    remedy: &'static str,
+}
+
+impl Single {
+    fn of(subject: &Subject<'_>, (caveat, remedy): (Caveat, &'static str)) -> Single {
+        let whole = caveat.what();
+        let what = whole.strip_prefix(&format!("{}: ", subject.name)).unwrap_or(&whole);
+        Single { run: subject.name.clone(), what: what.trim_end_matches('.').to_owned(), remedy }
+    }
+}
+
+/// Runs that a caveat names at most.
+const NAMED: usize = 6;
+
+/// What is the matter, and with which runs.
+type Said = (String, Vec<String>);
+
+/// Those with the same remedy as one: what is the same of several runs is said once.
+fn together(singles: Vec<Single>, all: usize) -> Vec<model::Caveat> {
+    let mut kinds: Vec<(&'static str, Vec<Said>)> = Vec::new();
+    for Single { run, what, remedy } in singles {
+        let at = kinds.iter().position(|(known, _)| *known == remedy).unwrap_or_else(|| {
+            kinds.push((remedy, Vec::new()));
+            kinds.len() - 1
+        });
+        let said = &mut kinds[at].1;
+        match said.iter_mut().find(|(known, _)| *known == what) {
+            Some((_, runs)) => runs.push(run),
+            None => said.push((what, vec![run])),
+        }
+    }
+    let sentence = |(what, runs): &Said| format!("{}: {what}", listed(runs, all));
+    let caveat = |(remedy, said): (&'static str, Vec<Said>)| {
+        let mut parts: Vec<String> = said.iter().take(NAMED).map(sentence).collect();
+        if said.len() > NAMED {
+            parts.push(format!("and {} more runs likewise", said.len() - NAMED));
+        }
+        model::Caveat { what: format!("{}.", parts.join("; ")), remedy: remedy.to_owned() }
+    };
+    kinds.into_iter().map(caveat).collect()
+}
+
+/// Names of runs, `all` being how many there are; of many the first ones and how many more.
+fn listed(runs: &[String], all: usize) -> String {
+    if all > 1 && runs.len() == all {
+        return "Every run".to_owned();
+    }
+    if runs.len() > NAMED {
+        return format!("{} and {} more runs", runs[..NAMED].join("; "), runs.len() - NAMED);
+    }
+    runs.join("; ")
 }
 
 fn of_arms(subjects: &Subjects<'_>, same_slots: bool) -> Vec<Caveat> {
@@ -95,7 +157,8 @@ fn distinct(values: impl Iterator<Item = String>) -> Vec<String> {
     seen
 }
 
-fn of_run(subject: &Subject<'_>) -> Vec<Caveat> {
+/// With what would remove each.
+fn of_run(subject: &Subject<'_>, part: Option<Part>) -> Vec<(Caveat, &'static str)> {
     let run = subject.name.clone();
     let course = &subject.measured.course;
     let mut found = Vec::new();
@@ -117,44 +180,63 @@ fn of_run(subject: &Subject<'_>) -> Vec<Caveat> {
         let (configured, observed) = (configured as u64, observed as u64);
         found.push(Caveat::CacheSizeObserved { run: run.clone(), configured, observed });
     }
+    // Where the time at the tip is compared already, that is no remedy.
+    let remedy = |caveat: &Caveat| match caveat {
+        Caveat::NotAtTip { .. } if part == Some(Part::Steady) => {
+            "Read the averages together with what became of each run: they take the time off the tip as it was."
+        }
+        Caveat::NotAtTip { .. } if part.is_none() => {
+            "Read the tables of the time at the tip, or record until it gets there."
+        }
+        caveat => caveat.remedy(),
+    };
     found
+        .into_iter()
+        .map(|caveat| {
+            let remedy = remedy(&caveat);
+            (caveat, remedy)
+        })
+        .collect()
 }
 
-/// Intervals that do not keep their promise, those of several runs for the same reason together.
-fn unreliable(subjects: &Subjects<'_>) -> Vec<Caveat> {
-    let mut found: Vec<(&str, Reliability, Vec<&str>)> = Vec::new();
-    for (place, metric) in ESTIMATED.into_iter().enumerate() {
-        for subject in &subjects.all {
-            let estimate = subject.estimates.get(place).copied().flatten();
-            let Some(why) = estimate.map(|estimate| estimate.reliable).filter(|why| !why.is_reliable()) else {
-                continue;
-            };
-            match found.iter_mut().find(|(known, same, _)| *known == metric && discriminant(same) == discriminant(&why))
-            {
-                Some((_, worst, runs)) => {
-                    runs.push(&subject.name);
-                    *worst = worse(*worst, why);
-                }
-                None => found.push((metric, why, vec![&subject.name])),
+/// Intervals that do not keep their promise, all in one: the chapter of replay times has a table of them.
+fn unreliable(subjects: &Subjects<'_>) -> Option<model::Caveat> {
+    let mut metrics: Vec<(&'static str, Vec<String>)> = Vec::new();
+    for subject in &subjects.all {
+        for (metric, _) in subject.unreliable() {
+            match metrics.iter_mut().find(|(known, _)| *known == metric) {
+                Some((_, runs)) => runs.push(subject.name.clone()),
+                None => metrics.push((metric, vec![subject.name.clone()])),
             }
         }
     }
-    let caveat = |(metric, why, runs): (&str, Reliability, Vec<&str>)| Caveat::UnreliableInterval {
-        run: runs.join("; "),
-        metric: metric.to_owned(),
-        why,
+    let all = subjects.all.len();
+    let metric = |(metric, runs): &(&str, Vec<String>)| match runs.len() {
+        _ if all == 1 => lower(metric),
+        n if n == all => format!("{} (every run)", lower(metric)),
+        n if n > 2 => format!("{} ({n} of {all} runs)", lower(metric)),
+        _ => format!("{} ({})", lower(metric), runs.join("; ")),
     };
-    found.into_iter().map(caveat).collect()
+    let metrics: Vec<String> = metrics.iter().map(metric).collect();
+    (!metrics.is_empty()).then(|| model::Caveat {
+        what: format!(
+            "Intervals within runs that cannot be fully trusted: {}.{}",
+            metrics.join(", "),
+            if subjects.arms.len() > 1 { " The comparison of arms does not use them." } else { "" }
+        ),
+        remedy: "Record longer; the table below the intervals says why for each.".to_owned(),
+    })
 }
 
-/// Of two runs that are too short, the one that is worth less.
-fn worse(a: Reliability, b: Reliability) -> Reliability {
-    match (a, b) {
-        (Reliability::TooShort { n_eff: one }, Reliability::TooShort { n_eff: other }) => {
-            Reliability::TooShort { n_eff: one.min(other) }
-        }
-        (a, _) => a,
-    }
+/// A run that kept up for so short a time that this says little.
+fn shortly(subject: &Subject<'_>) -> Option<Single> {
+    subject.measured.course.kept_up.answer.filter(|kept_up| *kept_up)?;
+    let seconds = subject.measured.windows.steady?.seconds();
+    (seconds < LONG_ENOUGH).then(|| Single {
+        run: subject.name.clone(),
+        what: format!("it was at the tip for only {}, so that it kept up says little", duration(seconds)),
+        remedy: "Record at least ten minutes at the tip.",
+    })
 }
 
 fn not_at_tip(subject: &Subject<'_>) -> Option<Caveat> {
@@ -171,18 +253,18 @@ fn not_at_tip(subject: &Subject<'_>) -> Option<Caveat> {
     })
 }
 
-fn of_recording(subject: &Subject<'_>) -> Option<model::Caveat> {
-    let name = &subject.name;
-    let caveat = |what: String, remedy: &str| Some(model::Caveat { what, remedy: remedy.to_owned() });
+fn of_recording(subject: &Subject<'_>) -> Option<Single> {
+    let caveat = |what: &str, remedy| Some(Single { run: subject.name.clone(), what: what.to_owned(), remedy });
     if subject.run.facts.demo {
-        return caveat(
-            format!("{name}: recorded from the daemon's demonstration; the numbers mean nothing."),
-            "Record a validator.",
-        );
+        return caveat("recorded from the daemon's demonstration; the numbers mean nothing", "Record a validator.");
+    }
+    if let Some(from) = &subject.run.salvaged {
+        let what = format!("salvaged from {from}: rows are missing, and it may end before the run did");
+        return caveat(&what, "Use the whole recording if there is one, or run again.");
     }
     if !subject.run.finished && !subject.run.ticks.is_empty() {
         return caveat(
-            format!("{name}: the recording was not ended: it is still being written, or was cut off by a kill."),
+            "the recording was not ended: it is still being written, or was cut off by a kill",
             "Report again when it has ended; if it was cut off, at most its last second is missing.",
         );
     }

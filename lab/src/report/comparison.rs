@@ -4,7 +4,7 @@ use super::arm_table::Part;
 use super::model::{Block, Cell, Section, Table};
 use super::scalars::{Better, SCALARS, Scalar};
 use super::subject::Subjects;
-use super::words::{count, grouped, number, table};
+use super::words::{count, grouped, number, table, without_missing};
 use faultline_stats::arms::{self, Comparison, Conclusion, Direction, Interval, Settings};
 
 /// One arm against the reference.
@@ -88,7 +88,7 @@ pub(crate) fn section(
         super::verdict::margin(settings),
         arms::RUNS_FOR_A_TEST,
         if part == Part::Steady {
-            "Only the time at the tip is compared: every run was there long enough. Start and catching up are left out."
+            "Only the time from the first tick at the tip on is compared: every run was there long enough. Start and catching up are left out."
         } else {
             "The time from the first execution on is compared, catching up included: not every run was at the tip for ten minutes or half \
              of its time."
@@ -119,18 +119,27 @@ fn primary_table(primary: &Scalar, pairs: &[Pair], settings: &Settings) -> Table
         ("p of equivalence", ""),
         ("Runs needed", ""),
     ];
-    let note = format!(
-        "{}: {}. Difference and ratio of means with {:.0} % intervals (Welch, Fieller); the shift by Hodges and Lehmann. Equivalent: \
-         two one-sided tests show the ratio within 1 ± {}. p-values are those of single tests; the conclusion uses them adjusted by \
-         Holm if there are more than two arms. Runs needed: in each arm, to see a difference of the margin four times in five.",
-        primary.title,
-        primary.definition,
-        100.0 * settings.level,
-        grouped(settings.margin, 3),
-    );
+    let any = |holds: fn(&Comparison) -> bool| pairs.iter().any(|pair| holds(&pair.primary));
+    let mut note = format!("{}: {}.", primary.title, primary.definition);
+    if any(|one| one.difference.is_some()) {
+        note.push_str(&format!(
+            " Difference and ratio of means with {:.0} % intervals (Welch, Fieller); the shift by Hodges and Lehmann.",
+            100.0 * settings.level
+        ));
+    }
+    if any(|one| one.welch.is_some() || one.equivalence.is_some()) {
+        note.push_str(&format!(
+            " Equivalent: two one-sided tests show the ratio within 1 ± {}. p-values are those of single tests; the conclusion uses \
+             them adjusted by Holm if there are more than two arms.",
+            grouped(settings.margin, 3)
+        ));
+    }
+    if any(|one| one.runs_needed.is_some()) {
+        note.push_str(" Runs needed: in each arm, to see a difference of the margin four times in five.");
+    }
     let mut listed = table("primary", &format!("Primary metric: {}", lower(primary.title)), &columns, &note);
     listed.rows = pairs.iter().map(|pair| primary_row(primary, pair)).collect();
-    listed
+    without_missing(listed)
 }
 
 fn primary_row(primary: &Scalar, pair: &Pair) -> Vec<Cell> {
@@ -167,8 +176,13 @@ fn others_table(pairs: &[Pair]) -> Table {
         ("Reference mean", ""),
         ("Other mean", ""),
     ];
-    let note = "Means over runs, differences and ratios with 95 % intervals, each in the metric's unit. Conclusions by p-values that are \
-                Holm-adjusted over all rows of this table. These metrics were not named before: they tell where to look next.";
+    let tested = pairs.iter().flat_map(|pair| &pair.others).any(|(_, comparison)| comparison.welch.is_some());
+    let note = if tested {
+        "Means over runs, differences and ratios with 95 % intervals, each in the metric's unit. Conclusions by p-values that are \
+         Holm-adjusted over all rows of this table. These metrics were not named before: they tell where to look next."
+    } else {
+        "Means over runs, each in the metric's unit. Nothing here is tested: these metrics tell where to look next."
+    };
     let mut listed = table("other-metrics", "All other metrics", &columns, note);
     let Some(first) = pairs.first() else { return listed };
     for (place, (scalar, _)) in first.others.iter().enumerate() {
@@ -192,7 +206,7 @@ fn others_table(pairs: &[Pair]) -> Table {
             ]);
         }
     }
-    listed
+    without_missing(listed)
 }
 
 fn definitions() -> Table {

@@ -134,7 +134,7 @@ fn pool_table(pools: &[(&Subject<'_>, Vec<PoolFaults>)]) -> Table {
             ("CPU", "s"),
         ],
         "From the first execution on, the 15 pools of each run with most faults. Threads with the same name up to their number \
-         form a pool; `exited` holds what ended threads took unseen.",
+         form a pool; the pool called exited holds what ended threads took unseen.",
     );
     for (subject, pools) in pools {
         let all: f64 = pools.iter().map(faults).sum();

@@ -9,6 +9,7 @@ use super::words::{figure, table};
 use crate::measure::replayed;
 use crate::run::Signal;
 use faultline_stats::Estimate;
+use faultline_stats::caveat::unreliable as why_unreliable;
 use faultline_stats::summary;
 
 const REPLAY: &[Quantity] = &[
@@ -41,6 +42,7 @@ pub(crate) fn section(subjects: &Subjects<'_>) -> Section {
         REPLAY,
     ));
     blocks.push(Block::Table(within_run(subjects)));
+    blocks.extend(unreliable(subjects).map(Block::Table));
     let unknown: fn(&Subject<'_>) -> &'static str = |_| "the distance to the tip was never known";
     let note =
         "Slots between the tip of the cluster and this validator, at each tick at which both were known at one moment.";
@@ -54,7 +56,7 @@ pub(crate) fn section(subjects: &Subjects<'_>) -> Section {
         let points = replayed(subject.run, subject.measured.windows.all);
         let times = points
             .map(|point| (subject.run.at(point.time_unix_ns), point.replay_total_elapsed_us.map(|us| us as f64 / 1e3)));
-        vec![Trace::moments("", times)]
+        vec![Trace::moments(subject, "", times)]
     });
     let caption =
         "Each replayed slot at the validator's own time; of long runs the smallest and the largest of each stretch.";
@@ -65,11 +67,32 @@ pub(crate) fn section(subjects: &Subjects<'_>) -> Section {
     Section { id: "slots".to_owned(), title: "Replay and the distance to the tip".to_owned(), blocks }
 }
 
+/// Intervals of single runs that do not keep their promise.
+fn unreliable(subjects: &Subjects<'_>) -> Option<Table> {
+    let note = "Of the table above. Independent values: what the run is worth, as values near each other are alike.";
+    let mut listed = table(
+        "within-run-limits",
+        "Which of these intervals cannot be fully trusted",
+        &[("Run", ""), ("What", ""), ("Why", "")],
+        note,
+    );
+    for subject in &subjects.all {
+        for (metric, why) in subject.unreliable() {
+            listed.rows.push(
+                [subject.name.as_str(), metric, &why_unreliable(why)]
+                    .map(|words| Cell::Text(words.to_owned()))
+                    .to_vec(),
+            );
+        }
+    }
+    (!listed.rows.is_empty()).then_some(listed)
+}
+
 fn within_run(subjects: &Subjects<'_>) -> Table {
     let [replay, tps, misses, time] = ESTIMATED;
     let columns = [("Run", ""), (replay, "ms"), (tps, "/s"), (misses, ""), (time, "µs")];
     let note = "95 % intervals by block bootstrap: what this one run, going on like this, would have come to. They know nothing of how \
-                runs differ, so they compare no arms. Where an interval does not keep its promise, the caveats say so.";
+                runs differ, so they compare no arms. Where an interval does not keep its promise, the next table says why.";
     let mut listed = table("within-run", "How sure each run is of its own numbers", &columns, note);
     for subject in &subjects.all {
         let cells = subject.estimates.iter().zip([1, 1, 4, 1]).map(|(estimate, decimals)| match estimate {

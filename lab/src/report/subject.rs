@@ -4,6 +4,7 @@ use super::arm_table::Part;
 use super::words::{grouped, slug};
 use crate::measure::{self, Measured, Numbers};
 use crate::run::{Run, Signal};
+use faultline_stats::Reliability;
 use faultline_stats::block::{self, Estimate, Plan};
 use std::collections::BTreeMap;
 
@@ -34,7 +35,7 @@ pub(crate) const ESTIMATED: [&str; 4] =
     ["Replay time per slot, p95", "TPS", "Misses per batch", "Program cache time per batch"];
 
 /// A part of a run at the tip that is at least this long stands for the run, in seconds.
-const LONG_ENOUGH: f64 = 600.0;
+pub(crate) const LONG_ENOUGH: f64 = 600.0;
 
 /// The runs of a report, by arm.
 pub(crate) struct Subjects<'a> {
@@ -117,6 +118,14 @@ impl Subject<'_> {
     pub(crate) fn catch_up(&self) -> Option<f64> {
         let first = self.measured.windows.executing?.from;
         Some((self.measured.course.at_tip? - first).max(0.0))
+    }
+
+    /// Which of [`ESTIMATED`] have an interval that does not keep its promise, and why.
+    pub(crate) fn unreliable(&self) -> impl Iterator<Item = (&'static str, Reliability)> {
+        let estimates = ESTIMATED.into_iter().zip(&self.estimates);
+        estimates
+            .filter_map(|(metric, estimate)| Some((metric, estimate.as_ref()?.reliable)))
+            .filter(|(_, why)| !why.is_reliable())
     }
 
     /// Why there is no number from the validator's points.

@@ -2,7 +2,9 @@
 
 use super::model::{Band, Chart, Line, Mark, Timeline};
 use super::subject::{Subject, Subjects};
+use crate::measure::Span;
 use crate::measure::course::broken;
+use crate::run::Run;
 
 /// Of a line that has a figure to itself, or shares it with one other run.
 const POINTS: usize = 2000;
@@ -20,6 +22,9 @@ const DRAWN: &[(&str, &str)] = &[
     ("restart", "restart"),
     ("mark", "mark"),
 ];
+
+/// Moments nearer to each other than this, in seconds, are joined whatever the daemon saw: slots take 0.4 s, seconds 1 s.
+const NEIGHBOURS: f64 = 2.0;
 
 /// More marks than this are no help.
 const MOST_MARKS: usize = 60;
@@ -47,16 +52,48 @@ impl Trace {
         trace
     }
 
-    /// Values at moments of their own.
-    pub(crate) fn moments(name: &'static str, moments: impl IntoIterator<Item = (f64, Option<f64>)>) -> Trace {
-        let (x, y) = moments.into_iter().unzip();
-        Trace { name, x, y }
+    /// Values at moments of their own, in order. The line breaks where nothing was recorded, and where no process was followed.
+    pub(crate) fn moments(
+        subject: &Subject<'_>,
+        name: &'static str,
+        moments: impl IntoIterator<Item = (f64, Option<f64>)>,
+    ) -> Trace {
+        let mut away = away(subject.run).into_iter().peekable();
+        let mut trace = Trace { name, x: Vec::new(), y: Vec::new() };
+        for (at, value) in moments {
+            if let Some(before) = trace.x.last().copied() {
+                while away.next_if(|span| span.to <= before).is_some() {}
+                let between = away.peek().filter(|span| span.from < at);
+                // Points of the validator may lie within a gap of the daemon: those near each other belong together.
+                if between.is_some() && at - before > NEIGHBOURS {
+                    trace.push(f64::midpoint(before, at), None);
+                }
+            }
+            trace.push(at, value);
+        }
+        trace
     }
 
     fn push(&mut self, x: f64, y: Option<f64>) {
         self.x.push(x);
         self.y.push(y);
     }
+}
+
+/// Stretches from one tick to the next between which nothing was recorded, or no process was followed; in order.
+fn away(run: &Run) -> Vec<Span> {
+    let pairs = run.ticks.iter().zip(run.ticks.iter().skip(1));
+    let mut away: Vec<Span> = Vec::new();
+    for (before, after) in pairs {
+        if before.process.is_some() && after.process == before.process && !broken(run, before, after) {
+            continue;
+        }
+        match away.last_mut().filter(|last| last.to >= before.at) {
+            Some(last) => last.to = after.at,
+            None => away.push(Span { from: before.at, to: after.at }),
+        }
+    }
+    away
 }
 
 /// A timeline of all runs. One run is shown from its first tick on, several from each one's first execution on.
@@ -149,10 +186,10 @@ fn bands(subject: &Subject<'_>, origin: f64, single: bool) -> Vec<Band> {
         course.phases.iter().filter(|phase| phase.name != "unknown").map(|phase| (phase.span, phase.name.as_str()));
     let gaps = course.gaps.iter().map(|gap| (*gap, "gap"));
     let shown = phases.chain(gaps).filter(|(span, _)| span.to > span.from && (single || span.to > origin));
-    let band = |(span, name): (crate::measure::Span, &str)| Band {
+    let band = |(span, name): (Span, &str)| Band {
         from: if single { span.from } else { (span.from - origin).max(0.0) },
         to: span.to - origin,
-        name: name.to_owned(),
+        name: name.replace('_', " "),
         run: subject.id.clone(),
     };
     shown.map(band).collect()
@@ -163,7 +200,7 @@ fn marks(subject: &Subject<'_>, origin: f64, single: bool) -> Vec<Mark> {
     let mark = |at: f64, name: String| Mark { at: round(at - origin, 2), name, run: subject.id.clone() };
     // Where the axis begins there, a mark says nothing.
     let executing = subject.measured.windows.executing.filter(|_| single);
-    let first = executing.map(|window| mark(window.from, "first execution".to_owned()));
+    let first = executing.map(|window| mark(window.from.max(0.0), "first execution".to_owned()));
     let named = |event: &crate::run::Event| {
         let name = DRAWN.iter().find(|(kind, _)| *kind == event.kind).map(|(_, name)| *name)?;
         Some(if name == "mark" { mark_name(&event.detail) } else { name.to_owned() })

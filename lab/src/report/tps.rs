@@ -6,7 +6,7 @@ use super::model::{Block, Section};
 use super::subject::{Subject, Subjects};
 use super::timeline::{Trace, timeline};
 use super::words::figure;
-use crate::measure::{Counted, Numbers};
+use crate::measure::{Counted, Numbers, Second};
 use faultline_stats::smooth::{Window, moving_average};
 
 /// The line of TPS is averaged over this many seconds at least: about the time between two pushes.
@@ -95,14 +95,23 @@ fn distribution(subjects: &Subjects<'_>) -> Option<Block> {
     ))
 }
 
+/// The moving average of each stretch of seconds by itself: no average reaches over the time between two processes.
+fn averaged(seconds: &[Second], size: usize) -> Vec<(f64, Option<f64>)> {
+    let stretches = seconds.chunk_by(|before, after| after.at - before.at < 1.5);
+    let average = |stretch: &[Second]| {
+        let counts: Vec<Option<f64>> = stretch.iter().map(|second| second.count.map(|count| count as f64)).collect();
+        let average = moving_average(&counts, Window::Centred(size));
+        stretch.iter().map(|second| second.at).zip(average).collect::<Vec<_>>()
+    };
+    stretches.flat_map(average).collect()
+}
+
 fn over_time(subjects: &Subjects<'_>) -> Option<Block> {
     let longest = subjects.all.iter().map(|subject| subject.measured.tps.seconds.len()).max()?;
     let size = (longest / STRETCHES).max(SMOOTHED);
     let chart = timeline(subjects, "TPS (/s)", "/s", |subject| {
         let seconds = &subject.measured.tps.seconds;
-        let counts: Vec<Option<f64>> = seconds.iter().map(|second| second.count.map(|count| count as f64)).collect();
-        let smooth = moving_average(&counts, Window::Centred(size));
-        vec![Trace::moments("", seconds.iter().map(|second| second.at).zip(smooth))]
+        vec![Trace::moments(subject, "", averaged(seconds, size))]
     })?;
     let caption = format!(
         "Moving average over {size} seconds of the validator's clock, centred. The line breaks where nothing is known."

@@ -6,8 +6,8 @@ use super::model::{Standing, Verdict};
 use super::scalars::Scalar;
 use super::subject::{Subject, Subjects};
 use super::what_happened::story;
-use super::words::{GIB, grouped};
-use faultline_stats::arms::{Comparison, Conclusion, Settings};
+use super::words::{bytes, grouped};
+use faultline_stats::arms::{Comparison, Conclusion, Direction, Settings};
 use faultline_stats::bracket::Bracket;
 
 /// The answer.
@@ -28,6 +28,9 @@ pub(crate) fn verdict(
 
 fn single(subject: &Subject<'_>) -> Verdict {
     let headline = match subject.measured.course.kept_up.answer {
+        _ if !subject.measured.course.validator && !subject.run.processes.is_empty() => {
+            format!("{} shows nothing of a validator: the process itself is described.", subject.name)
+        }
         Some(true) => format!("{} kept up with the tip.", subject.name),
         Some(false) => format!("{} did not keep up: {}.", subject.name, subject.measured.course.kept_up.why),
         None => format!("Whether {} kept up is not known: {}.", subject.name, subject.measured.course.kept_up.why),
@@ -55,9 +58,8 @@ fn told(subject: &Subject<'_>) -> Vec<String> {
     }
     if let Some(rss) = n.levels.rss.max {
         let headroom = n.levels.headroom.min;
-        let headroom = headroom
-            .map_or_else(String::new, |room| format!("; the headroom was never below {} GiB", grouped(room / GIB, 1)));
-        said.push(format!("RSS was at most {} GiB{headroom}.", grouped(rss / GIB, 1)));
+        let headroom = headroom.map_or_else(String::new, |room| format!("; the smallest headroom was {}", bytes(room)));
+        said.push(format!("RSS was at most {}{headroom}.", bytes(rss)));
     }
     said
 }
@@ -85,14 +87,14 @@ fn compared(
     settings: &Settings,
 ) -> Verdict {
     let mut points: Vec<String> = pairs.iter().map(|pair| sentence(pair, primary)).collect();
-    let standing = standing(pairs);
-    let headline = match bracket {
+    let (headline, standing) = match bracket {
+        // A bracket tests nothing: what the primary metric's test says is a point below it.
         Some(bracket) => {
             let mut sentences = limits::sentences(bracket);
             points.splice(0..0, sentences.split_off(2.min(sentences.len())));
-            sentences.join(" ")
+            (sentences.join(" "), Standing::Described)
         }
-        None => headline(pairs, primary, settings),
+        None => (headline(pairs, primary, settings), standing(pairs)),
     };
     points.extend(outcomes(subjects));
     points.extend(described(pairs));
@@ -103,7 +105,7 @@ fn compared(
 fn headline(pairs: &[Pair], primary: &Scalar, settings: &Settings) -> String {
     match pairs {
         [pair] => of_two(pair, primary, settings),
-        pairs => of_several(pairs, primary),
+        pairs => of_several(pairs, primary, settings),
     }
 }
 
@@ -112,7 +114,8 @@ fn of_two(pair: &Pair, primary: &Scalar, settings: &Settings) -> String {
     let (reference, other) = (&pair.reference, &pair.other);
     match pair.primary.conclusion {
         Conclusion::Differs { direction, .. } => {
-            format!("{title}, is {} with {other} than with {reference}.", way(direction))
+            let comma = if title.contains(',') { "," } else { "" };
+            format!("{title}{comma} is {} with {other} than with {reference}.", way(direction))
         }
         Conclusion::Equivalent { .. } => {
             format!("By {what}, {other} and {reference} are equivalent within {} %.", margin(settings))
@@ -135,34 +138,38 @@ pub(crate) fn margin(settings: &Settings) -> String {
     grouped(percent, if (percent - percent.round()).abs() < 0.005 { 0 } else { 2 })
 }
 
-fn of_several(pairs: &[Pair], primary: &Scalar) -> String {
+fn of_several(pairs: &[Pair], primary: &Scalar, settings: &Settings) -> String {
     let reference = pairs.first().map_or("", |pair| pair.reference.as_str());
-    let named = |which: fn(&Conclusion) -> bool| -> Vec<String> {
+    let named = |which: &dyn Fn(&Conclusion) -> bool| -> Option<String> {
         let these = pairs.iter().filter(|pair| which(&pair.primary.conclusion));
-        these
-            .map(|pair| match pair.primary.conclusion {
-                Conclusion::Differs { direction, .. } => format!("{} ({})", pair.other, way(direction)),
-                _ => pair.other.clone(),
-            })
-            .collect()
+        let arms: Vec<&str> = these.map(|pair| pair.other.as_str()).collect();
+        (!arms.is_empty()).then(|| and(&arms))
     };
-    let differ = named(|conclusion| matches!(conclusion, Conclusion::Differs { .. }));
-    let same = named(|conclusion| matches!(conclusion, Conclusion::Equivalent { .. }));
-    let open = named(|conclusion| matches!(conclusion, Conclusion::Inconclusive { .. }));
-    let rest = named(|conclusion| {
-        matches!(conclusion, Conclusion::Described | Conclusion::TooFewRuns { .. } | Conclusion::NoValues)
-    });
+    let differ =
+        |way: Direction| named(&|one| matches!(one, Conclusion::Differs { direction, .. } if *direction == way));
     let parts = [
-        ("differ", differ),
-        ("equivalent within the margin", same),
-        ("neither shown", open),
-        ("described, not tested", rest),
+        differ(Direction::Lower).map(|arms| format!("lower with {arms} than with {reference}")),
+        differ(Direction::Higher).map(|arms| format!("higher with {arms} than with {reference}")),
+        named(&|one| matches!(one, Conclusion::Equivalent { .. }))
+            .map(|arms| format!("equivalent within {} % with {arms} and {reference}", margin(settings))),
+        named(&|one| matches!(one, Conclusion::Inconclusive { .. }))
+            .map(|arms| format!("neither a difference nor equivalence is shown between {arms} and {reference}")),
+        named(&|one| matches!(one, Conclusion::Described | Conclusion::TooFewRuns { .. })).map(|arms| {
+            format!("described, not tested, with {arms} and {reference}: too few runs to tell a difference from chance")
+        }),
+        named(&|one| matches!(one, Conclusion::NoValues))
+            .map(|arms| format!("not recorded with both {arms} and {reference}")),
     ];
-    let parts: Vec<String> = (parts.iter())
-        .filter(|(_, arms)| !arms.is_empty())
-        .map(|(what, arms)| format!("{what}: {}", arms.join(", ")))
-        .collect();
-    format!("By {}, against {reference}: {}.", lower(primary.title), parts.join("; "))
+    format!("{}: {}.", primary.title, parts.into_iter().flatten().collect::<Vec<_>>().join("; "))
+}
+
+/// `A`, `A and B`, `A, B and C`.
+fn and(names: &[&str]) -> String {
+    match names {
+        [] => String::new(),
+        [one] => (*one).to_owned(),
+        [first @ .., last] => format!("{} and {last}", first.join(", ")),
+    }
 }
 
 fn standing(pairs: &[Pair]) -> Standing {
@@ -215,10 +222,7 @@ fn outcomes(subjects: &Subjects<'_>) -> Vec<String> {
     }
     let kept = subjects.all.iter().filter(|subject| subject.measured.course.kept_up.answer == Some(true)).count();
     let mut said = vec![format!("{kept} of {} runs are known to have kept up with the tip.", subjects.all.len())];
-    if !reasons.is_empty() {
-        let failed: Vec<String> = reasons.iter().map(|(why, runs)| format!("{} ({why})", runs.join(", "))).collect();
-        said.push(format!("These did not: {}.", failed.join("; ")));
-    }
+    said.extend(reasons.iter().map(|(why, runs)| format!("Did not keep up ({why}): {}.", runs.join("; "))));
     said
 }
 
@@ -249,7 +253,7 @@ fn described(pairs: &[Pair]) -> Vec<String> {
 fn differing(pairs: &[Pair]) -> Vec<String> {
     let shown = |pair: &Pair| {
         let differ = pair.others.iter().filter_map(|(scalar, comparison)| match comparison.conclusion {
-            Conclusion::Differs { direction, .. } => Some(format!("{} {}", lower(scalar.title), way(direction))),
+            Conclusion::Differs { direction, .. } => Some(format!("{} ({})", lower(scalar.title), way(direction))),
             _ => None,
         });
         let differ: Vec<String> = differ.collect();
@@ -258,7 +262,7 @@ fn differing(pairs: &[Pair]) -> Vec<String> {
                 "Of the other metrics these differ, {} against {}: {}.",
                 pair.other,
                 pair.reference,
-                differ.join(", ")
+                differ.join("; ")
             )
         })
     };

@@ -36,6 +36,11 @@ pub(crate) fn story(subject: &Subject<'_>) -> String {
             format!("Process {} was found {}, and {} after it.", first.pid, after(first.seen), times(rest.len()))
         }
     };
+    if !course.validator && !subject.run.processes.is_empty() {
+        let length = duration(subject.run.end());
+        said.push_str(&format!(" Nothing of a validator was seen. In the end, after {length}: {}.", course.end.how));
+        return said;
+    }
     said.push_str(&match subject.measured.windows.executing {
         Some(window) => format!(" It first executed a transaction {}.", after(window.from)),
         None => " No executed transaction was recorded.".to_owned(),
@@ -87,7 +92,7 @@ fn outcome(subjects: &Subjects<'_>) -> Table {
             ("Evidence", ""),
         ],
         "Times count from the first tick. First execution: the first second with a transaction in cost_tracker_stats (or \
-         replay-slot-stats). Catch-up time: from the first execution to the first tick in the phase at_tip, which the daemon \
+         replay-slot-stats). Catch-up time: from the first execution to the first tick in the phase “at tip”, which the daemon \
          gives once the distance was small for a minute. Kept up: at the tip for 99 % of the recorded time since it was first \
          there, restarts included, and not killed for want of memory. At the tip: that share. Gaps: time between ticks more \
          than 2.5 intervals apart, or between two sessions of the daemon.",
@@ -111,7 +116,7 @@ fn outcome_of(subject: &Subject<'_>) -> Vec<Cell> {
             Cell::Missing("nothing was recorded".to_owned())
         },
         number(Some(subject.run.end()), 0, ""),
-        number(subject.measured.windows.executing.map(|window| window.from), 0, "no transaction was recorded"),
+        number(subject.measured.windows.executing.map(|window| window.from.max(0.0)), 0, "no transaction was recorded"),
         number(subject.catch_up(), 0, "never seen both executing and at the tip"),
         kept_up,
         number(course.kept_up.share.map(|share| 100.0 * share), 2, "never at the tip"),
@@ -140,7 +145,7 @@ fn phases(subjects: &Subjects<'_>) -> Table {
             ("Minor faults", "/s"),
         ],
         "In order, from the phase recorded with each tick; a phase ends where the next one, or a gap, begins. Share: of the \
-         time between the first and the last tick. `unknown` is time in which the daemon could not tell the phase. TPS: all \
+         time between the first and the last tick. Unknown is time in which the daemon could not tell the phase. TPS: all \
          transactions by all known seconds that begin in the phase, from the first execution on. Faults: all by all recorded \
          seconds. GiB is 2^30 bytes.",
     );

@@ -8,7 +8,8 @@ pub(crate) const GIB: f64 = 1_073_741_824.0;
 /// A number; without one, why.
 pub(crate) fn number(value: Option<f64>, decimals: u8, why: &str) -> Cell {
     match value.filter(|value| value.is_finite()) {
-        Some(value) => Cell::Number { value, decimals },
+        // The sum of nothing is -0.
+        Some(value) => Cell::Number { value: value + 0.0, decimals },
         None => Cell::Missing(why.to_owned()),
     }
 }
@@ -36,6 +37,40 @@ pub(crate) fn table(id: &str, title: &str, columns: &[(&str, &str)], note: &str)
         columns: columns.iter().map(column).collect(),
         rows: Vec::new(),
     }
+}
+
+/// Without the columns that miss every value; the note says once which, and why.
+pub(crate) fn without_missing(mut table: Table) -> Table {
+    let why = |index: usize| -> Option<String> {
+        let of_row = |row: &Vec<Cell>| match row.get(index) {
+            Some(Cell::Missing(why)) => Some(why.clone()),
+            _ => None,
+        };
+        let mut all = table.rows.iter().map(of_row).collect::<Option<Vec<String>>>()?;
+        all.sort();
+        all.dedup();
+        (!all.is_empty()).then(|| all.join("; "))
+    };
+    let reasons: Vec<Option<String>> = (0..table.columns.len()).map(|index| why(index).filter(|_| index > 0)).collect();
+    let mut left_out: Vec<(&str, Vec<&str>)> = Vec::new();
+    for (column, why) in table.columns.iter().zip(&reasons) {
+        let Some(why) = why else { continue };
+        match left_out.iter_mut().find(|(known, _)| known == why) {
+            Some((_, columns)) => columns.push(&column.title),
+            None => left_out.push((why, vec![&column.title])),
+        }
+    }
+    for (why, columns) in left_out {
+        table.note.push_str(&format!(" Columns left out ({why}): {}.", columns.join(", ")));
+    }
+    let kept = |index: usize| reasons.get(index).is_none_or(Option::is_none);
+    let mut index = 0..;
+    table.columns.retain(|_| index.next().is_some_and(kept));
+    for row in &mut table.rows {
+        let mut index = 0..;
+        row.retain(|_| index.next().is_some_and(kept));
+    }
+    table
 }
 
 /// A figure as a block.
@@ -88,7 +123,7 @@ fn civil(days: i64) -> (i64, i64, i64) {
     (year_of_era + era * 400 + i64::from(month <= 2), month, of_year - (153 * march + 2) / 5 + 1)
 }
 
-/// Digits in groups of three: `1,925`.
+/// Digits in groups of three and a real minus: `−1,925`.
 pub(crate) fn grouped(value: f64, decimals: usize) -> String {
     let plain = format!("{:.decimals$}", value.abs());
     let (whole, fraction) = plain.split_once('.').map_or((plain.as_str(), None), |(whole, rest)| (whole, Some(rest)));
@@ -104,7 +139,7 @@ pub(crate) fn grouped(value: f64, decimals: usize) -> String {
         said.push_str(fraction);
     }
     let zero = !plain.contains(|c: char| ('1'..='9').contains(&c));
-    if value < 0.0 && !zero { format!("-{said}") } else { said }
+    if value < 0.0 && !zero { format!("\u{2212}{said}") } else { said }
 }
 
 /// Bytes in the unit that fits: `512 GiB`, `3.5 MiB`.
@@ -139,7 +174,7 @@ mod tests {
     #[test]
     fn numbers_are_grouped_and_rounded() {
         assert_eq!(grouped(1_417_951_905.0, 0), "1,417,951,905");
-        assert_eq!(grouped(-1234.567, 2), "-1,234.57");
+        assert_eq!(grouped(-1234.567, 2), "\u{2212}1,234.57");
         assert_eq!(grouped(-0.001, 2), "0.00");
         assert_eq!(grouped(999.0, 0), "999");
     }

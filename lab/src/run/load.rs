@@ -29,6 +29,7 @@ pub fn load(path: &Path) -> Result<Run, Error> {
         file: path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default(),
         labels: recording.labels().to_vec(),
         finished: sessions.last().is_some_and(|session| session.ended.is_some()),
+        salvaged: recording.info()?.meta.remove("salvaged_from"),
         origin_unix_ns: clock.origin,
         facts: Facts::of(&sessions, &processes),
         ticks,

@@ -100,7 +100,7 @@ impl Plain {
         let at = self.at(number);
         let process = vec![Reading::whole(&process::VIRTUAL, [], number * 1000)];
         // A fraction, in a column of whole numbers.
-        let mut told = vec![Reading::real(&validator::ZERO_TPS, [], number as f64 / 2.0)];
+        let mut told = vec![Reading::real(&validator::STORAGES, [], number as f64 / 2.0)];
         let phase = self.phases.iter().rev().find(|(from, _)| *from <= number);
         told.extend(phase.map(|(_, phase)| Reading::whole(&validator::PHASE, [(*phase).into()], 1)));
         let batch = |source, readings| Arc::new(Batch { readings, up: true, ..Batch::empty(source, at) });

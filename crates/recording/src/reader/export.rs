@@ -88,7 +88,7 @@ impl Recording {
     }
 }
 
-pub(crate) fn cells(row: &rusqlite::Row<'_>, columns: usize) -> rusqlite::Result<Row> {
+fn cells(row: &rusqlite::Row<'_>, columns: usize) -> rusqlite::Result<Row> {
     (0..columns).map(|i| row.get_ref(i).map(cell)).collect()
 }
 

@@ -56,7 +56,9 @@ fn a_column_says_its_unit() {
         let ends = |unit: &str| column.name.ends_with(unit);
         match column.metric.unit {
             faultline_catalog::Unit::Bytes => assert!(ends("_bytes"), "{}", column.name),
-            faultline_catalog::Unit::Seconds => assert!(ends("_seconds"), "{}", column.name),
+            faultline_catalog::Unit::Seconds => {
+                assert!(ends("_seconds") && column.kind == Kind::Real, "{}", column.name);
+            }
             _ => assert!(!ends("_bytes") && !ends("_seconds"), "{}", column.name),
         }
     }

@@ -20,6 +20,21 @@ fn read_all(path: &Path) {
     }
 }
 
+#[test]
+fn a_foreign_database_that_asks_for_a_log_gets_none() {
+    let folder = folder();
+    let path = folder.path().join("a foreign%one?.db");
+    let mut bytes = vec![0x7f; 3000];
+    bytes[..16].copy_from_slice(b"SQLite format 3\0");
+    // Pages of 4,096 bytes, a write-ahead log, the fixed fractions, an application of its own.
+    bytes[16..24].copy_from_slice(&[16, 0, 2, 2, 0, 64, 32, 32]);
+    fs::write(&path, &bytes).unwrap();
+    assert!(Recording::open(&path).is_err());
+    assert!(Writer::append(&path, &Day::new(arm(1)).opening()).is_err());
+    assert!(fs::read(&path).unwrap() == bytes);
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 

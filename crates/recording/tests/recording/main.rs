@@ -8,6 +8,7 @@
 )]
 
 mod cuts;
+mod damage;
 mod document;
 mod fixture;
 mod full;

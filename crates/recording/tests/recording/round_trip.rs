@@ -188,6 +188,21 @@ fn problems_are_written_when_they_change_and_when_they_are_over() {
 }
 
 #[test]
+fn a_problem_in_one_of_two_batches_of_a_source_is_written_once() {
+    let folder = crate::made_up::folder();
+    let path = folder.path().join("run.db");
+    let mut writer = Writer::create(&path, &opening(&[])).unwrap();
+    for second in 1..10 {
+        let problems = vec![Problem::new(Status::Absent, "descriptors are not counted")];
+        let of_itself = Batch { problems, ..Batch::empty(Source::Daemon, at(second)) };
+        let book = Batch::empty(Source::Daemon, at(second));
+        writer.tick(&tick(second, vec![Arc::new(of_itself), Arc::new(book)])).unwrap();
+    }
+    writer.finish(at(10)).unwrap();
+    assert_eq!(Recording::open(&path).unwrap().problems().unwrap().len(), 1);
+}
+
+#[test]
 fn a_restart_of_the_daemon_appends_a_session() {
     let folder = crate::made_up::folder();
     let path = folder.path().join("run.db");

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 
 /// Every row of every table, as text.
-fn rows(path: &Path) -> BTreeMap<&'static str, Vec<String>> {
+pub(crate) fn rows(path: &Path) -> BTreeMap<&'static str, Vec<String>> {
     let recording = Recording::open(path).unwrap();
     let mut all = BTreeMap::new();
     for table in recording.tables().unwrap() {
@@ -111,10 +111,14 @@ fn what_is_no_recording_is_not_salvaged() {
     finished(&path("whole.db"), arm(5));
     let whole = fs::read(path("whole.db")).unwrap();
     fs::write(path("hardly"), &whole[..4096]).unwrap();
+    fs::write(path("shorter"), &whole[..50]).unwrap();
     let words = |name: &str| salvage(&path(name), &path("saved.db")).unwrap_err().to_string();
     assert!(words("text").contains("not a recording"), "{}", words("text"));
     assert!(words("empty").contains("nothing was recorded"), "{}", words("empty"));
-    assert!(words("hardly").contains("the beginning of the file is missing"), "{}", words("hardly"));
+    for name in ["hardly", "shorter"] {
+        assert!(words(name).contains("nothing can be saved: the beginning of the file is missing"), "{}", words(name));
+        assert!(!words(name).contains("--salvage"), "it is running already");
+    }
     assert!(words("absent").contains("no such file"), "{}", words("absent"));
     assert!(!path("saved.db").exists() && !path("saved.db.part").exists());
 }

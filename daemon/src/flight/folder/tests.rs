@@ -25,20 +25,14 @@ fn limits(max_saved: u64, max_saved_bytes: u64) -> Flight {
     Flight { max_saved, max_saved_bytes, ..Flight::default() }
 }
 
-const OLD: &str = "vm-exit-20261120T235959Z.faultline";
-const ASKED: &str = "vm-request-20261121T000000Z.faultline";
-const TWICE: &str = "vm-behind-20261121T000000Z_2.faultline";
-const NEW: &str = "my-host-oom_kill-20261121T081309Z.faultline";
+const OLD: &str = "vm-exit-20261120T235959Z.fltl";
+const ASKED: &str = "vm-request-20261121T000000Z.fltl";
+const TWICE: &str = "vm-behind-20261121T000000Z_2.fltl";
+const NEW: &str = "my-host-oom_kill-20261121T081309Z.fltl";
 
 #[test]
 fn the_oldest_that_nobody_asked_for_make_room_and_the_others_stay() {
-    let others = [
-        "ring.faultline",
-        "notes.txt",
-        "exit.faultline",
-        "a-exit-yesterday.faultline",
-        "x-exit-20261101T000000Z.sqlite",
-    ];
+    let others = ["ring.fltl", "notes.txt", "exit.fltl", "a-exit-yesterday.fltl", "x-exit-20261101T000000Z.sqlite"];
     let folder = folder(&[&[OLD, ASKED, TWICE, NEW][..], &others].concat());
     fs::write(folder.path().join(format!("{OLD}-wal")), "beside").unwrap();
     assert_eq!(make_room(folder.path(), &limits(5, 1000), 10, false), Ok(0));
@@ -71,7 +65,7 @@ fn requests_fill_half_of_the_room_and_leave_the_rest_to_what_nobody_asks_for() {
 
 #[test]
 fn without_the_marker_nothing_is_removed_or_renamed() {
-    let folder = folder(&[OLD, NEW, RING, "vm-exit-20261120T000000Z.faultline.part"]);
+    let folder = folder(&[OLD, NEW, RING, "vm-exit-20261120T000000Z.fltl.part"]);
     fs::remove_file(folder.path().join(MARKER)).unwrap();
     assert!(make_room(folder.path(), &limits(2, 1000), 10, false).unwrap_err().contains(MARKER));
     assert!(set_aside(folder.path(), "vm", at(0)).unwrap_err().contains(MARKER));
@@ -82,9 +76,9 @@ fn without_the_marker_nothing_is_removed_or_renamed() {
 
 #[test]
 fn what_a_save_left_that_was_broken_off_goes_and_other_parts_stay() {
-    let folder = folder(&["vm-exit-20261120T000000Z.faultline.part", "film.part", "ring.faultline.part", OLD]);
+    let folder = folder(&["vm-exit-20261120T000000Z.fltl.part", "film.part", "ring.fltl.part", OLD]);
     sweep(folder.path());
-    assert_eq!(names(folder.path()), ["film.part", "ring.faultline.part", OLD]);
+    assert_eq!(names(folder.path()), ["film.part", "ring.fltl.part", OLD]);
 }
 
 #[test]
@@ -105,18 +99,18 @@ fn a_folder_is_taken_if_it_is_marked_empty_or_not_there_yet() {
 fn names_tell_host_reason_and_time_and_never_replace_one() {
     let folder = folder(&[]);
     let first = free_name(folder.path(), "vm", "exit", at(1_795_248_789)).unwrap();
-    assert_eq!(first.file_name().unwrap(), "vm-exit-20261121T081309Z.faultline");
+    assert_eq!(first.file_name().unwrap(), "vm-exit-20261121T081309Z.fltl");
     fs::write(&first, "").unwrap();
     let second = free_name(folder.path(), "vm", "exit", at(1_795_248_789)).unwrap();
-    assert_eq!(second.file_name().unwrap(), "vm-exit-20261121T081309Z_2.faultline");
-    assert_eq!(parts("vm-exit-20261121T081309Z_2.faultline"), Some(("20261121T081309Z_2", true)));
+    assert_eq!(second.file_name().unwrap(), "vm-exit-20261121T081309Z_2.fltl");
+    assert_eq!(parts("vm-exit-20261121T081309Z_2.fltl"), Some(("20261121T081309Z_2", true)));
 }
 
 #[test]
 fn a_ring_is_set_aside_whole() {
-    let folder = folder(&[RING, "ring.faultline-wal", "ring.faultline-shm"]);
+    let folder = folder(&[RING, "ring.fltl-wal", "ring.fltl-shm"]);
     set_aside(folder.path(), "vm", at(0)).unwrap();
-    let aside = "vm-set_aside-19700101T000000Z.faultline";
+    let aside = "vm-set_aside-19700101T000000Z.fltl";
     assert_eq!(names(folder.path()), [aside.to_owned(), format!("{aside}-shm"), format!("{aside}-wal")]);
 }
 
@@ -134,6 +128,6 @@ proptest! {
     #[test]
     fn any_name_is_looked_at_without_harm(name in any::<String>()) {
         let _ = parts(&name);
-        let _ = parts(&format!("{name}.faultline"));
+        let _ = parts(&format!("{name}.fltl"));
     }
 }

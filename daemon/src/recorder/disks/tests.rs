@@ -19,12 +19,12 @@ fn a_recording_in_the_ledgers_file_system_is_warned_of_and_one_elsewhere_is_not(
     let folder = tempfile::tempdir().unwrap();
     let ledger = Folder { what: "ledger", path: folder.path().to_owned(), pid: None };
     let root = HostRoot::default();
-    let found = warnings(&root, &folder.path().join("run.sqlite"), std::slice::from_ref(&ledger));
+    let found = warnings(&root, &folder.path().join("run.fltl"), std::slice::from_ref(&ledger));
     assert!(found.len() == 1 && found[0].contains("ledger") && found[0].contains("put it elsewhere"), "{found:?}");
     // A folder of the kernel's own is on no disk.
-    assert_eq!(warnings(&root, Path::new("/proc/self/run.sqlite"), &[ledger]), Vec::<String>::new());
+    assert_eq!(warnings(&root, Path::new("/proc/self/run.fltl"), &[ledger]), Vec::<String>::new());
     let missing = Folder { what: "ledger", path: "/no/such/folder".into(), pid: None };
-    assert_eq!(warnings(&root, &folder.path().join("run.sqlite"), &[missing]), Vec::<String>::new());
+    assert_eq!(warnings(&root, &folder.path().join("run.fltl"), &[missing]), Vec::<String>::new());
 }
 
 #[test]
@@ -32,7 +32,7 @@ fn the_folders_of_a_running_validator_are_looked_at_in_its_own_file_system() {
     let folder = tempfile::tempdir().unwrap();
     let own = std::process::id();
     let ledger = Folder { what: "accounts", path: folder.path().to_owned(), pid: Some(own) };
-    let found = warnings(&HostRoot::default(), &folder.path().join("run.sqlite"), &[ledger]);
+    let found = warnings(&HostRoot::default(), &folder.path().join("run.fltl"), &[ledger]);
     assert!(found.len() == 1 && found[0].contains("accounts"), "{found:?}");
 }
 

@@ -42,7 +42,7 @@ fn told(ticks: &[(Arc<Tick>, Seen)]) -> Vec<String> {
             }
             Entry::Tick(tick) => format!("tick {}", tick.number),
             Entry::Point(_) => "point".to_owned(),
-            Entry::Known(_) => "known".to_owned(),
+            Entry::Known(more) => format!("known {} {}", more.target.process.pid, more.manifest),
             Entry::Event(event) => format!("{} {} {}", event.at.uptime.as_secs(), event.kind.name(), event.detail),
         })
         .collect()
@@ -74,7 +74,7 @@ fn a_process_that_is_killed_and_replaced_tells_its_end_its_successor_and_the_res
 }
 
 #[test]
-fn a_program_that_is_executed_in_place_is_described_anew_and_has_not_ended() {
+fn a_program_that_is_executed_in_place_is_described_anew_and_has_neither_ended_nor_started() {
     let (shell, validator) = (target(1, "/bin/sh"), target(1, "/v"));
     let told = told(&[
         (tick(1, None, 0), seen(Some(&shell), None)),
@@ -83,8 +83,18 @@ fn a_program_that_is_executed_in_place_is_described_anew_and_has_not_ended() {
         // Its file is replaced by an upgrade.
         (tick(4, None, 0), seen(Some(&target(1, "/v (deleted)")), None)),
     ]);
-    assert_eq!(told.iter().filter(|line| line.starts_with("process 1")).count(), 2, "{told:?}");
-    assert!(!told.iter().any(|line| line.contains(" exit ")), "{told:?}");
+    assert_eq!(
+        told,
+        [
+            "process 1 {\"exe\":\"/bin/sh\"} Some(999000.5s)",
+            "1 start {\"comm\":\"agave-validator\",\"found_by\":\"pid\",\"pid\":1}",
+            "tick 1",
+            "known 1 {\"exe\":\"/v\"}",
+            "tick 2",
+            "tick 3",
+            "tick 4",
+        ]
+    );
 }
 
 #[test]
@@ -106,10 +116,28 @@ fn phases_are_told_when_they_change_and_the_tip_by_its_own_name() {
             "1 phase {\"from\":null,\"to\":\"catching_up\"}",
             "3 phase {\"from\":\"catching_up\",\"to\":\"at_tip\"}",
             "3 at_tip {\"slots_behind\":null}",
-            "5 phase {\"from\":\"at_tip\",\"to\":\"behind\"}",
+            "4 phase {\"from\":\"at_tip\",\"to\":null}",
+            "5 phase {\"from\":null,\"to\":\"behind\"}",
             "5 behind {\"slots_behind\":null}",
             "6 phase {\"from\":\"behind\",\"to\":\"at_tip\"}",
             "6 at_tip {\"slots_behind\":null}",
+        ]
+    );
+}
+
+#[test]
+fn a_phase_that_was_not_known_for_a_while_is_not_reached_anew() {
+    let ticks = [None, Some("behind"), None, None, Some("behind")];
+    let ticks: Vec<(Arc<Tick>, Seen)> =
+        (1..).zip(ticks).map(|(number, phase)| (tick(number, phase, 0), seen(None, None))).collect();
+    let told: Vec<String> = told(&ticks).into_iter().filter(|line| !line.starts_with("tick")).collect();
+    assert_eq!(
+        told,
+        [
+            "2 phase {\"from\":null,\"to\":\"behind\"}",
+            "2 behind {\"slots_behind\":null}",
+            "3 phase {\"from\":\"behind\",\"to\":null}",
+            "5 phase {\"from\":null,\"to\":\"behind\"}",
         ]
     );
 }
