@@ -44,7 +44,7 @@ pub fn run(args: &ExportArgs) -> anyhow::Result<String> {
     let mut said = String::new();
     for job in &jobs {
         let recording = Recording::open(&job.from)?;
-        std::fs::create_dir_all(&job.to).with_context(|| job.to.display().to_string())?;
+        std::fs::create_dir_all(&job.to).with_context(|| format!("the folder {} cannot be made", job.to.display()))?;
         let mut rows = 0;
         for table in &tables {
             let path = path(job, table, args.format);

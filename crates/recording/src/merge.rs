@@ -100,6 +100,11 @@ fn check(pieces: &[Piece], to: &Path) -> Result<(), Error> {
             let pairs = piece.recording.labels().iter().map(|(key, value)| format!("{key}={value}"));
             pairs.collect::<Vec<_>>().join(", ")
         };
+        let whole = |piece: &Piece| std::fs::canonicalize(piece.recording.path()).ok();
+        if whole(earlier).is_some() && whole(earlier) == whole(later) {
+            let path = later.recording.path().to_owned();
+            return Err(Error::Unmergeable { path, why: "it is given twice".into() });
+        }
         if earlier.recording.labels() != later.recording.labels() {
             let path = later.recording.path().to_owned();
             return Err(Error::OtherLabels { path, found: words(later), wanted: words(earlier) });

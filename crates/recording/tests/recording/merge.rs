@@ -88,7 +88,7 @@ fn what_belongs_to_no_common_run_is_not_merged() {
         merge(&from, &joined).unwrap_err().to_string()
     };
     assert!(words(&[&first]).contains("two recordings or more"), "{}", words(&[&first]));
-    assert!(words(&[&first, &first]).contains("overlaps with first.db in time"), "{}", words(&[&first, &first]));
+    assert!(words(&[&first, &first]).contains("it is given twice"), "{}", words(&[&first, &first]));
     assert!(words(&[&elsewhere, &second]).contains("labels"), "{}", words(&[&elsewhere, &second]));
     assert!(words(&[&first, &folder.path().join("absent.db")]).contains("no such file"));
     assert!(!joined.exists());
