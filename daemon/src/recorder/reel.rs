@@ -58,20 +58,20 @@ struct Trouble {
 }
 
 impl Reel {
-    /// Creates the file, or goes on with a recording of the same labels, and writes that the daemon has started.
+    /// Creates the file, or goes on with a recording of the same labels, and writes that the daemon has started. On a full
+    /// disk it is tried again like everything else: room may come.
     ///
     /// # Errors
     /// The file cannot be made or written, or is not what can be gone on with.
     pub fn open(path: &Path, opening: &Opening, account: Arc<Account>) -> Result<Reel, Error> {
         let started = opening.session.started;
-        let mut writer = Writer::append(path, opening)?;
         let detail = json!({ "version": opening.session.version, "pid": std::process::id() });
-        put(&mut writer, &Entry::event(started, EventKind::DaemonStart, &detail))?;
-        account.wrote(writer.commit()?);
-        Ok(Reel {
+        let first = Entry::event(started, EventKind::DaemonStart, &detail);
+        let begun = begin(path, opening, &first);
+        let mut reel = Reel {
             path: path.to_owned(),
             opening: opening.clone(),
-            writer: Some(writer),
+            writer: None,
             place: Place::of(path),
             account,
             process: None,
@@ -81,7 +81,19 @@ impl Reel {
             shown_until: None,
             written: started,
             checkpointed: started,
-        })
+        };
+        match begun {
+            Ok((writer, rows)) => {
+                reel.account.wrote(rows);
+                reel.writer = Some(writer);
+            }
+            Err(error) if error.is_full() => {
+                reel.lose(&[first]);
+                reel.failed(&error, started);
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(reel)
     }
 
     /// For what else can be done with the file, between two turns; `None` while there is none.
@@ -198,6 +210,13 @@ impl Reel {
             tracing::warn!(recorder = self.account.name(), %error, "the recording's log could not be moved into it");
         }
     }
+}
+
+fn begin(path: &Path, opening: &Opening, first: &Entry) -> Result<(Writer, u64), Error> {
+    let mut writer = Writer::append(path, opening)?;
+    put(&mut writer, first)?;
+    let rows = writer.commit()?;
+    Ok((writer, rows))
 }
 
 fn put(writer: &mut Writer, entry: &Entry) -> Result<(), Error> {
