@@ -10,17 +10,25 @@ use std::path::{Path, PathBuf};
 const LONGEST: usize = 400;
 
 /// Package, folder, and on whom it may depend inside the workspace; `testkit` only for tests. In reading order.
-const MEMBERS: [(&str, &str, &[&str]); 9] = [
+const MEMBERS: [(&str, &str, &[&str]); 10] = [
     ("faultline-catalog", "crates/catalog", &[]),
     ("faultline-kernel", "crates/kernel", &[]),
     ("faultline-agave", "crates/agave", &[]),
     ("faultline-recording", "crates/recording", &["faultline-catalog"]),
     ("faultline-stats", "crates/stats", &[]),
+    ("faultline-rig", "crates/rig", &["faultline-kernel"]),
     ("faultlined", "daemon", &["faultline-catalog", "faultline-kernel", "faultline-agave", "faultline-recording"]),
     (
         "faultline",
         "lab",
-        &["faultline-catalog", "faultline-kernel", "faultline-agave", "faultline-recording", "faultline-stats"],
+        &[
+            "faultline-catalog",
+            "faultline-kernel",
+            "faultline-agave",
+            "faultline-recording",
+            "faultline-stats",
+            "faultline-rig",
+        ],
     ),
     ("faultline-testkit", "crates/testkit", &[]),
     ("xtask", "xtask", &["faultline-catalog"]),

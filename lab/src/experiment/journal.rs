@@ -1,0 +1,103 @@
+//! What has happened: one JSON object a line, appended and synced before the next step is taken. A line that was cut off
+//! by a crash or a full disk never happened.
+
+use super::outcome::Ending;
+use super::schedule::Turn;
+use serde::{Deserialize, Serialize};
+
+/// Name of the file in the experiment's folder.
+pub const FILE: &str = "journal.jsonl";
+
+/// A line.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Line {
+    /// When, in nanoseconds since 1970.
+    pub unix_ns: i64,
+    /// What.
+    #[serde(flatten)]
+    pub entry: Entry,
+}
+
+/// What happened.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "entry")]
+pub enum Entry {
+    /// The first line: what is going to be done.
+    Planned {
+        /// Of the experiment.
+        name: String,
+        /// SHA-256 of the plan's text, in hexadecimal.
+        plan: String,
+        /// Of the random order.
+        seed: u64,
+        /// How groups are made: [`faultline_rig::Launcher::name`].
+        launcher: String,
+        /// The schedule.
+        turns: Vec<Turn>,
+    },
+    /// A runner takes over: at the beginning, and at each resume.
+    Runner {
+        /// Its process.
+        pid: u32,
+        /// The boot it runs in (`/proc/sys/kernel/random/boot_id`).
+        boot: String,
+    },
+    /// A turn begins, for the first time or again.
+    TurnBegun {
+        /// [`Turn::number`].
+        turn: u32,
+        /// From 1 on.
+        attempt: u32,
+    },
+    /// A step of a run is about to be taken.
+    Step {
+        /// [`super::schedule::Scheduled::run`].
+        run: u32,
+        /// Of its turn.
+        attempt: u32,
+        /// Which.
+        step: Step,
+    },
+    /// A run has ended, and everything of it is on disk.
+    RunEnded {
+        /// [`super::schedule::Scheduled::run`].
+        run: u32,
+        /// Of its turn.
+        attempt: u32,
+        /// How.
+        ending: Box<Ending>,
+    },
+    /// Somebody asked to stop.
+    Stopped {
+        /// Who or what.
+        why: String,
+    },
+    /// No turn is left.
+    Finished,
+}
+
+/// The steps of a run, in their order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Step {
+    /// Cool-down and a look at the host.
+    Host,
+    /// Folders are cleared.
+    Clear,
+    /// The kept snapshot is copied.
+    Restore,
+    /// The page cache is dropped and looked at.
+    Cool,
+    /// The group is made, the program held back, the limits read back.
+    Launch,
+    /// The recorder is started.
+    Record,
+    /// The program begins.
+    Begin,
+    /// It runs.
+    Watch,
+    /// It is ended, with all of its group.
+    End,
+    /// What it leaves is looked at.
+    Judge,
+}
