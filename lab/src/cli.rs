@@ -1,5 +1,12 @@
 //! The command line.
 
+mod experiment;
+
+pub use experiment::{
+    Experiment, ExperimentArgs, ExperimentReportArgs, InitArgs, Launching, PlanArgs, ResumeArgs, RunArgs, StatusArgs,
+    StopArgs,
+};
+
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -42,7 +49,9 @@ pub enum Command {
     Merge(MergeArgs),
     /// Describe one run, or compare several, as one page that opens offline.
     Report(ReportArgs),
-    /// How `record` starts its children.
+    /// Run one plan unattended: arms under limits, each from a cold and equal start, and its report.
+    Experiment(ExperimentArgs),
+    /// How `record` and `experiment` start their children.
     #[command(hide = true)]
     Hold(HoldArgs),
 }
@@ -199,10 +208,10 @@ pub struct ReportArgs {
 /// `hold`.
 #[derive(Debug, Args)]
 pub struct HoldArgs {
-    /// The process that started this one, with which it ends.
+    /// The process that started this one, with which it ends; without it, it lives on.
     #[arg(long)]
-    pub parent: i32,
-    /// A pipe: wait until it says so, and take variables for the environment from it.
+    pub parent: Option<i32>,
+    /// A pipe or FIFO: wait until it says so, and take variables for the environment from it.
     #[arg(long)]
     pub gate: Option<PathBuf>,
     /// What to become.

@@ -5,7 +5,7 @@
 use clap::Parser;
 use faultline::cli::{Cli, Command, WrongUsage};
 use faultline::output::{print, say};
-use faultline::{clock, export, info, merge, record, report_command};
+use faultline::{clock, experiment, export, info, merge, record, report_command};
 use std::process::ExitCode;
 
 /// Wrong usage, as in sysexits.h.
@@ -31,6 +31,7 @@ fn main() -> ExitCode {
             print(&said).and(code)
         }
         Command::Export(args) => answered(export::run(&args)),
+        Command::Experiment(args) => experiment::command::run(&args),
         Command::Merge(args) => answered(merge::run(&args)),
     };
     match done {

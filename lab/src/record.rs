@@ -4,19 +4,20 @@
 mod daemon;
 mod file;
 mod hold;
-mod signals;
 mod wrapped;
 
 pub use hold::hold;
+pub(crate) use hold::opening;
 
 use crate::cli::{RecordArgs, WrongUsage};
 use crate::output::say;
+use crate::recorder::{self, Addresses, USUAL_INTERVAL, in_path, metrics_config, metrics_variables};
+use crate::signals::{Heard, Signals};
 use anyhow::Context;
 use chrono::{DateTime, Utc};
-use daemon::{Addresses, Daemon};
+use daemon::Daemon;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
-use signals::{Heard, Signals};
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -25,15 +26,13 @@ use wrapped::Wrapped;
 
 /// From look to look at daemon and process while they run; signals and ends are noticed at once.
 const LOOK: Duration = Duration::from_millis(500);
-/// The daemon's interval unless told otherwise.
-const USUAL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Records until the command or process ends; the exit code.
 ///
 /// # Errors
 /// The recording could not begin (the command then never ran), or, without a command, it could not be finished.
 pub fn run(args: &RecordArgs, now: SystemTime) -> anyhow::Result<u8> {
-    let program = daemon::find(args.faultlined.as_deref())?;
+    let program = recorder::find(args.faultlined.as_deref(), "--faultlined")?;
     let out = match &args.out {
         Some(out) => out.clone(),
         None => usual_name(args, now),
@@ -70,7 +69,13 @@ impl Job<'_> {
         let mut daemon = Daemon::start(&self.program, self.args, &self.out, command.pid())?;
         let addresses = daemon.wait_until_following(&mut self.signals)?;
         self.announce(&addresses, &format!("{} (process {})", command.name(), command.pid()));
-        let variables = if self.args.no_metrics { Vec::new() } else { wrapped::metrics_variables(&addresses) };
+        let variables = if self.args.no_metrics {
+            Vec::new()
+        } else {
+            metrics_variables(&addresses, |name| {
+                std::env::var_os(name).map(|value| value.to_string_lossy().into_owned())
+            })
+        };
         file::wait_for_process(&self.out, self.interval(), &mut daemon, &mut self.signals)?;
         command.go(&variables)?;
         let mut complained = false;
@@ -125,19 +130,19 @@ impl Job<'_> {
         say(&format!("recording {whom} into {}", self.out.display()));
         say(&format!("metrics and a page at http://{}", addresses.metrics));
         let Some(ingest) = &addresses.ingest else { return };
-        let value = wrapped::metrics_config(ingest);
-        match (self.args.pid, std::env::var(wrapped::METRICS_CONFIG)) {
+        let value = metrics_config(ingest);
+        match (self.args.pid, std::env::var(recorder::METRICS_CONFIG)) {
             (Some(_), _) => {
-                say(&format!("a validator's datapoints come here with {}=\"{value}\"", wrapped::METRICS_CONFIG))
+                say(&format!("a validator's datapoints come here with {}=\"{value}\"", recorder::METRICS_CONFIG))
             }
             (None, Err(_)) if !self.args.no_metrics => {}
             (None, Ok(set)) if !self.args.no_metrics => say(&format!(
                 "{} is set to {:?} and stays so: the command's datapoints are not recorded",
-                wrapped::METRICS_CONFIG,
+                recorder::METRICS_CONFIG,
                 wrapped::without_password(&set),
             )),
             (None, _) => {
-                say(&format!("no datapoints: they would come here with {}=\"{value}\"", wrapped::METRICS_CONFIG))
+                say(&format!("no datapoints: they would come here with {}=\"{value}\"", recorder::METRICS_CONFIG))
             }
         }
     }
@@ -178,12 +183,6 @@ fn is_there(program: &OsStr) -> bool {
         return in_path(program).is_some();
     }
     path.is_file()
-}
-
-/// The first file of this name in `PATH`.
-fn in_path(name: impl AsRef<Path>) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path).map(|folder| folder.join(&name)).find(|file| file.is_file())
 }
 
 fn has_ended(process: &OwnedFd) -> bool {

@@ -6,6 +6,7 @@ mod caveats;
 mod classes;
 mod comparison;
 mod faults;
+mod floor;
 mod hardware;
 mod limits;
 mod memory;
@@ -18,7 +19,7 @@ mod timeline;
 mod tps;
 mod verdict;
 mod what_happened;
-mod words;
+pub(crate) mod words;
 
 pub use scalars::{Better, DEFAULT, SCALARS, Scalar, scalar};
 pub(crate) use words::bytes;
@@ -26,8 +27,10 @@ pub(crate) use words::bytes;
 use crate::run::Run;
 use faultline_stats::arms::Settings;
 use faultline_stats::block::Plan;
-use model::{Block, Report, RunCard, Section};
+use floor::Floor;
+use model::{Block, Caveat, Report, RunCard, Section};
 use subject::{Subject, Subjects};
+use verdict::Answers;
 use words::{duration, utc};
 
 /// What is asked of a report.
@@ -47,16 +50,56 @@ impl Default for Options {
     }
 }
 
+/// What is known beside the recordings, by whoever made the runs.
+#[derive(Debug, Clone, Default)]
+pub struct Beside {
+    /// Of the page; after the runs if empty.
+    pub title: String,
+    /// Said before the runs' own headline.
+    pub headline: Option<String>,
+    /// Said before the runs' own points.
+    pub points: Vec<String>,
+    /// Said before the runs' own caveats.
+    pub caveats: Vec<Caveat>,
+    /// The first chapter.
+    pub section: Option<Section>,
+}
+
 /// Says everything about runs that can be said. With one run: what happened. With several: also how their arms compare.
 pub fn build(runs: &[Run], options: &Options) -> Report {
+    build_beside(runs, options, Beside::default())
+}
+
+/// [`build`], with what is known beside the recordings.
+pub fn build_beside(runs: &[Run], options: &Options, beside: Beside) -> Report {
+    let mut report = of_runs(runs, options);
+    if !beside.title.is_empty() {
+        report.title = beside.title;
+    }
+    if let Some(headline) = beside.headline {
+        let own = std::mem::replace(&mut report.verdict.headline, headline);
+        report.verdict.points.insert(0, own);
+    }
+    report.verdict.points.splice(0..0, beside.points);
+    report.caveats.splice(0..0, beside.caveats);
+    report.sections.splice(0..0, beside.section);
+    report
+}
+
+fn of_runs(runs: &[Run], options: &Options) -> Report {
     let plan = Plan { seed: options.seed, ..Plan::default() };
     let settings = Settings { margin: options.margin, ..Settings::default() };
     let subjects = Subjects::new(runs, &plan);
-    let pairs = comparison::pairs(&subjects, options.primary, &settings);
+    let mut pairs = comparison::pairs(&subjects, options.primary, &settings);
     let bracket = limits::limits(&subjects);
     let paired = paired::paired(&subjects, &plan);
     let same_slots = paired.complete && paired.rows > 0;
-    let mut more: Vec<Block> = bracket.as_ref().map(limits::blocks).unwrap_or_default();
+    let floor = Floor::of(&paired, &settings);
+    if let Some(floor) = &floor {
+        floor.humble(&mut pairs, &subjects, options.primary);
+    }
+    let mut more: Vec<Block> = floor.as_ref().map(Floor::blocks).unwrap_or_default();
+    more.extend(bracket.as_ref().map(limits::blocks).unwrap_or_default());
     more.extend(paired.blocks());
     let mut sections: Vec<Section> =
         comparison::section(&subjects, options.primary, &pairs, more, &settings).into_iter().collect();
@@ -71,12 +114,15 @@ pub fn build(runs: &[Run], options: &Options) -> Report {
             hardware::section(&subjects),
         ]);
     }
+    let answers = Answers { bracket: bracket.as_ref(), floor: floor.as_ref() };
+    let mut caveats = caveats::caveats(&subjects, same_slots);
+    caveats.extend(floor::pressure(&subjects));
     Report {
         title: title(&subjects),
         subtitle: subtitle(&subjects),
-        verdict: verdict::verdict(&subjects, options.primary, &pairs, bracket.as_ref(), &settings),
+        verdict: verdict::verdict(&subjects, options.primary, &pairs, &answers, &settings),
         runs: subjects.all.iter().map(card).collect(),
-        caveats: caveats::caveats(&subjects, same_slots),
+        caveats,
         sections,
         made_by: format!("faultline {}", env!("CARGO_PKG_VERSION")),
     }
@@ -137,7 +183,8 @@ fn card(subject: &Subject<'_>) -> RunCard {
         None => "not known",
     };
     if subject.measured.course.validator {
-        facts.push(("Kept up", kept_up.to_owned()));
+        let what = if run.replayed.slots.is_empty() { "Kept up" } else { "Did all of its work" };
+        facts.push((what, kept_up.to_owned()));
     }
     facts.push(("End", subject.measured.course.end.how.clone()));
     RunCard {

@@ -3,10 +3,12 @@
 mod load;
 mod manifest;
 mod signal;
+mod told;
 
 pub use load::load;
 pub use manifest::{Drive, Facts, Interface, Mount};
 pub use signal::Signal;
+pub use told::{Replayed, ReplayedSlot, Told};
 
 use faultline_recording::{CostTrackerPoint, ProgramCachePoint, ReplaySlotPoint, SetRootPoint};
 use std::sync::Arc;
@@ -41,6 +43,10 @@ pub struct Run {
     pub points: Points,
     /// From the manifests.
     pub facts: Facts,
+    /// From the log of a workload that replayed a fixed range of slots; empty of any other.
+    pub replayed: Replayed,
+    /// From the experiment that made the run; `None` of any other.
+    pub told: Option<Told>,
 }
 
 /// One writing of the daemon.

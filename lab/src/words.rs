@@ -51,6 +51,19 @@ pub(crate) fn bytes(number: u64) -> String {
     if unit == "B" { format!("{number} B") } else { format!("{value:.1} {unit}") }
 }
 
+/// Lines under their heads, columns as wide as what is in them.
+pub(crate) fn table(heads: &[&str], rows: Vec<Vec<String>>) -> String {
+    let mut all = vec![heads.iter().map(|head| (*head).to_owned()).collect::<Vec<_>>()];
+    all.extend(rows);
+    let width = |column: usize| all.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
+    let widths: Vec<usize> = (0..heads.len()).map(|column| width(column).unwrap_or(0)).collect();
+    let line = |row: &Vec<String>| {
+        let cells: Vec<String> = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
+        cells.join("  ").trim_end().to_owned() + "\n"
+    };
+    all.iter().map(line).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

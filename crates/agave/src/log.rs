@@ -1,4 +1,4 @@
-//! The validator's log: the same datapoints, and how far a start has come.
+//! The validator's log: the same datapoints, how far a start has come, and which banks were frozen.
 //!
 //! ```text
 //! [2025-03-01T12:00:00.123456789Z INFO  solana_metrics::metrics] datapoint: bank_frozen slot=7i hash="x"
@@ -9,10 +9,12 @@
 //! by four spaces. Frankendancer prints the same message behind a head of its own, whose time is not read.
 
 mod progress;
+mod replayed;
 mod splitter;
 mod time;
 
 pub use progress::Progress;
+pub use replayed::{Frozen, ReplayTimings};
 pub use splitter::LogSplitter;
 
 use crate::BadLine;
@@ -60,6 +62,16 @@ impl<'a> LogLine<'a> {
     /// The step of a start this line tells of. `None` if it tells of none.
     pub fn progress(&self) -> Option<Progress> {
         Progress::of_message(self.message)
+    }
+
+    /// The bank this line says is frozen. `None` if it says so of none.
+    pub fn frozen(&self) -> Option<Frozen<'a>> {
+        Frozen::of_message(self.message)
+    }
+
+    /// The times of a replayed ledger this line prints. `None` if it prints none.
+    pub fn replay_timings(&self) -> Option<ReplayTimings> {
+        ReplayTimings::of_message(self.message)
     }
 }
 

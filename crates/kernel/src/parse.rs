@@ -10,6 +10,7 @@ pub mod cgroup_limit;
 pub mod cgroup_memory_stat;
 pub mod choice;
 pub mod cpu_stat;
+pub mod cpu_times;
 pub mod cpuinfo;
 pub mod locks;
 pub mod meminfo;

@@ -1,9 +1,9 @@
 //! The kernel's text is input: whatever it is, a parser answers with a value or an error.
 
 use faultline_kernel::parse::{
-    boot_time, cgroup_events, cgroup_io, cgroup_limit, cgroup_memory_stat, choice, cpu_stat, cpuinfo, locks, meminfo,
-    mountinfo, number, os_release, pid_cgroup, pid_cmdline, pid_environ, pid_io, pid_limits, pid_schedstat, pid_stat,
-    pid_status, pressure, swaps, vmstat,
+    boot_time, cgroup_events, cgroup_io, cgroup_limit, cgroup_memory_stat, choice, cpu_stat, cpu_times, cpuinfo, locks,
+    meminfo, mountinfo, number, os_release, pid_cgroup, pid_cmdline, pid_environ, pid_io, pid_limits, pid_schedstat,
+    pid_stat, pid_status, pressure, swaps, vmstat,
 };
 use proptest::prelude::*;
 
@@ -15,7 +15,7 @@ macro_rules! parsers {
     };
 }
 
-const PARSERS: [Parser; 27] = parsers![
+const PARSERS: [Parser; 28] = parsers![
     boot_time::parse,
     cgroup_events::parse,
     cgroup_io::parse_v1,
@@ -25,6 +25,7 @@ const PARSERS: [Parser; 27] = parsers![
     cgroup_memory_stat::parse_v2,
     choice::parse,
     cpu_stat::parse,
+    cpu_times::parse,
     cpuinfo::parse,
     locks::parse,
     meminfo::parse,

@@ -3,11 +3,13 @@
 mod export;
 mod info;
 mod open;
+mod progress;
 mod rows;
 mod types;
 
 pub use export::{Cell, Row, TableInfo};
 pub use info::Info;
+pub use progress::Progress;
 pub(crate) use rows::read_labels;
 pub use types::{Columns, DeviceRow, EventRow, PoolRow, ProblemRow, ProcessRow, SeriesRow, SessionRow, TickRow};
 

@@ -1,12 +1,23 @@
 //! Starts a program in a group of its own, under limits, and ends all of it. Two ways do this, with the same promises:
 //! `systemd` (transient units over D-Bus) and `direct` (cgroups made by hand, version 1 or 2).
 
+mod compare;
 mod cpus;
+mod device;
+mod direct;
+mod gate;
+mod program;
+mod systemd;
+mod unified;
+mod wait;
+
+pub use direct::{CgroupRoots, Direct};
+pub use systemd::Systemd;
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// A way to start programs in groups. One experiment uses one.
@@ -16,6 +27,11 @@ pub trait Launcher {
 
     /// What limits it can set on this host.
     fn can(&self) -> &Abilities;
+
+    /// Whether what it starts are children of the calling thread, so that a holder can be told to end with its parent.
+    fn is_parent(&self) -> bool {
+        false
+    }
 
     /// Makes the group with its limits and starts the program in it, held back at [`Job::gate`] if there is one.
     ///
@@ -62,7 +78,7 @@ pub trait Launched {
     /// The system cannot say.
     fn ended(&mut self) -> Result<Option<End>, Error>;
 
-    /// Asks the program to end (SIGTERM) and returns at once.
+    /// Asks the program and what it started to end (SIGTERM) and returns at once.
     ///
     /// # Errors
     /// The system refuses. That it has ended already is none.
@@ -228,4 +244,27 @@ pub enum Error {
     /// Anything else, in words that say what to do.
     #[error("{0}")]
     Refused(String),
+}
+
+impl Error {
+    /// For `map_err`: what happened to this file.
+    pub(crate) fn at(path: &Path) -> impl FnOnce(std::io::Error) -> Error {
+        let path = path.to_owned();
+        move |source| Error::File { path, source }
+    }
+}
+
+impl GroupName {
+    /// # Errors
+    /// A part that could not be one of a folder or a unit.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        let fits = |part: &&String| {
+            !part.is_empty()
+                && part.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
+        };
+        match [&self.scope, &self.run, &self.part].into_iter().find(|part| !fits(part)) {
+            Some(part) => Err(Error::Refused(format!("{part:?} is no name of a group: write a-z, 0-9 and _"))),
+            None => Ok(()),
+        }
+    }
 }

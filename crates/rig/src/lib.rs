@@ -3,8 +3,13 @@
 //!
 //! Everything here changes the host, and nothing here decides: when a run begins and what its end means is the lab's.
 
+pub mod cold;
+pub mod folders;
+pub mod host;
 mod launch;
+mod tree;
 
 pub use launch::{
-    Abilities, CpuSet, End, Error, Evidence, GroupName, IoLimit, Job, Launched, Launcher, Limits, Pressure,
+    Abilities, CgroupRoots, CpuSet, Direct, End, Error, Evidence, GroupName, IoLimit, Job, Launched, Launcher, Limits,
+    Pressure, Systemd,
 };

@@ -5,7 +5,9 @@
 //! are missing in one.
 
 use crate::block::{self, Below, Estimate, Plan};
-use crate::summary::{quantile_sorted, sorted};
+use crate::arms::Interval;
+use crate::distribution::t_quantile;
+use crate::summary::{mean_and_variance, quantile_sorted, sorted};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -54,6 +56,16 @@ pub fn join(reference: impl IntoIterator<Item = (u64, f64)>, other: impl IntoIte
     pairs.only_reference = reference.len() - pairs.slots.len();
     pairs.only_other = other.len() - pairs.slots.len();
     pairs
+}
+
+/// What several pairs of runs say together, one value a pair: their mean with Student's interval. The pair is the unit, so
+/// that how runs differ by themselves is in it. `None` of fewer than two pairs, or a `level` that is not between 0 and 1.
+pub fn over_pairs(values: &[f64], level: f64) -> Option<Interval> {
+    let values: Vec<f64> = values.iter().copied().filter(|value| value.is_finite()).collect();
+    let (value, variance) = mean_and_variance(&values)?;
+    let count = values.len() as f64;
+    let reach = t_quantile(f64::midpoint(1.0, level), count - 1.0)? * (variance / count).sqrt();
+    Some(Interval { value, low: value - reach, high: value + reach, level })
 }
 
 impl Pairs {

@@ -1,9 +1,17 @@
 //! What has happened: one JSON object a line, appended and synced before the next step is taken. A line that was cut off
 //! by a crash or a full disk never happened.
 
+mod file;
+mod standing;
+
+pub(crate) use file::is_full;
+pub use file::{Journal, read};
+pub use standing::{Attempt, Begun, Next, Standing, Tried};
+
 use super::outcome::Ending;
 use super::schedule::Turn;
 use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
 
 /// Name of the file in the experiment's folder.
 pub const FILE: &str = "journal.jsonl";
@@ -28,6 +36,9 @@ pub enum Entry {
         name: String,
         /// SHA-256 of the plan's text, in hexadecimal.
         plan: String,
+        /// Where the plan's file was: paths in it are relative to its folder.
+        #[serde(default)]
+        file: PathBuf,
         /// Of the random order.
         seed: u64,
         /// How groups are made: [`faultline_rig::Launcher::name`].
@@ -100,4 +111,22 @@ pub enum Step {
     End,
     /// What it leaves is looked at.
     Judge,
+}
+
+impl Step {
+    /// What is done in it.
+    pub fn in_words(self) -> &'static str {
+        match self {
+            Step::Host => "waiting for a fit host",
+            Step::Clear => "clearing folders",
+            Step::Restore => "restoring",
+            Step::Cool => "dropping the page cache",
+            Step::Launch => "making the group",
+            Step::Record => "starting the recorder",
+            Step::Begin => "letting it begin",
+            Step::Watch => "runs",
+            Step::End => "ending it",
+            Step::Judge => "judging",
+        }
+    }
 }

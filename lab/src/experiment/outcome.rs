@@ -48,6 +48,22 @@ impl Outcome {
     }
 }
 
+impl std::fmt::Display for Outcome {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Outcome::Completed => f.write_str("completed"),
+            Outcome::OutOfMemory => f.write_str("killed for want of memory"),
+            Outcome::Exited { code } => write!(f, "ended by itself with exit code {code}"),
+            Outcome::Killed { signal } => write!(f, "killed by signal {signal}, which did not come from here"),
+            Outcome::NeverExecuted => f.write_str("never executed a transaction"),
+            Outcome::NoProgress => f.write_str("made no progress any more"),
+            Outcome::NotAtTip => f.write_str("was not at the tip in time"),
+            Outcome::Failed { why } => write!(f, "failed: {why}"),
+            Outcome::Interrupted { why } => write!(f, "interrupted: {why}"),
+        }
+    }
+}
+
 /// Whether a run tried what its arm says.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "is", content = "why")]
@@ -73,4 +89,15 @@ pub struct Ending {
     /// What was done and found on the way, in words: warnings, residency of the page cache, host.
     #[serde(default)]
     pub notes: Vec<String>,
+}
+
+impl Ending {
+    /// Outcome and validity in a line.
+    pub fn in_words(&self) -> String {
+        match &self.validity {
+            Validity::Valid => self.outcome.to_string(),
+            Validity::Unproven(why) => format!("{} (unproven: {why})", self.outcome),
+            Validity::Invalid(why) => format!("{} (invalid: {why})", self.outcome),
+        }
+    }
 }

@@ -2,7 +2,18 @@
 //!
 //! Every size is in GiB and its kin (`512G`, `1.5T`, `1800M`: powers of 1024), every time is written with its unit (`12h`).
 
-use faultline_rig::{CpuSet, IoLimit};
+mod amounts;
+mod clusters;
+mod expand;
+mod load;
+mod table;
+
+pub use amounts::{parse_size, parse_time};
+pub use expand::{Expanded, Unknown, expand};
+pub use load::{load, parse};
+pub use table::Mistake;
+
+use faultline_rig::{CpuSet, IoLimit, Limits};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -56,7 +67,7 @@ pub struct Twice {
     pub arm: usize,
 }
 
-/// In which order arms are run. Replicates never stand together, but for [`Order::Sequential`].
+/// In which order arms are run. Each arm is run once before one is run again, but for [`Order::Sequential`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Order {
@@ -91,6 +102,8 @@ pub struct Workload {
     pub cache_variable: String,
     /// The cluster.
     pub cluster: Option<Cluster>,
+    /// JSON-RPC of the cluster, asked whether an identity has stake; `None`: the public one of the cluster.
+    pub cluster_rpc: Option<String>,
     /// `{entrypoints}`.
     pub entrypoints: Vec<String>,
     /// `{known_validators}`.
@@ -251,6 +264,19 @@ pub struct Arm {
     pub cpus: Option<CpuSet>,
     /// Limits of devices.
     pub io: Vec<IoLimit>,
+}
+
+impl Arm {
+    /// What the group of a run of this arm in this lane may use.
+    pub fn limits(&self, lane: &Lane) -> Limits {
+        Limits {
+            memory_max: self.memory_max,
+            memory_high: self.memory_high,
+            swap_max: self.swap_max,
+            cpus: self.cpus.clone().or_else(|| lane.cpus.clone()),
+            io: self.io.clone(),
+        }
+    }
 }
 
 /// A place to run in.

@@ -1,6 +1,6 @@
 //! The course of a run: phases, gaps, when it first executed, when it was at the tip, how it ended.
 
-use crate::run::{Run, Tick};
+use crate::run::{Run, Tick, Told};
 use std::ops::Range;
 
 /// Ticks further apart than this many intervals are a gap: nothing is known in between.
@@ -91,9 +91,29 @@ pub fn course(run: &Run) -> Course {
     let phases = phases(run);
     let at_tip = run.ticks.iter().find(|tick| is(tick, "at_tip")).map(|tick| tick.at);
     let validator = validator(run, &phases);
-    let end = end(run, if validator || run.processes.is_empty() { "validator" } else { "process" });
+    let mut end = end(run, if validator || run.processes.is_empty() { "validator" } else { "process" });
+    // The recording cannot always tell a kill from one elsewhere on the host.
+    end.oom = run.told.as_ref().map_or(end.oom, |told| told.oom);
     let kept_up = kept_up(run, at_tip, &end);
-    Course { phases, gaps, at_tip, kept_up, end, restarts: run.processes.len().saturating_sub(1), validator }
+    let course =
+        Course { phases, gaps, at_tip, kept_up, end, restarts: run.processes.len().saturating_sub(1), validator };
+    match &run.told {
+        Some(told) => overruled(course, told),
+        None => course,
+    }
+}
+
+/// An experiment watched from outside: what it says of the end holds over what the recording could see of it.
+fn overruled(mut course: Course, told: &Told) -> Course {
+    if let Some(answer) = told.kept_up {
+        course.kept_up.answer = Some(answer);
+        course.kept_up.why.clone_from(&told.why);
+    }
+    if !told.end.is_empty() {
+        course.end.how.clone_from(&told.end);
+        course.end.evidence.clone_from(&told.evidence);
+    }
+    course
 }
 
 /// Phases that the daemon gives to any process.
@@ -103,7 +123,10 @@ fn validator(run: &Run, phases: &[Phase]) -> bool {
     let points = &run.points;
     let silent =
         points.cache.is_empty() && points.replay.is_empty() && points.costs.is_empty() && points.roots.is_empty();
-    !silent || !run.facts.versions.is_empty() || phases.iter().any(|phase| !OF_ANY.contains(&phase.name.as_str()))
+    !silent
+        || !run.replayed.slots.is_empty()
+        || !run.facts.versions.is_empty()
+        || phases.iter().any(|phase| !OF_ANY.contains(&phase.name.as_str()))
 }
 
 /// Whether nothing is known between two neighbouring ticks.

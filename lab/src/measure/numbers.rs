@@ -1,7 +1,7 @@
 //! Numbers of a part of a run.
 
 use super::{Measured, Span, longest, readings, replayed, within};
-use crate::run::{Run, Signal};
+use crate::run::{ReplayedSlot, Run, Signal};
 use faultline_stats::rate;
 use faultline_stats::summary::{self, Summary, WithoutPeaks};
 
@@ -161,8 +161,8 @@ pub fn numbers(run: &Run, measured: &Measured, window: Span) -> Numbers {
         host_memory_some: growth(Signal::HostMemorySome),
         host_io_some: growth(Signal::HostIoSome),
         cpu: cpu[0].zip(cpu[1]).map(|(user, system)| user + system),
-        cache: cache(run, window),
-        replay: replayed(run, window).map(|point| point.replay_total_elapsed_us.map(|us| us as f64 / 1e3)).collect(),
+        cache: if run.replayed.slots.is_empty() { cache(run, window) } else { logged_cache(run) },
+        replay: replay(run, window),
         own_slots: points.filter(|point| super::is_own(point) == Some(true)).count(),
         behind: within(run, run.signal(Signal::Behind), window),
     }
@@ -236,6 +236,36 @@ fn cache(run: &Run, window: Span) -> Cache {
         loading: summary::summary(&slots().map(loading).collect::<Vec<_>>()),
         set_root: summary::summary(&roots.map(|point| point.elapsed_ms.map(|ms| ms as f64)).collect::<Vec<_>>()),
         with_filter: slots().next().is_some_and(|point| point.filter_executable_us.is_none()),
+    }
+}
+
+/// In order of time, in ms.
+fn replay(run: &Run, window: Span) -> Vec<Option<f64>> {
+    if !run.replayed.slots.is_empty() {
+        return run.replayed.slots.iter().map(|slot| slot.elapsed_ms).collect();
+    }
+    replayed(run, window).map(|point| point.replay_total_elapsed_us.map(|us| us as f64 / 1e3)).collect()
+}
+
+/// Of a workload that replayed a fixed range: its log has every slot, and the time in the cache of all slots together.
+fn logged_cache(run: &Run) -> Cache {
+    let slots = &run.replayed.slots;
+    let column = |of: fn(&ReplayedSlot) -> Option<u64>| {
+        summary::summary(&slots.iter().map(|slot| of(slot).map(|count| count as f64)).collect::<Vec<_>>())
+    };
+    let time = run.replayed.program_cache_us.map(|us| us as f64);
+    Cache {
+        misses: column(|slot| slot.misses),
+        evictions: column(|slot| slot.evictions),
+        reloads: column(|slot| slot.reloads),
+        insertions: column(|slot| slot.insertions),
+        time: Summary {
+            n: if time.is_some() { slots.len() } else { 0 },
+            sum: time.unwrap_or_default(),
+            mean: time.map(|us| us / slots.len().max(1) as f64),
+            ..Summary::default()
+        },
+        ..Cache::default()
     }
 }
 

@@ -21,8 +21,12 @@ pub fn replayed(run: &Run, window: Span) -> impl Iterator<Item = &ReplaySlotPoin
     })
 }
 
-/// Replay time by slot, in milliseconds; of a slot replayed more than once the last one.
+/// Replay time by slot, in milliseconds; of a slot replayed more than once the last one. Of a workload that replayed a fixed
+/// range, the time from bank to bank.
 pub fn slots(run: &Run, window: Span) -> Vec<(u64, f64)> {
+    if !run.replayed.slots.is_empty() {
+        return run.replayed.slots.iter().filter_map(|slot| Some((slot.slot, slot.elapsed_ms?))).collect();
+    }
     let points = replayed(run, window);
     points.filter_map(|point| Some((point.slot?, point.replay_total_elapsed_us? as f64 / 1e3))).collect()
 }
@@ -33,11 +37,15 @@ pub fn cache_slots(run: &Run, window: Span) -> Vec<(u64, f64)> {
     points.filter_map(|point| Some((point.slot?, point.program_cache_us? as f64 / 1e3))).collect()
 }
 
-/// Transactions, entries and shreds by slot: what tells a slot from another one with the same number.
+/// Transactions, entries and shreds by slot, or the fingerprint of its bank: what tells a slot from another one with the same
+/// number.
 pub type Contents = BTreeMap<u64, [Option<u64>; 3]>;
 
 /// Of the slots that were replayed within a part of the run.
 pub fn contents(run: &Run, window: Span) -> Contents {
+    if !run.replayed.slots.is_empty() {
+        return run.replayed.slots.iter().map(|slot| (slot.slot, [slot.contents, slot.signatures, None])).collect();
+    }
     let points = replayed(run, window);
     points
         .filter_map(|point| Some((point.slot?, [point.total_transactions, point.total_entries, point.total_shreds])))

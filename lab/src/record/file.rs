@@ -1,15 +1,13 @@
 //! What the recording says while it is written, and in the end.
 
-use super::daemon::{Daemon, LOOK};
-use super::signals::Signals;
+use super::daemon::Daemon;
+use crate::recorder::{LOOK, looks_to_write, progress};
+use crate::signals::Signals;
 use crate::words::{count, time};
 use anyhow::bail;
-use faultline_recording::{Error, EventKind, Recording};
+use faultline_recording::Recording;
 use std::path::Path;
 use std::time::Duration;
-
-/// How long the daemon may take to write what it saw, at least.
-const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Waits until the recording knows the process, so that even a command that ends at once has its start and its end there.
 /// After some intervals it is given up: what else is recorded is better than nothing.
@@ -22,8 +20,8 @@ pub(super) fn wait_for_process(
     daemon: &mut Daemon,
     signals: &mut Signals,
 ) -> anyhow::Result<()> {
-    for _ in 0..looks(interval) {
-        if has(out, |recording| Ok(!recording.processes()?.is_empty())) || daemon.ended()?.is_some() {
+    for _ in 0..looks_to_write(interval) {
+        if progress(out).is_ok_and(|progress| progress.process) || daemon.ended()?.is_some() {
             break;
         }
         if signals.wait(None, LOOK)?.iter().any(|signal| signal.asks_to_end()) {
@@ -44,24 +42,13 @@ pub(super) fn wait_for_exit(
     daemon: &mut Daemon,
     signals: &mut Signals,
 ) -> anyhow::Result<()> {
-    let is_end = |kind: EventKind| matches!(kind, EventKind::Exit | EventKind::OomKill);
-    for _ in 0..looks(interval) {
-        let ended = has(out, |recording| Ok(recording.events()?.iter().any(|event| is_end(event.kind))));
-        if ended || daemon.ended()?.is_some() {
+    for _ in 0..looks_to_write(interval) {
+        if progress(out).is_ok_and(|progress| progress.ended) || daemon.ended()?.is_some() {
             break;
         }
         signals.wait(None, LOOK)?;
     }
     Ok(())
-}
-
-fn looks(interval: Duration) -> u128 {
-    (interval * 5).max(PATIENCE).as_millis() / LOOK.as_millis()
-}
-
-/// False, too, for what is no recording (yet).
-fn has(out: &Path, what: impl Fn(&Recording) -> Result<bool, Error>) -> bool {
-    Recording::open(out).and_then(|recording| what(&recording)).unwrap_or(false)
 }
 
 /// What was recorded.

@@ -1,5 +1,5 @@
-//! A child between its start and its program: it ties its life to the parent's, waits at a gate if there is one, and then
-//! becomes the program in place, so that the process that was followed from the beginning is the program.
+//! A child between its start and its program: it ties its life to the parent's if told so, waits at a gate if there is one,
+//! and then becomes the program in place, so that the process that was followed from the beginning is the program.
 
 use crate::cli::HoldArgs;
 use crate::output::say;
@@ -22,7 +22,7 @@ const GIVEN_UP: u8 = 125;
 const OPEN: &[u8] = b"open";
 
 /// The text that opens a gate, with variables for the environment.
-pub(super) fn opening(variables: &[(String, String)]) -> Vec<u8> {
+pub(crate) fn opening(variables: &[(String, String)]) -> Vec<u8> {
     let pairs = variables.iter().flat_map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes(), b"\0"]);
     pairs.chain([OPEN]).flatten().copied().collect()
 }
@@ -46,9 +46,7 @@ pub(super) fn held(
 
 /// Waits, and becomes the program. Returns only if that fails, with the exit code.
 pub fn hold(args: &HoldArgs) -> u8 {
-    let Ok(()) = set_parent_process_death_signal(Some(Signal::TERM)) else { return GIVEN_UP };
-    // A parent that ended before that line has left this process to another one.
-    if getppid().map(Pid::as_raw_pid) != Some(args.parent) {
+    if args.parent.is_some_and(|parent| !ends_with(parent)) {
         return GIVEN_UP;
     }
     let variables = match args.gate.as_deref().map(wait_at) {
@@ -57,6 +55,12 @@ pub fn hold(args: &HoldArgs) -> u8 {
         Some(None) => return GIVEN_UP,
     };
     become_it(args, variables)
+}
+
+/// Ties this process's life to its parent's; `false` if that one is gone, or is another one.
+fn ends_with(parent: i32) -> bool {
+    // A parent that ended before that line has left this process to another one.
+    set_parent_process_death_signal(Some(Signal::TERM)).is_ok() && getppid().map(Pid::as_raw_pid) == Some(parent)
 }
 
 /// The variables, or `None` if the gate was never opened.

@@ -1,8 +1,7 @@
 //! The command that is recorded.
 
-use super::daemon::Addresses;
 use super::hold;
-use super::signals::Heard;
+use crate::signals::Heard;
 use anyhow::Context;
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, Signal, kill_process};
@@ -13,13 +12,6 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, ExitStatus};
-
-/// Tells a validator where to push.
-pub(super) const METRICS_CONFIG: &str = "SOLANA_METRICS_CONFIG";
-
-/// Variables that send requests to a proxy, which cannot reach this host's loopback.
-const PROXIES: [&str; 4] = ["http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"];
-const EXCEPTIONS: [&str; 2] = ["no_proxy", "NO_PROXY"];
 
 /// The command: first held back, then let go. Dropping it while it is held back ends it, and it never ran.
 pub(super) struct Wrapped {
@@ -102,30 +94,6 @@ fn exit_code(status: ExitStatus) -> u8 {
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX)
 }
 
-/// What a validator must be told to push to `ingest`.
-pub(super) fn metrics_config(ingest: &str) -> String {
-    format!("host=http://{ingest},db=faultline,u=any,p=any")
-}
-
-/// `SOLANA_METRICS_CONFIG` and, if there is a proxy, the exception from it; nothing if the variable is set already.
-pub(super) fn metrics_variables(addresses: &Addresses) -> Vec<(String, String)> {
-    let Some(ingest) = addresses.ingest.as_deref().filter(|_| std::env::var_os(METRICS_CONFIG).is_none()) else {
-        return Vec::new();
-    };
-    let mut all = vec![(METRICS_CONFIG.to_owned(), metrics_config(ingest))];
-    if PROXIES.iter().any(|name| std::env::var_os(name).is_some()) {
-        all.extend(EXCEPTIONS.map(|name| (name.to_owned(), excepted(std::env::var(name).ok().as_deref()))));
-    }
-    all
-}
-
-fn excepted(before: Option<&str>) -> String {
-    match before {
-        Some(hosts) if !hosts.is_empty() => format!("{hosts},127.0.0.1"),
-        _ => "127.0.0.1".to_owned(),
-    }
-}
-
 /// `host=...,db=...,u=...,p=...` without what follows `p=`.
 pub(super) fn without_password(config: &str) -> String {
     let hidden = config.split(',').map(|pair| if pair.starts_with("p=") { "p=..." } else { pair });
@@ -145,11 +113,5 @@ mod tests {
     #[test]
     fn a_password_is_not_shown() {
         assert_eq!(without_password("host=http://h:1,db=d,u=u,p=secret"), "host=http://h:1,db=d,u=u,p=...");
-    }
-
-    #[test]
-    fn exceptions_from_a_proxy_are_added_to() {
-        assert_eq!(excepted(None), "127.0.0.1");
-        assert_eq!(excepted(Some("a,b")), "a,b,127.0.0.1");
     }
 }

@@ -2,7 +2,7 @@
 
 use super::model::{Block, Table};
 use super::subject::Subjects;
-use super::words::{GIB, bytes, count, number, table};
+use super::words::{GIB, bytes, count, grouped, number, table};
 use faultline_stats::bracket::{Bracket, Replicate, bracket};
 
 /// Limits closer together than this are one limit on two machines.
@@ -22,7 +22,6 @@ pub(crate) fn limits(subjects: &Subjects<'_>) -> Option<Bracket> {
 
 /// The bracket in sentences.
 pub(crate) fn sentences(bracket: &Bracket) -> Vec<String> {
-    let said = |limit: u64| bytes(limit as f64);
     let mut sentences = vec![match bracket.enough {
         Some(enough) => format!("The smallest limit that kept up in every run is {}.", said(enough)),
         None => "No limit is known to have kept up in every run.".to_owned(),
@@ -39,6 +38,15 @@ pub(crate) fn sentences(bracket: &Bracket) -> Vec<String> {
         )
     }));
     sentences
+}
+
+/// Small limits differ by less than a tenth of a GiB.
+fn said(limit: u64) -> String {
+    const MIB: u64 = 1 << 20;
+    if limit.is_multiple_of(1 << 30) || !(MIB..64 << 30).contains(&limit) {
+        return bytes(limit as f64);
+    }
+    format!("{} MiB", grouped((limit / MIB) as f64, 0))
 }
 
 /// The chapter's blocks.

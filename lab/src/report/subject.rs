@@ -41,9 +41,13 @@ pub(crate) const LONG_ENOUGH: f64 = 600.0;
 pub(crate) struct Subjects<'a> {
     /// In the order of the report: by arm, then as given.
     pub(crate) all: Vec<Subject<'a>>,
-    /// Names of the arms, in the order of the report.
+    /// Names of the arms, in the order of the report. The second runs of A/A pairs are in none of them: they would count
+    /// their arm twice.
     pub(crate) arms: Vec<String>,
 }
+
+/// What is added to the name of an arm for the second runs of its A/A pair.
+pub(crate) const TWIN: &str = " (A/A)";
 
 impl<'a> Subjects<'a> {
     /// Measures the runs and puts them in order.
@@ -62,7 +66,8 @@ impl<'a> Subjects<'a> {
                 all.push(Subject { id, name, arm: arm.clone(), ..subject(run, plan) });
             }
         }
-        Subjects { all, arms }
+        let once: Vec<String> = arms.iter().filter(|arm| !arm.ends_with(TWIN)).cloned().collect();
+        Subjects { all, arms: if once.is_empty() { arms } else { once } }
     }
 
     /// The only run; `None` if there are none or several.
@@ -145,8 +150,11 @@ impl Subject<'_> {
         }
     }
 
-    /// The limit that held for the validator, in bytes: the one of most ticks.
+    /// The limit that held for the validator, in bytes: the one its experiment set, else the one of most ticks.
     pub(crate) fn limit(&self) -> Option<f64> {
+        if let Some(limit) = self.run.told.as_ref().and_then(|told| told.limit) {
+            return Some(limit as f64);
+        }
         let mut seen = BTreeMap::<u64, usize>::new();
         for limit in self.run.signal(Signal::Limit).iter().flatten() {
             *seen.entry(*limit as u64).or_default() += 1;
@@ -156,8 +164,10 @@ impl Subject<'_> {
 }
 
 /// The label `arm`, else the file.
-fn arm_of(run: &Run) -> &str {
-    run.label("arm").filter(|arm| !arm.is_empty()).unwrap_or_else(|| stem(&run.file))
+fn arm_of(run: &Run) -> String {
+    let arm = run.label("arm").filter(|arm| !arm.is_empty()).unwrap_or_else(|| stem(&run.file));
+    let twin = if run.label("second") == Some("1") { TWIN } else { "" };
+    format!("{arm}{twin}")
 }
 
 fn stem(file: &str) -> &str {
@@ -168,8 +178,8 @@ fn stem(file: &str) -> &str {
 fn arms(runs: &[Run]) -> Vec<String> {
     let mut arms: Vec<String> = Vec::new();
     for arm in runs.iter().map(arm_of) {
-        if !arms.iter().any(|known| known == arm) {
-            arms.push(arm.to_owned());
+        if !arms.contains(&arm) {
+            arms.push(arm);
         }
     }
     let numbers: Option<Vec<(&str, f64)>> = arms.iter().map(|arm| numbered(arm)).collect();

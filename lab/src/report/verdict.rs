@@ -1,6 +1,7 @@
 //! The first screen: the answer in plain words.
 
 use super::comparison::{Pair, lower, way, words};
+use super::floor::Floor;
 use super::limits;
 use super::model::{Standing, Verdict};
 use super::scalars::Scalar;
@@ -10,19 +11,28 @@ use super::words::{bytes, grouped};
 use faultline_stats::arms::{Comparison, Conclusion, Direction, Settings};
 use faultline_stats::bracket::Bracket;
 
+/// Answers of their own kind, where the runs have them.
+#[derive(Clone, Copy)]
+pub(crate) struct Answers<'a> {
+    /// Which memory limit was enough.
+    pub(crate) bracket: Option<&'a Bracket>,
+    /// What an A/A pair shows.
+    pub(crate) floor: Option<&'a Floor>,
+}
+
 /// The answer.
 pub(crate) fn verdict(
     subjects: &Subjects<'_>,
     primary: &Scalar,
     pairs: &[Pair],
-    bracket: Option<&Bracket>,
+    answers: &Answers<'_>,
     settings: &Settings,
 ) -> Verdict {
     match (subjects.all.as_slice(), pairs) {
         ([], _) => Verdict { headline: "There is no run to report.".to_owned(), ..Verdict::default() },
         ([one], _) => single(one),
         (several, []) => replicates(several),
-        (_, pairs) => compared(subjects, primary, pairs, bracket, settings),
+        (_, pairs) => compared(subjects, primary, pairs, answers, settings),
     }
 }
 
@@ -83,18 +93,20 @@ fn compared(
     subjects: &Subjects<'_>,
     primary: &Scalar,
     pairs: &[Pair],
-    bracket: Option<&Bracket>,
+    answers: &Answers<'_>,
     settings: &Settings,
 ) -> Verdict {
-    let mut points: Vec<String> = pairs.iter().map(|pair| sentence(pair, primary)).collect();
-    let (headline, standing) = match bracket {
+    let mut points: Vec<String> = answers.floor.map(Floor::points).unwrap_or_default();
+    points.extend(pairs.iter().map(|pair| sentence(pair, primary)));
+    let floor = answers.floor.and_then(|floor| floor.headline(primary));
+    let (headline, standing) = match answers.bracket {
         // A bracket tests nothing: what the primary metric's test says is a point below it.
         Some(bracket) => {
             let mut sentences = limits::sentences(bracket);
             points.splice(0..0, sentences.split_off(2.min(sentences.len())));
             (sentences.join(" "), Standing::Described)
         }
-        None => (headline(pairs, primary, settings), standing(pairs)),
+        None => floor.unwrap_or_else(|| (headline(pairs, primary, settings), standing(pairs))),
     };
     points.extend(outcomes(subjects));
     points.extend(described(pairs));
@@ -221,7 +233,9 @@ fn outcomes(subjects: &Subjects<'_>) -> Vec<String> {
         }
     }
     let kept = subjects.all.iter().filter(|subject| subject.measured.course.kept_up.answer == Some(true)).count();
-    let mut said = vec![format!("{kept} of {} runs are known to have kept up with the tip.", subjects.all.len())];
+    let replays = subjects.all.iter().all(|subject| !subject.run.replayed.slots.is_empty());
+    let what = if replays { "did their work to the end" } else { "are known to have kept up with the tip" };
+    let mut said = vec![format!("{kept} of {} runs {what}.", subjects.all.len())];
     said.extend(reasons.iter().map(|(why, runs)| format!("Did not keep up ({why}): {}.", runs.join("; "))));
     said
 }

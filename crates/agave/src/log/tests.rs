@@ -100,3 +100,31 @@ fn each_step_of_a_start_is_recognised() {
         assert_eq!(of(other), None, "{other}");
     }
 }
+
+#[test]
+fn a_frozen_bank_is_read_with_its_hash_and_its_signatures_and_a_datapoint_is_none() {
+    let of = |message: &str| {
+        let text = format!("{HEAD}{message}");
+        LogLine::parse(&text).frozen().map(|bank| (bank.slot, bank.hash.map(str::to_owned), bank.signatures))
+    };
+    let whole = "bank frozen: 7 hash: 9xQe accounts_delta: 5dRo signature_count: 12 last_blockhash: 3Fy capitalization: 500, \
+                 stats: BankHashStats { num_updated_accounts: 7 }";
+    assert_eq!(of(whole), Some((7, Some("9xQe".to_owned()), Some(12))));
+    assert_eq!(of("bank frozen: 7"), Some((7, None, None)));
+    for other in ["bank frozen: x hash: y", "datapoint: bank_frozen slot=7i", "bank frozen:", "bank frozen: -1"] {
+        assert_eq!(of(other), None, "{other}");
+    }
+}
+
+#[test]
+fn times_of_a_replay_are_read_where_their_order_is_known() {
+    let of = |message: &str| LogLine::parse(&format!("{HEAD}{message}")).replay_timings();
+    let line =
+        |metrics: &str| format!("ledger processing timing: ExecuteTimings {{ metrics: [{metrics}], details: X }}");
+    let known = of(&line("1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14"));
+    assert_eq!(known, Some(ReplayTimings { program_cache_us: Some(12), execute_us: Some(4) }));
+    for other in ["1, 2, 3", "", "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15", "a"] {
+        assert_eq!(of(&line(other)), Some(ReplayTimings::default()), "{other}");
+    }
+    assert_eq!(of("ledger processing timing: 3s"), None);
+}

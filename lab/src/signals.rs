@@ -16,27 +16,39 @@ const HEARD: [i32; 7] = [SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIG
 
 /// A signal that came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Heard {
+pub(crate) struct Heard {
     /// Its number.
-    pub(super) number: i32,
+    pub(crate) number: i32,
     /// Whether the kernel sent it: a key or a hang-up of the terminal, which every process in the foreground gets.
-    pub(super) from_terminal: bool,
+    pub(crate) from_terminal: bool,
 }
 
 impl Heard {
     /// Whether it asks a program to end.
-    pub(super) fn asks_to_end(self) -> bool {
+    pub(crate) fn asks_to_end(self) -> bool {
         [SIGHUP, SIGINT, SIGQUIT, SIGTERM].contains(&self.number)
     }
 }
 
+impl Heard {
+    /// The name of a signal that stops what may run for days: not that of a terminal which is closed.
+    pub(crate) fn stops(self) -> Option<&'static str> {
+        match self.number {
+            SIGINT => Some("SIGINT"),
+            SIGTERM => Some("SIGTERM"),
+            SIGQUIT => Some("SIGQUIT"),
+            _ => None,
+        }
+    }
+}
+
 /// The signals of this process; from its making on none of them ends it.
-pub(super) struct Signals(SignalDelivery<UnixStream, WithOrigin>);
+pub(crate) struct Signals(SignalDelivery<UnixStream, WithOrigin>);
 
 impl Signals {
     /// # Errors
     /// The system refuses a handler.
-    pub(super) fn listen() -> io::Result<Self> {
+    pub(crate) fn listen() -> io::Result<Self> {
         let (read, write) = UnixStream::pair()?;
         read.set_nonblocking(true)?;
         Ok(Signals(SignalDelivery::with_pipe(read, write, WithOrigin::default(), HEARD)?))
@@ -47,7 +59,7 @@ impl Signals {
     ///
     /// # Errors
     /// The system cannot wait.
-    pub(super) fn wait(&mut self, also: Option<BorrowedFd<'_>>, timeout: Duration) -> io::Result<Vec<Heard>> {
+    pub(crate) fn wait(&mut self, also: Option<BorrowedFd<'_>>, timeout: Duration) -> io::Result<Vec<Heard>> {
         let timeout = Timespec { tv_sec: 0, tv_nsec: i64::from(timeout.subsec_nanos()) };
         let read = self.0.get_read();
         let mut polled = vec![PollFd::new(read, PollFlags::IN)];

@@ -1,0 +1,15 @@
+//! The folders of an experiment: marked, cleared, filled again.
+//!
+//! Nothing is deleted or written but in a folder that carries the [`MARKER`], which only [`init`] sets, and only on a
+//! folder that it makes or finds empty.
+
+mod clear;
+mod guard;
+mod keep;
+mod marker;
+mod restore;
+
+pub use clear::{Cleared, Kept, clear, would_clear};
+pub use guard::{Use, users};
+pub use marker::{Init, MARKER, check, init, is_marked};
+pub use restore::{Owner, Restored, Source, hand_over, measure, restore};

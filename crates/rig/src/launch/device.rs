@@ -1,0 +1,68 @@
+//! Block devices by what a person writes: their node, or a file on them.
+
+use super::Error;
+use faultline_kernel::HostRoot;
+use rustix::fs::{major, minor};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+/// The whole disk behind `path`, as `MAJOR:MINOR`: what the kernel limits. A partition stands for its disk.
+///
+/// # Errors
+/// There is no such file, or it is on a file system that does not say its disk.
+pub(super) fn disk(sysfs: &Path, path: &Path) -> Result<String, Error> {
+    let meta = path.metadata().map_err(Error::at(path))?;
+    let number = if meta.file_type().is_block_device() { meta.rdev() } else { meta.dev() };
+    let number = format!("{}:{}", major(number), minor(number));
+    let Ok(folder) = sysfs.join("dev/block").join(&number).canonicalize() else {
+        return Err(Error::Refused(format!(
+            "{}: its file system does not say which disk it is on: name the disk, as in /dev/nvme0n1",
+            path.display()
+        )));
+    };
+    if !folder.join("partition").exists() {
+        return Ok(number);
+    }
+    let of_disk = folder.parent().unwrap_or(&folder).join("dev");
+    let text = std::fs::read_to_string(&of_disk).map_err(Error::at(&of_disk))?;
+    Ok(text.trim().to_owned())
+}
+
+/// The same as a node: what two ways to write one disk have in common.
+///
+/// # Errors
+/// As [`disk`].
+pub(super) fn node(path: &Path) -> Result<PathBuf, Error> {
+    let number = disk(&HostRoot::default().sysfs, path)?;
+    Ok(Path::new("/dev/block").join(number))
+}
+
+/// The node of a disk by its numbers.
+pub(super) fn path(major: u32, minor: u32) -> PathBuf {
+    PathBuf::from(format!("/dev/block/{major}:{minor}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_partition_stands_for_its_disk_and_a_file_without_a_disk_for_nothing() {
+        let sysfs = tempfile::tempdir().unwrap();
+        let file = sysfs.path().join("file");
+        std::fs::write(&file, "").unwrap();
+        assert!(matches!(disk(sysfs.path(), &file), Err(Error::Refused(_))));
+        assert!(matches!(disk(sysfs.path(), Path::new("/nonexistent")), Err(Error::File { .. })));
+
+        let number = file.metadata().unwrap().dev();
+        let number = format!("{}:{}", major(number), minor(number));
+        let partition = sysfs.path().join("devices/sda/sda1");
+        std::fs::create_dir_all(&partition).unwrap();
+        std::fs::create_dir_all(sysfs.path().join("dev/block")).unwrap();
+        std::os::unix::fs::symlink(&partition, sysfs.path().join("dev/block").join(&number)).unwrap();
+        assert_eq!(disk(sysfs.path(), &file).unwrap(), number);
+        std::fs::write(partition.join("partition"), "1\n").unwrap();
+        std::fs::write(sysfs.path().join("devices/sda/dev"), "8:0\n").unwrap();
+        assert_eq!(disk(sysfs.path(), &file).unwrap(), "8:0");
+    }
+}

@@ -1,0 +1,154 @@
+//! Groups made by hand in the cgroup file system, version 2 in a delegated folder, version 1 at the top.
+//!
+//! A program is started as a child that stops before it does anything, is put into its group, and goes on there.
+
+mod child;
+mod group;
+mod place;
+mod procs;
+mod room;
+mod v1;
+mod v2;
+
+use super::gate::Gate;
+use super::program::User;
+use super::wait::wait;
+use super::{Abilities, Error, Job, Launched, Launcher, Limits, device, program};
+use child::Child;
+use faultline_kernel::HostRoot;
+use group::Group;
+use place::Place;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Where the host's files are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CgroupRoots {
+    /// The kernel's.
+    pub host: HostRoot,
+    /// `/etc`, for users.
+    pub etc: PathBuf,
+    /// Of version 2, a folder in which this program may make groups and no process is; without it, the cgroup that this
+    /// program is in.
+    pub delegated: Option<PathBuf>,
+}
+
+impl Default for CgroupRoots {
+    fn default() -> Self {
+        Self { host: HostRoot::default(), etc: "/etc".into(), delegated: None }
+    }
+}
+
+/// Makes cgroups itself. It cannot keep [`Job::longest`], and another user's program has no supplementary groups.
+#[derive(Debug)]
+pub struct Direct {
+    roots: CgroupRoots,
+    place: Place,
+    can: Abilities,
+}
+
+impl Direct {
+    /// Finds where groups can be made; nothing is changed before the first [`launch`](Launcher::launch).
+    ///
+    /// # Errors
+    /// There is no cgroup of version 1 or 2 that limits memory, it may not be written, or other processes are in it.
+    pub fn new(roots: &CgroupRoots) -> Result<Direct, Error> {
+        let place = Place::find(roots)?;
+        let can = place.abilities(&roots.host);
+        Ok(Direct { roots: roots.clone(), place, can })
+    }
+
+    /// The numbers of the disks that are to be limited, in the order of the limits.
+    fn disks(&self, limits: &Limits) -> Result<Vec<String>, Error> {
+        let disks = limits.io.iter().map(|limit| device::disk(&self.roots.host.sysfs, &limit.device));
+        let disks = disks.collect::<Result<Vec<_>, _>>()?;
+        for (position, disk) in disks.iter().enumerate() {
+            if let Some(earlier) = disks.iter().take(position).position(|other| other == disk) {
+                let (a, b) = (limits.io[earlier].device.display(), limits.io[position].device.display());
+                return Err(Error::Refused(format!("{a} and {b} are on the same disk: limit it once")));
+            }
+        }
+        Ok(disks)
+    }
+}
+
+impl Drop for Direct {
+    fn drop(&mut self) {
+        if let Place::V2(delegated) = &self.place {
+            let _ = room::give_back(delegated);
+        }
+    }
+}
+
+impl Launcher for Direct {
+    fn name(&self) -> &'static str {
+        match self.place {
+            Place::V1(_) => "cgroup v1",
+            Place::V2(_) => "cgroup v2",
+        }
+    }
+
+    fn can(&self) -> &Abilities {
+        &self.can
+    }
+
+    fn is_parent(&self) -> bool {
+        true
+    }
+
+    fn launch(&self, job: &Job) -> Result<Box<dyn Launched>, Error> {
+        job.name.check()?;
+        refuse(job, &self.can)?;
+        let file = program::file(job)?;
+        if file.as_os_str().as_bytes().contains(&b'=') {
+            return Err(Error::Refused(format!("{}: a path with a = in it cannot be started", file.display())));
+        }
+        let user = job.user.as_deref().map(|name| User::find(&self.roots.etc, name)).transpose()?;
+        let disks = self.disks(&job.limits)?;
+        let group = Group::make(&self.place, &job.name, &job.limits, disks)?;
+        group.limit(&job.limits)?;
+        let gate = job.gate.as_deref().map(|path| Gate::make(path, user)).transpose()?;
+        Ok(Box::new(Child::start(job, &file, user, group, gate)?))
+    }
+
+    fn leftovers(&self, scope: &str) -> Result<Vec<String>, Error> {
+        Ok(self.place.groups_of(scope)?.into_iter().map(|group| group.name().to_owned()).collect())
+    }
+
+    fn sweep(&self, scope: &str, grace: Duration) -> Result<Vec<String>, Error> {
+        let groups = self.place.groups_of(scope)?;
+        for group in &groups {
+            group.ask_to_end()?;
+        }
+        wait(grace, || Ok::<_, Error>((!groups.iter().any(Group::is_busy)).then_some(())))?;
+        groups
+            .into_iter()
+            .map(|group| Ok(group.name().to_owned()).and_then(|name| group.end().map(|()| name)))
+            .collect()
+    }
+}
+
+/// What cannot be done on this host, before anything is made.
+fn refuse(job: &Job, can: &Abilities) -> Result<(), Error> {
+    let limits = &job.limits;
+    let asked = [
+        ("memory_max", limits.memory_max.is_some(), can.memory_max),
+        ("memory_high", limits.memory_high.is_some(), can.memory_high),
+        ("swap_max", limits.swap_max.is_some(), can.swap_max),
+        ("cpus", limits.cpus.is_some(), can.cpus),
+        ("io", !limits.io.is_empty(), can.io),
+    ];
+    if let Some((name, ..)) = asked.iter().find(|(_, asked, can)| *asked && !can) {
+        let why = match *name {
+            "memory_high" => "it needs cgroup version 2",
+            "swap_max" => "the kernel does not account for swap, see swapaccount= of its command line",
+            _ => "the cgroup controller is not here",
+        };
+        return Err(Error::Refused(format!("{name} cannot be limited on this host: {why}")));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,204 @@
+//! One group: its folders from the first to the last.
+
+use super::place::{Place, folder_name, folders};
+use super::{procs, room, v1, v2};
+use crate::launch::wait::wait;
+use crate::launch::{Error, Evidence, GroupName, IoLimit, Limits, unified};
+use rustix::process::Signal;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Of a killed process, to be gone: the memory of a validator is not given back at once.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A group that is there. Dropping it ends its processes by force and removes it.
+#[derive(Debug)]
+pub(super) struct Group {
+    name: String,
+    kind: Kind,
+    /// The limits of disks, each with the disk's number.
+    io: Vec<(String, IoLimit)>,
+    removed: bool,
+}
+
+#[derive(Debug)]
+enum Kind {
+    V1(v1::Folders),
+    V2 {
+        folder: PathBuf,
+        /// Up to which limits above it hold for it as well.
+        top: PathBuf,
+    },
+    /// Somebody else's, to be ended.
+    Found(Vec<PathBuf>),
+}
+
+impl Group {
+    /// # Errors
+    /// There is one of this name, or the kernel refuses; nothing is left then.
+    pub(super) fn make(place: &Place, name: &GroupName, limits: &Limits, disks: Vec<String>) -> Result<Group, Error> {
+        let name = folder_name(name);
+        let kind = match place {
+            Place::V1(tops) => Kind::V1(v1::Folders {
+                memory: tops.memory.join(&name),
+                cpuset: tops.cpuset.as_ref().filter(|_| limits.cpus.is_some()).map(|top| top.join(&name)),
+                blkio: tops.blkio.as_ref().filter(|_| !limits.io.is_empty()).map(|top| top.join(&name)),
+            }),
+            Place::V2(delegated) => {
+                room::enable(delegated, limits)?;
+                Kind::V2 { folder: delegated.folder.join(&name), top: delegated.top.clone() }
+            }
+        };
+        let io = disks.into_iter().zip(limits.io.iter().cloned()).collect();
+        let mut group = Group { name, kind, io, removed: true };
+        for folder in group.folders() {
+            let made = make_folder(folder);
+            if made.is_err() {
+                group.remove_made_before(folder);
+            }
+            made?;
+        }
+        group.removed = false;
+        Ok(group)
+    }
+
+    /// One that is there already.
+    pub(super) fn found(folders: Vec<PathBuf>, name: String) -> Group {
+        Group { name, kind: Kind::Found(folders), io: Vec::new(), removed: true }
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(super) fn limit(&self, limits: &Limits) -> Result<(), Error> {
+        match &self.kind {
+            Kind::V1(folders) => v1::limit(folders, limits, &self.io),
+            Kind::V2 { folder, .. } => v2::limit(folder, limits, &self.io),
+            Kind::Found(_) => Ok(()),
+        }
+    }
+
+    pub(super) fn limits(&self) -> Result<Limits, Error> {
+        match &self.kind {
+            Kind::V1(folders) => v1::limits(folders, &self.io),
+            Kind::V2 { folder, top } => v2::limits(folder, top, &self.asked()),
+            Kind::Found(_) => Ok(Limits::default()),
+        }
+    }
+
+    /// Without the end of a process, which the group does not know.
+    pub(super) fn evidence(&self) -> Result<Evidence, Error> {
+        match &self.kind {
+            Kind::V1(folders) => v1::evidence(&folders.memory),
+            Kind::V2 { folder, .. } => unified::evidence(folder),
+            Kind::Found(_) => Ok(Evidence::default()),
+        }
+    }
+
+    /// Puts a process in.
+    pub(super) fn enter(&self, pid: u32) -> Result<(), Error> {
+        self.folders().into_iter().try_for_each(|folder| write(&folder.join("cgroup.procs"), &pid.to_string()))
+    }
+
+    /// SIGTERM to all its processes.
+    pub(super) fn ask_to_end(&self) -> Result<(), Error> {
+        self.folders().into_iter().try_for_each(|folder| procs::signal(folder, Signal::TERM))
+    }
+
+    /// Whether there is a process in it, or nobody can say.
+    pub(super) fn is_busy(&self) -> bool {
+        self.folders().into_iter().any(|folder| procs::list(folder).map_or(true, |list| !list.is_empty()))
+    }
+
+    /// Kills what is in it and waits until nothing is.
+    pub(super) fn kill(&self) -> Result<(), Error> {
+        let emptied = wait(PATIENCE, || {
+            self.folders().into_iter().try_for_each(kill_all)?;
+            Ok::<_, Error>((!self.is_busy()).then_some(()))
+        })?;
+        if emptied.is_some() {
+            return Ok(());
+        }
+        let left = self.folders().into_iter().map(procs::list).collect::<Result<Vec<_>, _>>()?;
+        let left: Vec<String> = left.into_iter().flatten().map(|pid| pid.to_string()).collect();
+        Err(Error::Refused(format!("{}: these processes do not end: {}", self.name, left.join(", "))))
+    }
+
+    /// Kills what is in it and removes it.
+    pub(super) fn end(mut self) -> Result<(), Error> {
+        self.kill()?;
+        self.remove()
+    }
+
+    /// Removes an empty group.
+    pub(super) fn remove(&mut self) -> Result<(), Error> {
+        self.folders().into_iter().try_for_each(remove_folder)?;
+        self.removed = true;
+        Ok(())
+    }
+
+    fn asked(&self) -> Vec<IoLimit> {
+        self.io.iter().map(|(_, limit)| limit.clone()).collect()
+    }
+
+    fn folders(&self) -> Vec<&Path> {
+        match &self.kind {
+            Kind::V1(folders) => folders.all(),
+            Kind::V2 { folder, .. } => vec![folder],
+            Kind::Found(folders) => folders.iter().map(PathBuf::as_path).collect(),
+        }
+    }
+
+    fn remove_made_before(&self, last: &Path) {
+        for folder in self.folders().into_iter().take_while(|folder| *folder != last) {
+            let _ = fs::remove_dir(folder);
+        }
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        if !self.removed {
+            let _ = self.kill().and_then(|()| self.remove());
+        }
+    }
+}
+
+fn make_folder(folder: &Path) -> Result<(), Error> {
+    fs::create_dir(folder).map_err(|error| match error.kind() {
+        ErrorKind::AlreadyExists => Error::Refused(format!(
+            "{}: a group of this name is there already, from a run that is going on or was killed: stop that one first",
+            folder.display()
+        )),
+        _ => Error::File { path: folder.to_owned(), source: error },
+    })
+}
+
+/// By the kernel in one go, where it can (version 2 since Linux 5.14).
+fn kill_all(folder: &Path) -> Result<(), Error> {
+    match fs::write(folder.join("cgroup.kill"), "1") {
+        Ok(()) => Ok(()),
+        Err(_) => procs::signal(folder, Signal::KILL),
+    }
+}
+
+/// With those below it. A process that is just gone may keep it busy for a moment.
+fn remove_folder(folder: &Path) -> Result<(), Error> {
+    for inner in folders(folder)? {
+        remove_folder(&inner)?;
+    }
+    let removed = wait(PATIENCE, || match fs::remove_dir(folder) {
+        Ok(()) => Ok(Some(())),
+        Err(error) if procs::is_gone(&error) => Ok(Some(())),
+        Err(error) if error.kind() == ErrorKind::ResourceBusy => Ok(None),
+        Err(error) => Err(Error::at(folder)(error)),
+    })?;
+    removed.ok_or_else(|| Error::at(folder)(ErrorKind::ResourceBusy.into()))
+}
+
+pub(super) fn write(path: &Path, text: &str) -> Result<(), Error> {
+    fs::write(path, text).map_err(Error::at(path))
+}

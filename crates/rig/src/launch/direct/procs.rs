@@ -1,0 +1,51 @@
+//! The processes of a cgroup and of those below it.
+
+use super::place::folders;
+use crate::launch::Error;
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::path::Path;
+
+/// Numbers of the living processes; none if the cgroup is gone.
+pub(super) fn list(folder: &Path) -> Result<BTreeSet<i32>, Error> {
+    let path = folder.join("cgroup.procs");
+    let text = match fs::read_to_string(&path) {
+        Err(error) if is_gone(&error) => return Ok(BTreeSet::new()),
+        // A threaded cgroup: its processes are told by the one above.
+        Err(error) if error.kind() == ErrorKind::Unsupported => String::new(),
+        text => text.map_err(Error::at(&path))?,
+    };
+    // 0 is a process outside of this PID namespace.
+    let mut all: BTreeSet<i32> = text.lines().filter_map(|line| line.parse().ok()).filter(|pid| *pid > 0).collect();
+    for inner in folders(folder)? {
+        all.extend(list(&inner)?);
+    }
+    Ok(all)
+}
+
+/// Sends a signal to every process that is in the cgroup.
+///
+/// A number that was listed may be another process's a moment later, so each is held by a descriptor before the list is
+/// read once more.
+pub(super) fn signal(folder: &Path, signal: Signal) -> Result<(), Error> {
+    let listed = list(folder)?.into_iter().filter_map(Pid::from_raw);
+    let held: Vec<_> = listed.filter_map(|pid| Some((pid, pidfd_open(pid, PidfdFlags::empty()).ok()?))).collect();
+    let still = list(folder)?;
+    for (pid, descriptor) in held.iter().filter(|(pid, _)| still.contains(&pid.as_raw_pid())) {
+        match pidfd_send_signal(descriptor, signal) {
+            Ok(()) | Err(Errno::SRCH) => {}
+            Err(error) => {
+                let words = format!("process {} in {} cannot be ended: {error}", pid.as_raw_pid(), folder.display());
+                return Err(Error::Refused(words));
+            }
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn is_gone(error: &io::Error) -> bool {
+    error.kind() == ErrorKind::NotFound || error.raw_os_error() == Some(Errno::NODEV.raw_os_error())
+}

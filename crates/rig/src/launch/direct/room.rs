@@ -1,0 +1,78 @@
+//! Room for groups in a cgroup of version 2: one that has processes itself hands no controllers on.
+
+use super::group::write;
+use super::place::{Delegated, OWN_LEAF, folders};
+use crate::launch::{Error, Limits};
+use rustix::io::Errno;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::Path;
+
+/// Hands the controllers on to the groups below the delegated folder.
+pub(super) fn enable(delegated: &Delegated, limits: &Limits) -> Result<(), Error> {
+    let wanted = [("memory", true), ("cpuset", limits.cpus.is_some()), ("io", !limits.io.is_empty())];
+    let path = delegated.folder.join("cgroup.subtree_control");
+    let there = fs::read_to_string(&path).map_err(Error::at(&path))?;
+    let missing = wanted.iter().filter(|(name, wanted)| *wanted && !there.split_whitespace().any(|word| word == *name));
+    let text = missing.map(|(name, _)| format!("+{name}")).collect::<Vec<_>>().join(" ");
+    if text.is_empty() {
+        return Ok(());
+    }
+    match fs::write(&path, &text) {
+        // No controller is handed on by a cgroup that has processes itself.
+        Err(error) if error.raw_os_error() == Some(Errno::BUSY.raw_os_error()) => {
+            make_room(&delegated.folder)?;
+            write(&path, &text)
+        }
+        done => done.map_err(Error::at(&path)),
+    }
+}
+
+/// Whether groups below it can have limits: now, or after this program has moved.
+pub(super) fn check(folder: &Path) -> Result<(), Error> {
+    let handed_on = fs::read_to_string(folder.join("cgroup.subtree_control")).unwrap_or_default();
+    // The root of the host's cgroups has no type, and may have processes.
+    if handed_on.split_whitespace().any(|name| name == "memory") || !folder.join("cgroup.type").exists() {
+        return Ok(());
+    }
+    alone(folder)
+}
+
+fn alone(folder: &Path) -> Result<(), Error> {
+    let own = std::process::id().to_string();
+    let path = folder.join("cgroup.procs");
+    let text = fs::read_to_string(&path).map_err(Error::at(&path))?;
+    if text.lines().all(|line| line == own) {
+        return Ok(());
+    }
+    Err(Error::Refused(format!(
+        "{}: other processes are in this cgroup, so it cannot have groups with limits: start the program alone in a unit \
+         with Delegate=yes (systemd-run --scope -p Delegate=yes ...)",
+        folder.display()
+    )))
+}
+
+/// Moves this program into a leaf, if it is alone.
+fn make_room(folder: &Path) -> Result<(), Error> {
+    alone(folder)?;
+    let leaf = folder.join(OWN_LEAF);
+    match fs::create_dir(&leaf) {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(Error::at(&leaf)(error)),
+        _ => {}
+    }
+    write(&leaf.join("cgroup.procs"), &std::process::id().to_string())
+}
+
+/// Moves this program back where it was, if it was moved and there are no groups any more.
+pub(super) fn give_back(delegated: &Delegated) -> Result<(), Error> {
+    let leaf = delegated.folder.join(OWN_LEAF);
+    if folders(&delegated.folder)? != [leaf.clone()] {
+        return Ok(());
+    }
+    let path = delegated.folder.join("cgroup.subtree_control");
+    let there = fs::read_to_string(&path).map_err(Error::at(&path))?;
+    let text: Vec<String> = there.split_whitespace().map(|name| format!("-{name}")).collect();
+    write(&path, &text.join(" "))?;
+    write(&delegated.folder.join("cgroup.procs"), &std::process::id().to_string())?;
+    fs::remove_dir(&leaf).map_err(Error::at(&leaf))
+}

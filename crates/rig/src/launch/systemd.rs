@@ -1,0 +1,138 @@
+//! Transient units of systemd, made over D-Bus: a slice with the limits, and in it a service with the program.
+//!
+//! A service's own cgroup vanishes with its last process. The slice stays until it has been read and is stopped.
+
+mod bus;
+mod properties;
+mod service;
+
+use super::program::{self, User};
+use super::wait::wait;
+use super::{Abilities, Error, GroupName, Job, Launched, Launcher, device};
+use bus::Bus;
+use faultline_kernel::HostRoot;
+use service::Service;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How the names of all units begin. The parts behind it have dots between them: a dash in a slice's name would put it
+/// into another slice, with limits that somebody else may have set.
+const OURS: &str = "faultline";
+/// For systemd to do what it has agreed to.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// SIGKILL, for systemd.
+const KILL: i32 = rustix::process::Signal::KILL.as_raw();
+
+/// Has systemd make the groups.
+#[derive(Debug)]
+pub struct Systemd {
+    bus: Bus,
+    /// Where version 2 is.
+    cgroup: PathBuf,
+    etc: PathBuf,
+    can: Abilities,
+}
+
+impl Systemd {
+    /// Finds systemd and what it can limit; nothing is changed before the first [`launch`](Launcher::launch).
+    ///
+    /// # Errors
+    /// systemd does not run here or does not answer, or memory is not with cgroup version 2.
+    pub fn connect(host: &HostRoot) -> Result<Systemd, Error> {
+        let bus = Bus::connect()?;
+        bus.environment()?;
+        let path = host.cgroup.join("cgroup.controllers");
+        let text = std::fs::read_to_string(&path).unwrap_or_default();
+        let has = |name: &str| text.split_whitespace().any(|word| word == name);
+        if !has("memory") {
+            let advice = "systemd does not limit memory by cgroup version 2 here: use the launcher `direct`, or boot with \
+                          systemd.unified_cgroup_hierarchy=1";
+            return Err(Error::Refused(format!("{}: {advice}", path.display())));
+        }
+        let can = Abilities {
+            memory_max: true,
+            memory_high: true,
+            swap_max: true,
+            cpus: has("cpuset"),
+            io: has("io"),
+            pressure: host.procfs.join("pressure/memory").exists(),
+        };
+        Ok(Systemd { bus, cgroup: host.cgroup.clone(), etc: "/etc".into(), can })
+    }
+
+    /// Starts slice and service; what has been started so far goes with the value if there is an error.
+    fn start(&self, job: &Job, program: &Path) -> Result<Service, Error> {
+        let user = job.user.as_deref().map(|name| User::find(&self.etc, name)).transpose()?;
+        for limit in &job.limits.io {
+            device::node(&limit.device)?;
+        }
+        let properties = properties::service(job, &slice(&job.name), program, &self.bus.environment()?)?;
+        let of_slice = properties::slice(format!("Run {} of {}", job.name.run, job.name.scope), &job.limits)?;
+
+        let mut service = Service::begin(self.bus.clone(), &job.name, &of_slice)?;
+        service.open_slice(&self.cgroup)?;
+        let differences = job.limits.differences(&service.limits_as(&job.limits.io)?);
+        if !differences.is_empty() {
+            return Err(Error::Refused(format!("{}: {}", slice(&job.name), differences.join("; "))));
+        }
+        service.start(job, user, &properties)?;
+        Ok(service)
+    }
+}
+
+impl Launcher for Systemd {
+    fn name(&self) -> &'static str {
+        "systemd"
+    }
+
+    fn can(&self) -> &Abilities {
+        &self.can
+    }
+
+    fn launch(&self, job: &Job) -> Result<Box<dyn Launched>, Error> {
+        job.name.check()?;
+        let file = program::file(job)?;
+        Ok(Box::new(self.start(job, &file)?))
+    }
+
+    fn leftovers(&self, scope: &str) -> Result<Vec<String>, Error> {
+        let units = self.bus.list(&format!("{OURS}.{scope}.*"))?;
+        let groups: BTreeSet<String> = units.iter().map(|unit| group(unit).to_owned()).collect();
+        Ok(groups.into_iter().collect())
+    }
+
+    fn sweep(&self, scope: &str, grace: Duration) -> Result<Vec<String>, Error> {
+        let groups = self.leftovers(scope)?;
+        let services: Vec<String> = groups.iter().map(|group| format!("{group}.service")).collect();
+        for service in &services {
+            self.bus.kill(service, "all", rustix::process::Signal::TERM.as_raw())?;
+        }
+        let down = || {
+            for service in &services {
+                if self.bus.unit(service)?.is_some_and(|unit| !unit.is_down()) {
+                    return Ok(None);
+                }
+            }
+            Ok(Some(()))
+        };
+        wait(grace, down)?;
+        for group in &groups {
+            service::remove(&self.bus, &format!("{group}.service"), &format!("{group}.slice"))?;
+        }
+        Ok(groups)
+    }
+}
+
+fn service_name(name: &GroupName) -> String {
+    format!("{OURS}.{}.{}.{}.service", name.scope, name.run, name.part)
+}
+
+fn slice(name: &GroupName) -> String {
+    format!("{OURS}.{}.{}.{}.slice", name.scope, name.run, name.part)
+}
+
+/// The name of a unit's group: without what kind of unit it is.
+fn group(unit: &str) -> &str {
+    unit.rsplit_once('.').map_or(unit, |(group, _)| group)
+}

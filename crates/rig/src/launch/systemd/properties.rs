@@ -1,0 +1,161 @@
+//! A job in systemd's terms.
+
+use super::super::{Error, IoLimit, Job, Limits};
+use super::bus::Properties;
+use rustix::process::{Resource, getrlimit};
+use std::ffi::OsStr;
+use std::path::Path;
+use zbus::Variant;
+
+/// What a service finds in its environment without having been given it.
+const SET_BY_SYSTEMD: [&str; 16] = [
+    "HOME",
+    "INVOCATION_ID",
+    "JOURNAL_STREAM",
+    "LANG",
+    "LISTEN_FDS",
+    "LISTEN_PID",
+    "LOGNAME",
+    "MAINPID",
+    "MANAGERPID",
+    "MEMORY_PRESSURE_WATCH",
+    "MEMORY_PRESSURE_WRITE",
+    "PATH",
+    "SHELL",
+    "SYSTEMD_EXEC_PID",
+    "TERM",
+    "USER",
+];
+
+/// Of the slice, which has the limits.
+///
+/// # Errors
+/// A path that is not UTF-8.
+pub(super) fn slice(description: String, limits: &Limits) -> Result<Properties, Error> {
+    let mut properties: Properties = vec![("Description", Variant::from(description))];
+    for name in ["CPUAccounting", "MemoryAccounting", "IOAccounting", "TasksAccounting"] {
+        properties.push((name, Variant::from(true)));
+    }
+    let memory =
+        [("MemoryMax", limits.memory_max), ("MemoryHigh", limits.memory_high), ("MemorySwapMax", limits.swap_max)];
+    for (name, bytes) in memory {
+        properties.extend(bytes.map(|bytes| (name, Variant::from(bytes))));
+    }
+    properties.extend(limits.cpus.as_ref().map(|cpus| ("AllowedCPUs", Variant::from(mask(cpus.numbers())))));
+    type Of = fn(&IoLimit) -> Option<u64>;
+    let kinds: [(&'static str, Of); 4] = [
+        ("IOReadBandwidthMax", |limit| limit.read_bytes),
+        ("IOWriteBandwidthMax", |limit| limit.write_bytes),
+        ("IOReadIOPSMax", |limit| limit.read_operations),
+        ("IOWriteIOPSMax", |limit| limit.write_operations),
+    ];
+    for (name, of) in kinds {
+        let mut devices = Vec::new();
+        for limit in &limits.io {
+            if let Some(most) = of(limit) {
+                devices.push((utf8(limit.device.as_os_str())?, most));
+            }
+        }
+        if !devices.is_empty() {
+            properties.push((name, Variant::from(devices)));
+        }
+    }
+    Ok(properties)
+}
+
+/// A bit for each CPU, as `AllowedCPUs` wants them.
+fn mask(cpus: &[u32]) -> Vec<u8> {
+    let mut mask = Vec::new();
+    for cpu in cpus {
+        let byte = *cpu as usize / 8;
+        if mask.len() <= byte {
+            mask.resize(byte + 1, 0);
+        }
+        mask[byte] |= 1 << (cpu % 8);
+    }
+    mask
+}
+
+/// Of the service in `slice`, which runs `program` with the arguments of the job. `global` are the variables that
+/// systemd gives to every service.
+///
+/// # Errors
+/// Something is not UTF-8, which is all that systemd takes.
+pub(super) fn service(job: &Job, slice: &str, program: &Path, global: &[String]) -> Result<Properties, Error> {
+    let program = utf8(program.as_os_str())?;
+    let mut arguments = vec![program.clone()];
+    for argument in job.command.iter().skip(1) {
+        arguments.push(utf8(argument)?);
+    }
+    // Arguments are what they are: no variables in them.
+    let plain = vec!["no-env-expand".to_owned()];
+    let output = utf8(job.output.as_os_str())?;
+    let folder = job.folder.as_deref().map_or(Ok("/".to_owned()), |folder| utf8(folder.as_os_str()))?;
+    let mut properties: Properties = vec![
+        ("Description", Variant::from(arguments.join(" "))),
+        ("Slice", Variant::from(slice.to_owned())),
+        ("Type", Variant::from("exec")),
+        ("ExecStartEx", Variant::from(vec![(program, arguments, plain)])),
+        ("WorkingDirectory", Variant::from(folder)),
+        ("StandardInput", Variant::from("null")),
+        ("StandardOutputFileToAppend", Variant::from(output.clone())),
+        ("StandardErrorFileToAppend", Variant::from(output)),
+        ("TasksMax", Variant::from(u64::MAX)),
+        // One process that is killed for want of memory ends the run, even if a shell would go on without it.
+        ("OOMPolicy", Variant::from("stop")),
+        ("KillMode", Variant::from("control-group")),
+        ("SendSIGKILL", Variant::from(true)),
+        // Known until this program has read how it ended; forgotten as soon as nobody is there to read it.
+        ("AddRef", Variant::from(true)),
+        ("CollectMode", Variant::from("inactive-or-failed")),
+    ];
+    properties.extend(job.user.clone().map(|user| ("User", Variant::from(user))));
+    let longest = job.longest.and_then(|longest| u64::try_from(longest.as_micros()).ok());
+    properties.extend(longest.map(|longest| ("RuntimeMaxUSec", Variant::from(longest))));
+    properties.extend(rlimits(job));
+    properties.extend(environment(job, global)?);
+    Ok(properties)
+}
+
+/// What a program started by this one would inherit, where the job does not say otherwise.
+fn rlimits(job: &Job) -> Properties {
+    let own = |resource| {
+        let limit = getrlimit(resource);
+        (limit.current.unwrap_or(u64::MAX), limit.maximum.unwrap_or(u64::MAX))
+    };
+    let files = job.open_files.map_or_else(|| own(Resource::Nofile), |files| (files, files));
+    let locked = own(Resource::Memlock);
+    vec![
+        ("LimitNOFILESoft", Variant::from(files.0)),
+        ("LimitNOFILE", Variant::from(files.1)),
+        ("LimitMEMLOCKSoft", Variant::from(locked.0)),
+        ("LimitMEMLOCK", Variant::from(locked.1)),
+    ]
+}
+
+fn environment(job: &Job, global: &[String]) -> Result<Properties, Error> {
+    let mut given = Vec::new();
+    let mut names = Vec::new();
+    for (name, value) in &job.environment {
+        let name = utf8(name)?;
+        given.push(format!("{name}={}", utf8(value)?));
+        names.push(name);
+    }
+    let global = global.iter().filter_map(|variable| variable.split('=').next());
+    let mut unset: Vec<String> = SET_BY_SYSTEMD.into_iter().chain(global).map(str::to_owned).collect();
+    unset.retain(|name| !names.contains(name));
+    unset.sort();
+    unset.dedup();
+    Ok(vec![("Environment", Variant::from(given)), ("UnsetEnvironment", Variant::from(unset))])
+}
+
+fn utf8(text: &OsStr) -> Result<String, Error> {
+    text.to_str().map(str::to_owned).ok_or_else(|| {
+        Error::Refused(format!(
+            "{text:?} is not UTF-8, which systemd does not take: rename it, or use the launcher `direct`"
+        ))
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,67 @@
+use super::super::super::{CpuSet, GroupName};
+use super::*;
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::time::Duration;
+
+fn job() -> Job {
+    Job {
+        name: GroupName { scope: "s".into(), run: "r001_a1".into(), part: "validator".into() },
+        command: vec!["true".into(), "$HOME %n".into()],
+        environment: vec![("PATH".into(), "/bin".into())],
+        user: Some("sol".into()),
+        folder: None,
+        output: "/run/output".into(),
+        limits: Limits::default(),
+        open_files: Some(1_000_000),
+        gate: None,
+        longest: Some(Duration::from_secs(60)),
+    }
+}
+
+fn value<T: for<'v> TryFrom<&'v Variant<'static>>>(properties: &Properties, name: &str) -> Option<T> {
+    let (_, value) = properties.iter().find(|(one, _)| *one == name)?;
+    T::try_from(value).ok()
+}
+
+#[test]
+fn a_slice_has_the_limits_that_are_set_and_no_others() {
+    let limits = Limits {
+        memory_max: Some(64 << 20),
+        swap_max: Some(0),
+        cpus: Some(CpuSet::parse("0,9").unwrap()),
+        ..Limits::default()
+    };
+    let properties = slice("a run".to_owned(), &limits).unwrap();
+    assert_eq!(value::<u64>(&properties, "MemoryMax"), Some(64 << 20));
+    assert_eq!(value::<u64>(&properties, "MemorySwapMax"), Some(0));
+    assert!(!properties.iter().any(|(name, _)| *name == "MemoryHigh" || name.starts_with("IORead")));
+    assert_eq!(mask(limits.cpus.unwrap().numbers()), [1, 2]);
+}
+
+#[test]
+fn a_service_has_what_the_job_says() {
+    let properties = service(&job(), "a.slice", Path::new("/bin/true"), &["LC_ALL=C".to_owned()]).unwrap();
+    assert_eq!(value::<String>(&properties, "Slice").as_deref(), Some("a.slice"));
+    assert_eq!(value::<String>(&properties, "User").as_deref(), Some("sol"));
+    assert_eq!(value::<String>(&properties, "WorkingDirectory").as_deref(), Some("/"));
+    assert_eq!(value::<u64>(&properties, "LimitNOFILESoft"), Some(1_000_000));
+    assert_eq!(value::<u64>(&properties, "RuntimeMaxUSec"), Some(60_000_000));
+}
+
+#[test]
+fn only_what_is_given_stays_in_the_environment() {
+    let [(_, given), (_, unset)] = environment(&job(), &["LC_ALL=C".to_owned()]).unwrap().try_into().unwrap();
+    assert_eq!(given.downcast::<Vec<String>>().unwrap(), ["PATH=/bin"]);
+    let unset = unset.downcast::<Vec<String>>().unwrap();
+    assert!(unset.contains(&"LC_ALL".to_owned()) && unset.contains(&"HOME".to_owned()), "{unset:?}");
+    assert!(!unset.contains(&"PATH".to_owned()));
+}
+
+#[test]
+fn what_is_not_utf8_is_refused_in_words() {
+    let mut job = job();
+    job.command.push(OsString::from_vec(vec![0xff]));
+    let error = service(&job, "a.slice", Path::new("/bin/true"), &[]).unwrap_err().to_string();
+    assert!(error.contains("UTF-8"), "{error}");
+}

@@ -1,0 +1,240 @@
+//! One group: its slice and its service, from the first to the last.
+
+use super::bus::{Bus, Properties, Unit};
+use super::{KILL, PATIENCE, service_name, slice};
+use crate::launch::gate::Gate;
+use crate::launch::program::User;
+use crate::launch::wait::wait;
+use crate::launch::{End, Error, Evidence, GroupName, IoLimit, Job, Launched, Limits, unified};
+use std::io::Write;
+use std::path::{Component, Path, PathBuf};
+use std::time::Duration;
+
+/// Of a holder, to come to its gate.
+const TO_THE_GATE: Duration = Duration::from_secs(120);
+/// From kill to kill: what is being started while one is on its way is killed by the next.
+const KILL_AGAIN: Duration = Duration::from_millis(500);
+
+/// See [`Launched`]. Dropping it removes both units.
+pub(super) struct Service {
+    bus: Bus,
+    slice: String,
+    name: String,
+    /// The slice's cgroup.
+    folder: PathBuf,
+    asked: Vec<IoLimit>,
+    gate: Option<Gate>,
+    pid: u32,
+    removed: bool,
+}
+
+impl Service {
+    /// Has the slice made, with its limits.
+    ///
+    /// # Errors
+    /// It is there already, or systemd refuses; nothing is left then.
+    pub(super) fn begin(bus: Bus, name: &GroupName, limits: &Properties) -> Result<Service, Error> {
+        let slice = slice(name);
+        bus.start(&slice, limits)?;
+        let name = service_name(name);
+        let folder = PathBuf::new();
+        Ok(Service { bus, slice, name, folder, asked: Vec::new(), gate: None, pid: 0, removed: false })
+    }
+
+    /// Waits until the slice is there, and finds its cgroup below `root`.
+    pub(super) fn open_slice(&mut self, root: &Path) -> Result<(), Error> {
+        let unit = self.settled(&self.slice)?;
+        let path = unit.cgroup().filter(|_| !unit.is_down());
+        let path = path.ok_or_else(|| Error::Refused(format!("{}: systemd has not made its cgroup", self.slice)))?;
+        self.folder = below(root, path)
+            .ok_or_else(|| Error::Refused(format!("{}: {path:?} is no folder of a cgroup", self.slice)))?;
+        Ok(())
+    }
+
+    pub(super) fn limits_as(&self, asked: &[IoLimit]) -> Result<Limits, Error> {
+        unified::limits(&self.folder, asked)
+    }
+
+    /// Starts the program, and returns once it is executed.
+    pub(super) fn start(&mut self, job: &Job, user: Option<User>, properties: &Properties) -> Result<(), Error> {
+        self.asked.clone_from(&job.limits.io);
+        self.gate = job.gate.as_deref().map(|path| Gate::make(path, user)).transpose()?;
+        // Else a folder that is not there would be told as a number only.
+        std::fs::OpenOptions::new().append(true).create(true).open(&job.output).map_err(Error::at(&job.output))?;
+        self.bus.start(&self.name, properties)?;
+        let unit = self.settled(&self.name)?;
+        match unit.main_pid() {
+            Some(pid) if unit.was_active() => {
+                self.pid = pid;
+                Ok(())
+            }
+            _ => Err(not_started(job, &unit)),
+        }
+    }
+
+    /// The unit, once nothing is queued for it.
+    fn settled(&self, name: &str) -> Result<Unit, Error> {
+        let unit = wait(PATIENCE, || Ok(self.bus.unit(name)?.filter(Unit::is_settled)))?;
+        unit.ok_or_else(|| Error::Refused(format!("{name}: systemd has not started it in {} s", PATIENCE.as_secs())))
+    }
+
+    /// Removes both units, and waits until their names are free again.
+    fn remove(&mut self) -> Result<(), Error> {
+        self.removed = true;
+        remove(&self.bus, &self.name, &self.slice)?;
+        self.bus.release(&self.name)?;
+        for unit in [&self.name, &self.slice] {
+            let free = wait(PATIENCE, || Ok(self.bus.unit(unit)?.is_none().then_some(())))?;
+            free.ok_or_else(|| stays(unit))?;
+        }
+        Ok(())
+    }
+
+    fn unit(&self) -> Result<Unit, Error> {
+        let gone = || Error::Refused(format!("{}: somebody has removed it", self.name));
+        self.bus.unit(&self.name)?.ok_or_else(gone)
+    }
+}
+
+impl Launched for Service {
+    fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    fn go(&mut self, told: &[u8]) -> Result<(), Error> {
+        let Some(gate) = self.gate.take() else { return Ok(()) };
+        let opened = wait(TO_THE_GATE, || match gate.open()? {
+            Some(file) => Ok(Some(file)),
+            None => match self.ended()? {
+                Some(end) => Err(Error::Refused(format!("{} ended ({end:?}) before it was let go", self.name))),
+                None => Ok(None),
+            },
+        })?;
+        match opened {
+            Some(mut file) => file.write_all(told).map_err(Error::at(gate.path())),
+            None => Err(Error::Refused(format!("{} does not come to its gate {}", self.name, gate.path().display()))),
+        }
+    }
+
+    fn limits(&self) -> Result<Limits, Error> {
+        self.limits_as(&self.asked)
+    }
+
+    fn ended(&mut self) -> Result<Option<End>, Error> {
+        Ok(end(&self.unit()?))
+    }
+
+    fn ask_to_end(&mut self) -> Result<(), Error> {
+        self.bus.kill(&self.name, "all", rustix::process::Signal::TERM.as_raw())
+    }
+
+    fn evidence(&mut self) -> Result<Evidence, Error> {
+        let unit = self.unit()?;
+        let result = unit.result().map(str::to_owned).filter(|_| unit.is_down());
+        Ok(Evidence { end: end(&unit), result, ..unified::evidence(&self.folder)? })
+    }
+
+    fn close(mut self: Box<Self>) -> Result<Evidence, Error> {
+        end_by_force(&self.bus, &self.name)?;
+        let evidence = self.evidence()?;
+        self.remove()?;
+        Ok(evidence)
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        if !self.removed {
+            // Whoever dropped it has a reason of more interest than what this might say.
+            let _ = self.remove();
+        }
+    }
+}
+
+/// Ends what there is of the service by force, and stops its slice.
+///
+/// # Errors
+/// One of them stays.
+pub(super) fn remove(bus: &Bus, service: &str, slice: &str) -> Result<(), Error> {
+    end_by_force(bus, service)?;
+    for unit in [service, slice] {
+        bus.stop(unit)?;
+        let stopped = wait(PATIENCE, || {
+            let Some(found) = bus.unit(unit)? else { return Ok(Some(())) };
+            if !found.is_down() || !found.is_settled() {
+                return Ok(None);
+            }
+            bus.reset(unit).map(Some)
+        })?;
+        stopped.ok_or_else(|| stays(unit))?;
+    }
+    Ok(())
+}
+
+fn stays(unit: &str) -> Error {
+    Error::Refused(format!("{unit}: systemd does not remove it; see systemctl status {unit}"))
+}
+
+/// Waits until nothing is left of it.
+fn end_by_force(bus: &Bus, service: &str) -> Result<(), Error> {
+    let is_down = || Ok(bus.unit(service)?.is_none_or(|unit| unit.is_down()).then_some(()));
+    let mut left = PATIENCE;
+    while !left.is_zero() {
+        if is_down()?.is_some() {
+            return Ok(());
+        }
+        bus.kill(service, "all", KILL)?;
+        wait(KILL_AGAIN, is_down)?;
+        left = left.saturating_sub(KILL_AGAIN);
+    }
+    Err(Error::Refused(format!("{service}: its processes do not end; see systemctl status {service}")))
+}
+
+/// The folder of a cgroup that systemd names, if it is one below `root`.
+fn below(root: &Path, cgroup: &str) -> Option<PathBuf> {
+    let path = Path::new(cgroup.strip_prefix('/')?);
+    let plain = path.components().all(|part| matches!(part, Component::Normal(_)));
+    (plain && path.components().next().is_some()).then(|| root.join(path))
+}
+
+/// By the codes of `waitid(2)`: exited, killed, dumped.
+fn end(unit: &Unit) -> Option<End> {
+    match unit.ended()? {
+        (1, code) => Some(End::Code(code)),
+        (2 | 3, signal) => Some(End::Signal(signal)),
+        _ => None,
+    }
+}
+
+/// What systemd tells by exit codes of its own, as of systemd.exec(5).
+fn not_started(job: &Job, unit: &Unit) -> Error {
+    let program = job.command.first().map(Path::new).unwrap_or(Path::new("")).display();
+    let user = job.user.as_deref().unwrap_or("this user");
+    let why = match unit.ended() {
+        Some((1, 200)) => match &job.folder {
+            Some(folder) => format!("{} cannot be entered by {user}", folder.display()),
+            None => "the folder / cannot be entered".to_owned(),
+        },
+        Some((1, 203)) => format!("it cannot be executed by {user}"),
+        Some((1, 205)) => format!("its number of open files cannot be set to {:?}", job.open_files),
+        Some((1, 209)) => format!("{} cannot be written", job.output.display()),
+        Some((1, 216 | 217)) => format!("there is no user {user}"),
+        Some((_, status)) => format!("systemd says {} ({status})", unit.result().unwrap_or("nothing")),
+        None => format!("systemd says {}", unit.result().unwrap_or("nothing")),
+    };
+    Error::Refused(format!("{program} cannot be started: {why}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_folder_below_the_root_is_taken_for_a_cgroup() {
+        let root = Path::new("/cgroup");
+        assert_eq!(below(root, "/a.slice/b").as_deref(), Some(Path::new("/cgroup/a.slice/b")));
+        for bad in ["", "/", "a.slice", "/../etc", "/a/../../etc", "//etc"] {
+            assert_eq!(below(root, bad), None, "{bad:?}");
+        }
+    }
+}

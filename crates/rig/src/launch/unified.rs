@@ -1,0 +1,145 @@
+//! What the files of a cgroup of version 2 say, whoever made it.
+
+use super::{CpuSet, Error, Evidence, IoLimit, Limits, Pressure, device};
+use faultline_kernel::parse::{cgroup_limit, cgroup_memory_stat, pressure};
+use std::collections::BTreeMap;
+use std::io::ErrorKind;
+use std::path::Path;
+use std::time::Duration;
+
+/// Limits of `folder`. A device that `asked` names too is called as there.
+///
+/// # Errors
+/// The folder is not there, a file refuses, or has a text that it should not have. A file that is not there has no limit.
+pub(super) fn limits(folder: &Path, asked: &[IoLimit]) -> Result<Limits, Error> {
+    there(folder)?;
+    Ok(Limits {
+        memory_max: bytes(folder, "memory.max")?,
+        memory_high: bytes(folder, "memory.high")?,
+        swap_max: bytes(folder, "memory.swap.max")?,
+        cpus: cpus(folder)?,
+        io: io(folder, asked)?,
+    })
+}
+
+/// What can be read of the evidence: nothing of the process, which is not the files' to tell.
+///
+/// # Errors
+/// The folder is not there, a file refuses, or has a text that it should not have.
+pub(super) fn evidence(folder: &Path) -> Result<Evidence, Error> {
+    there(folder)?;
+    let stat = match read(folder, "memory.stat")? {
+        Some(text) => cgroup_memory_stat::parse_v2(text.as_bytes()).map_err(|e| strange(folder, "memory.stat", e))?,
+        None => cgroup_memory_stat::MemoryStat::default(),
+    };
+    let mut stalls = BTreeMap::new();
+    for resource in ["cpu", "memory", "io"] {
+        let name = format!("{resource}.pressure");
+        let Some(text) = read(folder, &name)? else { continue };
+        let total = pressure::parse(text.as_bytes()).map_err(|error| strange(folder, &name, error))?;
+        if let Some(full) = total.full {
+            let stall = Pressure { some_us: micros(total.some), full_us: micros(full) };
+            stalls.insert(resource.to_owned(), stall);
+        }
+    }
+    Ok(Evidence {
+        end: None,
+        result: None,
+        memory_events: read(folder, "memory.events")?.as_deref().map(counts).unwrap_or_default(),
+        memory_peak: bytes(folder, "memory.peak")?,
+        memory_current: bytes(folder, "memory.current")?,
+        file: stat.file,
+        anon: stat.anon,
+        pressure: stalls,
+    })
+}
+
+fn there(folder: &Path) -> Result<(), Error> {
+    std::fs::metadata(folder).map(drop).map_err(Error::at(folder))
+}
+
+fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}
+
+/// Lines of a name and a number; others are left out.
+fn counts(text: &str) -> BTreeMap<String, u64> {
+    let pairs = text.lines().filter_map(|line| line.split_once(' '));
+    pairs.filter_map(|(name, count)| Some((name.to_owned(), count.trim().parse().ok()?))).collect()
+}
+
+/// `None` if this kernel or this cgroup does not have the file.
+fn read(folder: &Path, name: &str) -> Result<Option<String>, Error> {
+    let path = folder.join(name);
+    match std::fs::read_to_string(&path) {
+        Ok(text) => Ok(Some(text)),
+        // Pressure files of a kernel started with psi=0 exist, but answer with "unsupported".
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Unsupported) => Ok(None),
+        Err(error) => Err(Error::at(&path)(error)),
+    }
+}
+
+fn strange(folder: &Path, name: &str, what: impl std::fmt::Display) -> Error {
+    Error::Refused(format!("{}: {what}", folder.join(name).display()))
+}
+
+fn bytes(folder: &Path, name: &str) -> Result<Option<u64>, Error> {
+    let Some(text) = read(folder, name)? else { return Ok(None) };
+    let limit = cgroup_limit::parse(text.as_bytes()).map_err(|error| strange(folder, name, error))?;
+    Ok(limit.bytes())
+}
+
+/// What holds, if anything was asked for: `cpuset.cpus` keeps what was written even if it does not.
+fn cpus(folder: &Path) -> Result<Option<CpuSet>, Error> {
+    let set = read(folder, "cpuset.cpus")?;
+    if set.is_none_or(|text| text.trim().is_empty()) {
+        return Ok(None);
+    }
+    let name = "cpuset.cpus.effective";
+    let text = read(folder, name)?.unwrap_or_default();
+    CpuSet::parse(&text).map(Some).map_err(|error| strange(folder, name, error))
+}
+
+fn io(folder: &Path, asked: &[IoLimit]) -> Result<Vec<IoLimit>, Error> {
+    let text = read(folder, "io.max")?.unwrap_or_default();
+    let mut limits = Vec::new();
+    for line in text.lines() {
+        let Some(mut limit) = io_line(line) else { return Err(strange(folder, "io.max", format!("{line:?}"))) };
+        // What the caller calls it, so that the two can be compared.
+        let own = limit.device.clone();
+        if let Some(same) = asked.iter().find(|one| device::node(&one.device).is_ok_and(|node| node == own)) {
+            limit.device.clone_from(&same.device);
+        }
+        limits.push(limit);
+    }
+    limits.sort_by_key(|limit| asked.iter().position(|one| one.device == limit.device).unwrap_or(usize::MAX));
+    Ok(limits)
+}
+
+/// `8:0 rbps=1048576 wbps=max riops=max wiops=max`
+fn io_line(line: &str) -> Option<IoLimit> {
+    let mut words = line.split_whitespace();
+    let (major, minor) = words.next()?.split_once(':')?;
+    let mut limit = IoLimit {
+        device: device::path(major.parse().ok()?, minor.parse().ok()?),
+        read_bytes: None,
+        write_bytes: None,
+        read_operations: None,
+        write_operations: None,
+    };
+    for word in words {
+        let (name, value) = word.split_once('=')?;
+        let value = if value == "max" { None } else { Some(value.parse().ok()?) };
+        match name {
+            "rbps" => limit.read_bytes = value,
+            "wbps" => limit.write_bytes = value,
+            "riops" => limit.read_operations = value,
+            "wiops" => limit.write_operations = value,
+            _ => {}
+        }
+    }
+    Some(limit)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,221 @@
+//! What lies below a folder, reached by descriptors: never over a symbolic link, never onto another mount.
+
+use crate::Error;
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, Stat};
+use rustix::io::Errno;
+use std::ffi::{CStr, CString, OsStr};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// No ledger is nested as deep; each level holds a descriptor and a list of names.
+pub(crate) const DEEPEST: usize = 64;
+
+/// Why something is left alone that [`Entered::Elsewhere`] was said of.
+pub(crate) const ELSEWHERE: &str = "another file system, or mounted here";
+
+const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+/// Without waiting: a FIFO may have been put where a file was.
+const FILE: OFlags = OFlags::RDONLY.union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK).union(OFlags::CLOEXEC);
+
+/// An open folder.
+#[derive(Debug)]
+pub(crate) struct Folder {
+    fd: OwnedFd,
+    path: PathBuf,
+    device: u64,
+    inode: u64,
+}
+
+/// What became of the wish to open something below a folder.
+#[derive(Debug)]
+pub(crate) enum Entered<T> {
+    /// It is open.
+    Open(T),
+    /// Another mount or file system.
+    Elsewhere,
+    /// It is not there any more, or something else is in its place.
+    Changed,
+}
+
+impl Folder {
+    /// # Errors
+    /// There is none, or it is a symbolic link.
+    pub(crate) fn open(path: &Path) -> Result<Self, Error> {
+        match rustix::fs::openat(CWD, path, FOLDER, Mode::empty()).and_then(|fd| Folder::new(fd, path.to_owned())) {
+            Ok(folder) => Ok(folder),
+            Err(Errno::LOOP | Errno::NOTDIR) if is_link(path) => {
+                let leads = path.canonicalize().map(|to| format!(": name {} instead", to.display()));
+                let leads = leads.unwrap_or_default();
+                Err(Error::Refused(format!("{} is a symbolic link, which is not followed{leads}", path.display())))
+            }
+            Err(errno) => Err(failed(path, errno)),
+        }
+    }
+
+    fn new(fd: OwnedFd, path: PathBuf) -> Result<Self, Errno> {
+        let stat = rustix::fs::fstat(&fd)?;
+        Ok(Folder { fd, path, device: stat.st_dev, inode: stat.st_ino })
+    }
+
+    /// Its path, for people; the descriptor is what is used.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Number in its file system.
+    pub(crate) fn inode(&self) -> u64 {
+        self.inode
+    }
+
+    /// Of the file system.
+    pub(crate) fn device(&self) -> u64 {
+        self.device
+    }
+
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    /// Path of an entry, for people.
+    pub(crate) fn join(&self, name: &CStr) -> PathBuf {
+        self.path.join(os(name))
+    }
+
+    /// The names in it, in no order.
+    ///
+    /// # Errors
+    /// It cannot be listed.
+    pub(crate) fn names(&self) -> Result<Vec<CString>, Error> {
+        let wrong = |errno| failed(&self.path, errno);
+        let mut names = Vec::new();
+        for entry in Dir::read_from(&self.fd).map_err(wrong)? {
+            let entry = entry.map_err(wrong)?;
+            if !matches!(entry.file_name().to_bytes(), b"." | b"..") {
+                names.push(entry.file_name().to_owned());
+            }
+        }
+        Ok(names)
+    }
+
+    /// Of an entry itself, not of what a link leads to; `None` if it is not there any more.
+    ///
+    /// # Errors
+    /// The file system cannot say.
+    pub(crate) fn stat(&self, name: &CStr) -> Result<Option<Stat>, Error> {
+        match rustix::fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => Ok(Some(stat)),
+            Err(Errno::NOENT) => Ok(None),
+            Err(errno) => Err(failed(&self.join(name), errno)),
+        }
+    }
+
+    /// # Errors
+    /// The file system refuses.
+    pub(crate) fn enter(&self, name: &CStr) -> Result<Entered<Folder>, Error> {
+        let fd = match self.reach(name, FOLDER)? {
+            Entered::Open(fd) => fd,
+            Entered::Elsewhere => return Ok(Entered::Elsewhere),
+            Entered::Changed => return Ok(Entered::Changed),
+        };
+        let folder = Folder::new(fd, self.join(name)).map_err(|errno| failed(&self.join(name), errno))?;
+        Ok(if folder.device == self.device { Entered::Open(folder) } else { Entered::Elsewhere })
+    }
+
+    /// A regular file, to be read.
+    ///
+    /// # Errors
+    /// The file system refuses.
+    pub(crate) fn file(&self, name: &CStr) -> Result<Entered<(OwnedFd, Stat)>, Error> {
+        let fd = match self.reach(name, FILE)? {
+            Entered::Open(fd) => fd,
+            Entered::Elsewhere => return Ok(Entered::Elsewhere),
+            Entered::Changed => return Ok(Entered::Changed),
+        };
+        let stat = rustix::fs::fstat(&fd).map_err(|errno| failed(&self.join(name), errno))?;
+        Ok(if kind(&stat) == FileType::RegularFile { Entered::Open((fd, stat)) } else { Entered::Changed })
+    }
+
+    fn reach(&self, name: &CStr, flags: OFlags) -> Result<Entered<OwnedFd>, Error> {
+        let within = ResolveFlags::NO_XDEV | ResolveFlags::NO_SYMLINKS | ResolveFlags::BENEATH;
+        let opened = match rustix::fs::openat2(&self.fd, name, flags, Mode::empty(), within) {
+            // Before Linux 5.6, and where a filter of system calls does not know it. Then a second mount of the same file
+            // system is not told from a folder.
+            Err(Errno::NOSYS | Errno::PERM) => rustix::fs::openat(&self.fd, name, flags, Mode::empty()),
+            opened => opened,
+        };
+        match opened {
+            Ok(fd) => Ok(Entered::Open(fd)),
+            Err(Errno::XDEV) => Ok(Entered::Elsewhere),
+            Err(Errno::NOENT | Errno::LOOP | Errno::NOTDIR | Errno::NXIO) => Ok(Entered::Changed),
+            Err(errno) => Err(failed(&self.join(name), errno)),
+        }
+    }
+}
+
+/// Shows every regular file below a folder, open, with its state and its path; and what was not entered, with its reason.
+///
+/// # Errors
+/// The file system or `see` refuses.
+pub(crate) fn files(folder: &Folder, see: &mut dyn FnMut(Found<'_>) -> Result<(), Error>) -> Result<(), Error> {
+    below(folder, 0, see)
+}
+
+/// What a walk shows.
+pub(crate) enum Found<'a> {
+    /// A regular file.
+    File(&'a OwnedFd, &'a Stat, PathBuf),
+    /// What was not entered, and why.
+    Left(PathBuf, &'static str),
+}
+
+fn below(folder: &Folder, depth: usize, see: &mut dyn FnMut(Found<'_>) -> Result<(), Error>) -> Result<(), Error> {
+    for name in folder.names()? {
+        let Some(stat) = folder.stat(&name)? else { continue };
+        match kind(&stat) {
+            FileType::Directory if depth >= DEEPEST => see(Found::Left(folder.join(&name), "nested too deep"))?,
+            FileType::Directory => match folder.enter(&name)? {
+                Entered::Open(inside) => below(&inside, depth + 1, see)?,
+                Entered::Elsewhere => see(Found::Left(folder.join(&name), ELSEWHERE))?,
+                Entered::Changed => {}
+            },
+            FileType::RegularFile => {
+                if let Entered::Open((file, stat)) = folder.file(&name)? {
+                    see(Found::File(&file, &stat, folder.join(&name)))?;
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+pub(crate) fn kind(stat: &Stat) -> FileType {
+    FileType::from_raw_mode(stat.st_mode)
+}
+
+/// Bytes on disk.
+pub(crate) fn on_disk(stat: &Stat) -> u64 {
+    u64::try_from(stat.st_blocks).unwrap_or(0).saturating_mul(512)
+}
+
+/// Bytes on disk, shared evenly among the names of a file.
+pub(crate) fn room(stat: &Stat) -> u64 {
+    on_disk(stat) / u64::from(stat.st_nlink as u32).max(1)
+}
+
+pub(crate) fn os(name: &CStr) -> &OsStr {
+    OsStr::from_bytes(name.to_bytes())
+}
+
+pub(crate) fn failed(path: &Path, errno: Errno) -> Error {
+    Error::File { path: path.to_owned(), source: errno.into() }
+}
+
+fn is_link(path: &Path) -> bool {
+    path.symlink_metadata().is_ok_and(|meta| meta.is_symlink())
+}
+
+#[cfg(test)]
+mod tests;

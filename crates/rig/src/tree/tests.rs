@@ -1,0 +1,63 @@
+use super::*;
+use rustix::fs::CWD;
+use std::fs;
+use std::os::unix::fs::symlink;
+
+/// A folder `inside` with one of each kind, and what its links lead to beside it.
+fn scene() -> (tempfile::TempDir, Folder) {
+    let scene = tempfile::tempdir().unwrap();
+    let path = |name: &str| scene.path().join(name);
+    fs::create_dir_all(path("inside/folder")).unwrap();
+    fs::create_dir(path("outside")).unwrap();
+    fs::write(path("outside/file"), "text").unwrap();
+    fs::write(path("inside/file"), "text").unwrap();
+    symlink(path("outside"), path("inside/to-folder")).unwrap();
+    symlink("folder", path("inside/to-folder-inside")).unwrap();
+    symlink(path("outside/file"), path("inside/to-file")).unwrap();
+    rustix::fs::mkfifoat(CWD, path("inside/fifo"), Mode::RUSR | Mode::WUSR).unwrap();
+    let folder = Folder::open(&path("inside")).unwrap();
+    (scene, folder)
+}
+
+#[test]
+fn a_step_over_a_link_is_not_taken_even_if_a_folder_was_seen_there_a_moment_ago() {
+    let (_scene, folder) = scene();
+    assert!(matches!(folder.enter(c"folder").unwrap(), Entered::Open(_)));
+    for name in [c"to-folder", c"to-folder-inside", c"to-file", c"file", c"fifo", c"missing"] {
+        assert!(matches!(folder.enter(name).unwrap(), Entered::Changed), "{name:?}");
+    }
+}
+
+#[test]
+fn only_a_regular_file_is_opened_and_nothing_is_waited_for() {
+    let (_scene, folder) = scene();
+    assert!(matches!(folder.file(c"file").unwrap(), Entered::Open(_)));
+    for name in [c"to-folder", c"to-file", c"folder", c"fifo", c"missing"] {
+        assert!(matches!(folder.file(name).unwrap(), Entered::Changed), "{name:?}");
+    }
+}
+
+#[test]
+fn a_link_is_no_top_of_a_walk() {
+    let (scene, folder) = scene();
+    let told = Folder::open(&scene.path().join("inside/to-folder")).unwrap_err().to_string();
+    assert!(told.contains("is a symbolic link") && told.contains("outside"), "{told}");
+    assert!(Folder::open(&scene.path().join("inside/file")).is_err());
+    assert_eq!(folder.stat(c"missing").unwrap().map(|stat| stat.st_size), None);
+}
+
+#[test]
+fn a_walk_shows_each_regular_file_once() {
+    let (_scene, folder) = scene();
+    fs::write(folder.path().join("folder/deep"), "text").unwrap();
+    let mut seen = Vec::new();
+    files(&folder, &mut |found| {
+        if let Found::File(_, _, path) = found {
+            seen.push(path.strip_prefix(folder.path()).unwrap().to_owned());
+        }
+        Ok(())
+    })
+    .unwrap();
+    seen.sort();
+    assert_eq!(seen, [Path::new("file"), Path::new("folder/deep")]);
+}

@@ -1,0 +1,223 @@
+//! The page cache of a real kernel, and what of it is charged to whom.
+
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test that cannot prepare its scene fails"
+)]
+#![expect(clippy::disallowed_methods, reason = "a test starts programs itself")]
+
+use faultline_kernel::HostRoot;
+use faultline_rig::{cold, folders};
+use faultline_testkit::eventually::eventually;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+const FILES: u64 = 48;
+const EACH: u64 = 1 << 20;
+const PAGES: u64 = FILES * EACH / 4096;
+
+/// Files on a real disk; `None`, said aloud, where what is dropped stays, as in a file system that is memory itself, and
+/// where nobody can look.
+fn ledger() -> Option<tempfile::TempDir> {
+    let folder = tempfile::tempdir_in(std::env::current_dir().unwrap()).unwrap();
+    fill(folder.path());
+    let probe = folder.path().join("0/0");
+    let file = fs::File::open(&probe).unwrap();
+    file.sync_all().unwrap();
+    rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+    let told = Command::new("fincore").args(["--noheadings", "--output", "PAGES"]).arg(probe).output();
+    match told.map(|told| String::from_utf8_lossy(&told.stdout).trim().to_owned()) {
+        Ok(pages) if pages == "0" => {
+            cold::drop_files(&[folder.path()]).unwrap();
+            Some(folder)
+        }
+        Ok(pages) => {
+            eprintln!("SKIPPED: this file system keeps everything in the page cache ({pages} pages)");
+            None
+        }
+        Err(error) => {
+            eprintln!("SKIPPED: no fincore here, of util-linux: {error}");
+            None
+        }
+    }
+}
+
+fn fill(folder: &Path) {
+    for number in 0..FILES {
+        let path = folder.join(format!("{}/{number}", number % 4));
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        let piece = u8::try_from(number).unwrap();
+        fs::write(path, vec![piece; EACH as usize]).unwrap();
+    }
+}
+
+fn read(folder: &Path) {
+    assert!(
+        Command::new("sh").args(["-c", "cat \"$1\"/*/* > /dev/null", "sh"]).arg(folder).status().unwrap().success()
+    );
+}
+
+#[test]
+fn what_is_dropped_is_not_in_memory_and_looking_does_not_bring_it_back() {
+    let Some(folder) = ledger() else { return };
+    let look = || cold::residency(&[folder.path()]).unwrap();
+    let all = cold::Residency { files: FILES, gone: 0, pages: PAGES, resident: PAGES };
+    read(folder.path());
+    assert_eq!(look(), all);
+    let dropped = cold::drop_files(&[folder.path()]).unwrap();
+    assert_eq!((dropped.files, dropped.bytes, dropped.left), (FILES, FILES * EACH, Vec::new()));
+    for _ in 0..3 {
+        assert_eq!(look(), cold::Residency { resident: 0, ..all });
+    }
+    // Not yet written to disk: it is written first.
+    fill(folder.path());
+    cold::drop_files(&[folder.path()]).unwrap();
+    assert_eq!(look().share(), Some(0.0));
+}
+
+#[test]
+fn part_of_a_file_in_memory_is_part_of_its_pages() {
+    let Some(folder) = ledger() else { return };
+    let mut file = fs::File::open(folder.path().join("0/0")).unwrap();
+    rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::Random).unwrap();
+    std::io::Read::read_exact(&mut file, &mut [0; 10 * 4096]).unwrap();
+    let found = cold::residency(&[folder.path()]).unwrap();
+    assert!((10..64).contains(&found.resident), "{found:?}");
+}
+
+#[test]
+fn a_page_that_is_mapped_and_used_stays_and_is_told() {
+    let Some(folder) = ledger() else { return };
+    let program = folder.path().join("sleep");
+    fs::copy("/bin/sleep", &program).unwrap();
+    let mut running = Command::new(&program).arg("600").spawn().unwrap();
+    let exe = PathBuf::from(format!("/proc/{}/exe", running.id()));
+    eventually(Duration::from_secs(20), "the program runs", || {
+        fs::read_link(&exe).ok().filter(|path| *path == program)
+    });
+    cold::drop_files(&[folder.path()]).unwrap();
+    let found = cold::residency(&[folder.path()]).unwrap();
+    running.kill().unwrap();
+    running.wait().unwrap();
+    assert!(found.resident > 0 && found.resident < 1000, "{found:?}");
+    cold::drop_files(&[folder.path()]).unwrap();
+    assert_eq!(cold::residency(&[folder.path()]).unwrap().resident, 0);
+}
+
+#[test]
+fn links_are_followed_at_the_top_only_and_what_is_not_there_is_nothing() {
+    let Some(folder) = ledger() else { return };
+    let beside = tempfile::tempdir_in(std::env::current_dir().unwrap()).unwrap();
+    symlink(folder.path(), beside.path().join("ledger")).unwrap();
+    read(folder.path());
+    cold::drop_files(&[beside.path()]).unwrap();
+    assert_eq!(cold::residency(&[folder.path()]).unwrap().resident, PAGES);
+    assert_eq!(cold::residency(&[beside.path()]).unwrap(), cold::Residency::default());
+    cold::drop_files(&[&beside.path().join("ledger")]).unwrap();
+    assert_eq!(cold::residency(&[folder.path()]).unwrap().resident, 0);
+    assert_eq!(cold::drop_files(&[Path::new("/no/such/folder")]).unwrap(), cold::Dropped::default());
+    assert_eq!(cold::residency(&[Path::new("/no/such/folder")]).unwrap().share(), None);
+}
+
+#[test]
+fn a_hole_has_no_page_to_be_in_memory() {
+    let Some(folder) = ledger() else { return };
+    fs::File::create(folder.path().join("hole")).unwrap().set_len(1 << 30).unwrap();
+    let found = cold::residency(&[folder.path()]).unwrap();
+    assert_eq!((found.files, found.pages), (FILES + 1, PAGES));
+}
+
+#[test]
+fn everything_is_dropped_by_the_kernels_file_and_a_host_without_it_says_so() {
+    let host = tempfile::tempdir().unwrap();
+    let root = HostRoot::below(host.path());
+    let told = cold::drop_all(&root).unwrap_err().to_string();
+    assert!(told.contains("sys/vm/drop_caches"), "{told}");
+    let file = host.path().join("proc/sys/vm/drop_caches");
+    fs::create_dir_all(file.parent().unwrap()).unwrap();
+    fs::write(&file, "").unwrap();
+    cold::drop_all(&root).unwrap();
+    assert_eq!(fs::read_to_string(file).unwrap(), "3\n");
+}
+
+/// A memory cgroup of a test's own, of either version; needs root.
+struct Group {
+    folder: PathBuf,
+    cache: &'static str,
+}
+
+impl Group {
+    fn new(name: &str) -> Option<Self> {
+        let v1 = Path::new("/sys/fs/cgroup/memory");
+        let (top, cache) = if v1.is_dir() { (v1, "cache ") } else { (Path::new("/sys/fs/cgroup"), "file ") };
+        let folder = top.join(format!("faultline_test_cold_{name}_{}", std::process::id()));
+        let made = fs::create_dir(&folder).is_ok();
+        let group = Group { folder, cache };
+        if made && group.stat().is_some() {
+            return Some(group);
+        }
+        eprintln!("SKIPPED: no memory cgroup can be made here; that takes root");
+        None
+    }
+
+    fn stat(&self) -> Option<u64> {
+        let text = fs::read_to_string(self.folder.join("memory.stat")).ok()?;
+        text.lines().find_map(|line| line.strip_prefix(self.cache)?.trim().parse().ok())
+    }
+
+    /// Reads all files from inside of a group; the page cache charged to it, in bytes.
+    fn charged(name: &str, ledger: &Path) -> Option<u64> {
+        let group = Group::new(name)?;
+        let script = "echo 0 > \"$1/cgroup.procs\" && exec cat \"$2\"/*/* > /dev/null";
+        let status = Command::new("sh").args(["-c", script, "sh"]).arg(&group.folder).arg(ledger).status().unwrap();
+        assert!(status.success());
+        group.stat()
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir(&self.folder);
+    }
+}
+
+#[test]
+fn the_same_reader_is_charged_the_same_after_a_restore_and_after_another_arm_only_if_the_cache_was_dropped() {
+    let Some(kept) = ledger() else { return };
+    let scene = tempfile::tempdir_in(std::env::current_dir().unwrap()).unwrap();
+    let ledger = scene.path().join("ledger");
+    folders::init(&ledger, Duration::ZERO).unwrap();
+    let both: [&Path; 2] = [kept.path(), &ledger];
+    let restored = || {
+        folders::clear(&ledger, &HostRoot::default()).unwrap();
+        folders::restore(kept.path(), &ledger, None, None).unwrap();
+    };
+    let cool = || {
+        cold::drop_files(&both).unwrap();
+        let share = cold::residency(&both).unwrap().share().unwrap();
+        assert!(share < 0.01, "{share}");
+    };
+
+    restored();
+    cool();
+    let Some(after_restore) = Group::charged("first", &ledger) else { return };
+    // Another arm has used the same files, and they are cold again.
+    cool();
+    let after_another = Group::charged("second", &ledger).unwrap();
+    let difference = after_restore.abs_diff(after_another);
+    assert!(after_restore >= FILES * EACH, "{after_restore}");
+    assert!(difference * 20 <= after_restore, "{after_restore} and {after_another}");
+
+    // What the dropping is for: without it the arm is charged next to nothing, after a restore as well as after an arm.
+    let warm_after_arm = Group::charged("third", &ledger).unwrap();
+    restored();
+    let warm_after_restore = Group::charged("fourth", &ledger).unwrap();
+    for warm in [warm_after_arm, warm_after_restore] {
+        assert!(warm * 2 < after_restore, "{warm} instead of {after_restore}");
+    }
+}

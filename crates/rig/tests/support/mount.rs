@@ -1,0 +1,32 @@
+//! A file system of a test's own; needs root.
+
+use std::path::Path;
+use std::process::Command;
+
+pub(crate) struct Mount<'a>(&'a Path);
+
+impl<'a> Mount<'a> {
+    /// A small disk in memory. `None`, said aloud, where it may not be mounted.
+    pub(crate) fn of_bytes(at: &'a Path, bytes: u64) -> Option<Self> {
+        Self::with(at, &["-t", "tmpfs", "-o", &format!("size={bytes}"), "none"])
+    }
+
+    /// Another folder, a second time.
+    pub(crate) fn bound(at: &'a Path, other: &Path) -> Option<Self> {
+        Self::with(at, &["--bind", other.to_str()?])
+    }
+
+    fn with(at: &'a Path, how: &[&str]) -> Option<Self> {
+        if Command::new("mount").args(how).arg(at).output().is_ok_and(|output| output.status.success()) {
+            return Some(Mount(at));
+        }
+        eprintln!("SKIPPED: a file system cannot be mounted here; that takes root");
+        None
+    }
+}
+
+impl Drop for Mount<'_> {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(self.0).status();
+    }
+}

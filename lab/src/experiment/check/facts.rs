@@ -1,0 +1,86 @@
+//! What is known of the host and of what a plan names. Nothing here is judged.
+
+use faultline_rig::{Abilities, CpuSet};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// Everything that findings rest on. What could not be learnt is `None` or an `Err` with the reason.
+#[derive(Debug, Clone)]
+pub struct Facts {
+    /// How groups would be made; an error if they cannot be.
+    pub launcher: Result<LauncherFacts, String>,
+    /// Memory of the host, in bytes.
+    pub ram: Option<u64>,
+    /// Swap of the host, in bytes.
+    pub swap: Option<u64>,
+    /// CPUs that are switched on.
+    pub cpus: Option<CpuSet>,
+    /// Programs of the plan, as it names them (the commands' first words): the file, or why there is none to be run.
+    pub programs: BTreeMap<String, Result<PathBuf, String>>,
+    /// Whether program files contain the cache's variable.
+    pub switches: BTreeMap<PathBuf, Switch>,
+    /// Scripts that a command runs, with their text.
+    pub scripts: BTreeMap<PathBuf, String>,
+    /// Folders that runs work in, and that of the experiment.
+    pub folders: BTreeMap<PathBuf, FolderFacts>,
+    /// Devices of `io` limits: the device's number, or why it is none.
+    pub io_devices: BTreeMap<PathBuf, Result<u64, String>>,
+    /// Other files and folders that the plan names, each with why it cannot be used, if so.
+    pub files: BTreeMap<PathBuf, Result<(), String>>,
+    /// Whether the user is there.
+    pub user: Result<(), String>,
+    /// The daemon's program.
+    pub recorder: Result<PathBuf, String>,
+    /// Stake of the identity of each lane, by the lane's name.
+    pub stakes: BTreeMap<String, Stake>,
+    /// What is copied before each run, in bytes; `None` where nothing is.
+    pub kept: Option<Result<u64, String>>,
+    /// Home folders of the host's users.
+    pub homes: Vec<PathBuf>,
+}
+
+/// A way to make groups.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LauncherFacts {
+    /// Its name.
+    pub name: String,
+    /// What it can limit.
+    pub can: Abilities,
+}
+
+/// Whether a program file can be told the size of its program cache.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Switch {
+    /// The variable's name is in it.
+    There,
+    /// It is not.
+    Missing,
+    /// It is a script, which says nothing of the program that it starts.
+    Script,
+    /// It cannot be read: why.
+    Unreadable(String),
+}
+
+/// Whether an identity has stake.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Stake {
+    /// In lamports; 0 for one that the cluster does not know.
+    Known(u64),
+    /// Nobody could say: why.
+    Unknown(String),
+}
+
+/// A folder.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FolderFacts {
+    /// Whether it is there.
+    pub is_there: bool,
+    /// Where it really is, with no symbolic link on the way.
+    pub real: Option<PathBuf>,
+    /// Why it may not be cleared, in words that say what to do.
+    pub not_marked: Option<String>,
+    /// The device that it is on, or will be made on.
+    pub device: Option<u64>,
+    /// Free bytes there, for ordinary users.
+    pub free: Option<u64>,
+}

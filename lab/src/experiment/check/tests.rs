@@ -1,0 +1,327 @@
+use super::*;
+use crate::experiment::plan::parse;
+use faultline_rig::{Abilities, CpuSet};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+const GIB: u64 = 1 << 30;
+
+const TWO_ARMS: &str = r#"
+name = "p"
+folder = "/state"
+replicates = 4
+[begin]
+how = "download"
+[workload]
+command = ["/v", "--ledger", "{ledger}"]
+ledger = "/mnt/ledger"
+accounts = "/mnt/accounts"
+[stop]
+duration = "1h"
+[[arm]]
+name = "small"
+memory_max = "4G"
+[[arm]]
+name = "large"
+memory_max = "8G"
+"#;
+
+const CONCURRENT: &str = r#"
+name = "p"
+folder = "/state"
+[begin]
+how = "as-is"
+[workload]
+command = ["/v"]
+[concurrent]
+[[lane]]
+name = "a"
+ledger = "/mnt/a"
+cpus = "0-1"
+[[lane]]
+name = "b"
+ledger = "/mnt/b"
+cpus = "2-3"
+[[arm]]
+name = "one"
+memory_max = "4G"
+"#;
+
+fn plan(text: &str) -> Plan {
+    parse(text, Path::new("/p.toml")).unwrap_or_else(|m| panic!("{m:#?}"))
+}
+
+/// A host on which nothing speaks against the plan.
+fn fit(plan: &Plan) -> Facts {
+    let can = Abilities { memory_max: true, memory_high: true, swap_max: true, cpus: true, io: true, pressure: true };
+    let mut folders = BTreeMap::new();
+    for (number, (_, path)) in
+        (1..).zip(super::folders::working(plan)).chain([(50, (String::new(), plan.folder.as_path()))])
+    {
+        let fact = FolderFacts {
+            is_there: true,
+            real: Some(path.to_owned()),
+            not_marked: None,
+            device: Some(number),
+            free: Some(1000 * GIB),
+        };
+        folders.insert(path.to_owned(), fact);
+    }
+    Facts {
+        launcher: Ok(LauncherFacts { name: "cgroup v2".to_owned(), can }),
+        ram: Some(64 * GIB),
+        swap: Some(0),
+        cpus: CpuSet::parse("0-7").ok(),
+        programs: BTreeMap::from([("/v".to_owned(), Ok(PathBuf::from("/v")))]),
+        switches: BTreeMap::new(),
+        scripts: BTreeMap::new(),
+        folders,
+        io_devices: BTreeMap::new(),
+        files: BTreeMap::new(),
+        user: Ok(()),
+        recorder: Ok("/faultlined".into()),
+        stakes: BTreeMap::from([("main".to_owned(), Stake::Known(0))]),
+        kept: None,
+        homes: vec!["/root".into()],
+    }
+}
+
+fn told(plan: &Plan, facts: &Facts) -> Vec<(Severity, String)> {
+    findings(plan, facts, false).into_iter().map(|found| (found.severity, found.what)).collect()
+}
+
+/// One finding, of this severity, that says this.
+#[track_caller]
+fn only(plan: &Plan, facts: &Facts, severity: Severity, says: &str) {
+    match told(plan, facts).as_slice() {
+        [(found, what)] if *found == severity && what.contains(says) => {}
+        other => panic!("{says:?} is wanted: {other:#?}"),
+    }
+}
+
+/// The plan with one text in place of another.
+fn but(text: &str, from: &str, to: &str) -> Plan {
+    assert!(text.contains(from), "{from}");
+    plan(&text.replace(from, to))
+}
+
+fn folder<'f>(facts: &'f mut Facts, path: &str) -> &'f mut FolderFacts {
+    facts.folders.get_mut(Path::new(path)).unwrap()
+}
+
+use Severity::{Refuse, Warn};
+
+#[test]
+fn nothing_speaks_against_a_plan_that_fits() {
+    for text in [TWO_ARMS, CONCURRENT] {
+        let plan = plan(text);
+        assert_eq!(told(&plan, &fit(&plan)), []);
+    }
+}
+
+#[test]
+fn limits_that_the_launcher_does_not_have_are_refused() {
+    let high = but(TWO_ARMS, "memory_max = \"8G\"", "memory_max = \"8G\"\nmemory_high = \"7G\"");
+    let mut facts = fit(&high);
+    facts.launcher.as_mut().unwrap().can.memory_high = false;
+    facts.launcher.as_mut().unwrap().name = "cgroup v1".to_owned();
+    only(&high, &facts, Refuse, "arm \"large\" sets memory_high, which cgroup v1 does not have");
+
+    let plan = plan(TWO_ARMS);
+    let mut facts = fit(&plan);
+    facts.launcher.as_mut().unwrap().can.swap_max = false;
+    assert_eq!(told(&plan, &facts), [], "without swap nothing can hide there");
+    facts.swap = Some(GIB);
+    assert!(told(&plan, &facts).iter().all(|(severity, what)| *severity == Refuse && what.contains("shall not swap")));
+    facts.launcher = Err("no cgroups".to_owned());
+    only(&plan, &facts, Refuse, "no group of processes can be made here: no cgroups");
+}
+
+#[test]
+fn a_limit_near_all_memory_warns_and_one_beyond_it_is_refused() {
+    let plan = plan(TWO_ARMS);
+    let with = |ram: u64| Facts { ram: Some(ram), ..fit(&plan) };
+    only(&plan, &with(8 * GIB + GIB / 4), Warn, "95 % or more");
+    only(&plan, &with(8 * GIB - GIB / 4), Warn, "95 % or more");
+    only(&plan, &with(7 * GIB), Refuse, "memory_max of arm \"large\" is 8.0 GiB, and this host has 7.0 GiB");
+    assert_eq!(told(&plan, &Facts { ram: None, ..fit(&plan) }), []);
+}
+
+#[test]
+fn concurrent_limits_and_a_reserve_must_fit_in_memory() {
+    let plan = plan(CONCURRENT);
+    let with = |ram: u64| Facts { ram: Some(ram), ..fit(&plan) };
+    assert_eq!(told(&plan, &with(8 * GIB + GIB / 2)), []);
+    only(&plan, &with(8 * GIB + GIB / 4), Refuse, "with 512.0 MiB for the rest of the host");
+    let open = but(CONCURRENT, "memory_max = \"4G\"", "");
+    only(&open, &fit(&open), Refuse, "arm \"one\" has no memory_max");
+}
+
+#[test]
+fn concurrent_lanes_share_no_device_and_no_cpu_without_a_warning() {
+    let plan = plan(CONCURRENT);
+    let mut facts = fit(&plan);
+    folder(&mut facts, "/mnt/b").device = Some(1);
+    only(&plan, &facts, Warn, "on the same device");
+    let limited = but(
+        CONCURRENT,
+        "memory_max = \"4G\"",
+        "memory_max = \"4G\"\nio = [{ device = \"/mnt/a\", read_bytes = \"100M\" }]",
+    );
+    assert_eq!(told(&limited, &facts), []);
+    let open = but(CONCURRENT, "cpus = \"2-3\"", "");
+    only(&open, &fit(&open), Warn, "not every lane has CPUs");
+    let beyond = but(CONCURRENT, "cpus = \"2-3\"", "cpus = \"7-8\"");
+    only(&beyond, &fit(&beyond), Refuse, "lane \"b\" wants CPU 8, and this host has 0-7");
+}
+
+#[test]
+fn a_program_that_ignores_the_size_of_its_cache_is_refused() {
+    let plan = but(TWO_ARMS, "memory_max = \"8G\"", "cache_entries = 1024");
+    let with = |switch: Switch| Facts { switches: BTreeMap::from([("/v".into(), switch)]), ..fit(&plan) };
+    assert_eq!(told(&plan, &with(Switch::There)), []);
+    only(
+        &plan,
+        &with(Switch::Missing),
+        Refuse,
+        "AGAVE_PROGRAM_CACHE_ENTRIES is not in /v: it would be ignored silently",
+    );
+    only(&plan, &with(Switch::Script), Refuse, "/v is a script");
+    only(&plan, &with(Switch::Unreadable("denied".to_owned())), Refuse, "denied");
+    // What the plan names goes before what the command begins with.
+    let named = but(TWO_ARMS, "memory_max = \"8G\"", "cache_entries = 1024\nbinary = \"/b\"");
+    assert_eq!(told(&named, &with(Switch::Script)), []);
+}
+
+#[test]
+fn a_validator_that_votes_is_refused_without_a_word() {
+    let i_vote = |plan: &Plan, facts: &Facts| findings(plan, facts, true).len();
+    for (from, to, place) in [
+        ("\"{ledger}\"]", "\"{ledger}\", \"--vote-account\", \"k.json\"]", "workload.command"),
+        ("memory_max = \"8G\"", "arguments = [\"--vote-account=k.json\"]", "arm \"large\""),
+    ] {
+        let plan = but(TWO_ARMS, from, to);
+        only(&plan, &fit(&plan), Refuse, &format!("{place} sets a vote account"));
+        assert_eq!(i_vote(&plan, &fit(&plan)), 0);
+    }
+    let plan = plan(TWO_ARMS);
+    let script = |text: &str| Facts { scripts: BTreeMap::from([("/v".into(), text.to_owned())]), ..fit(&plan) };
+    only(&plan, &script("exec v \\\n  --vote-account $K\n"), Refuse, "the script /v sets a vote account");
+    assert_eq!(told(&plan, &script("#!/bin/sh\n# --vote-account is left out\nexec v --no-voting\n")), []);
+    let staked = |stake: Stake| Facts { stakes: BTreeMap::from([("main".to_owned(), stake)]), ..fit(&plan) };
+    only(&plan, &staked(Stake::Known(3_000_000_000)), Refuse, "has a stake of 3 SOL");
+    assert_eq!(i_vote(&plan, &staked(Stake::Known(1))), 0);
+    only(&plan, &staked(Stake::Unknown("nobody answers".to_owned())), Warn, "nobody answers");
+}
+
+#[test]
+fn folders_that_may_not_be_cleared_are_refused() {
+    let plan = plan(TWO_ARMS);
+    let mut facts = fit(&plan);
+    folder(&mut facts, "/mnt/accounts").not_marked = Some("no mark".to_owned());
+    only(&plan, &facts, Refuse, "accounts cannot be cleared before a run: no mark");
+    let as_is = but(TWO_ARMS, "download", "as-is");
+    assert_eq!(told(&as_is, &facts), [], "nothing is cleared");
+    folder(&mut facts, "/mnt/accounts").is_there = false;
+    only(&as_is, &facts, Refuse, "accounts /mnt/accounts is not there");
+
+    let mut facts = fit(&plan);
+    facts.homes = vec!["/mnt/ledger/sol".into()];
+    only(&plan, &facts, Refuse, "ledger /mnt/ledger is the home folder /mnt/ledger/sol");
+}
+
+#[test]
+fn recordings_on_the_ledgers_device_are_warned_of() {
+    let plan = plan(TWO_ARMS);
+    let mut facts = fit(&plan);
+    folder(&mut facts, "/state").device = Some(1);
+    only(&plan, &facts, Warn, "folder /state is on the same device as ledger /mnt/ledger");
+}
+
+#[test]
+fn two_names_of_one_folder_are_refused() {
+    let plan = plan(TWO_ARMS);
+    let mut facts = fit(&plan);
+    folder(&mut facts, "/mnt/accounts").real = Some("/mnt/ledger/accounts".into());
+    only(&plan, &facts, Refuse, "in truth the same folder, or one inside the other");
+}
+
+#[test]
+fn recordings_need_room_and_a_download_roughly_so() {
+    let plan = plan(TWO_ARMS);
+    let mut facts = fit(&plan);
+    // Two arms, four times, an hour each.
+    assert_eq!(needs(&plan, &facts)[0].bytes, 8 * (8 << 20));
+    folder(&mut facts, "/state").free = Some(63 << 20);
+    only(&plan, &facts, Refuse, "/state: 64.0 MiB are needed, and 63.0 MiB are free");
+
+    let mainnet = but(TWO_ARMS, "[stop]", "cluster = \"mainnet-beta\"\n[stop]");
+    let mut facts = fit(&mainnet);
+    folder(&mut facts, "/mnt/ledger").free = Some(99 * GIB);
+    only(&mainnet, &facts, Warn, "/mnt/ledger: roughly 100.0 GiB are needed");
+    // On one disk, needs add up.
+    folder(&mut facts, "/mnt/ledger").free = Some(100 * GIB);
+    assert_eq!(told(&mainnet, &facts), []);
+    folder(&mut facts, "/mnt/ledger").device = Some(50);
+    folder(&mut facts, "/state").free = Some(100 * GIB);
+    assert!(told(&mainnet, &facts).iter().any(|(_, what)| what.contains("roughly 100.1 GiB are needed")));
+}
+
+#[test]
+fn what_is_not_there_is_refused() {
+    let plan = but(TWO_ARMS, "ledger = \"/mnt/ledger\"", "ledger = \"/mnt/ledger\"\nuser = \"sol\"");
+    let fits = fit(&plan);
+    let why = || "is not there".to_owned();
+    let mut facts = Facts { user: Err(why()), ..fits.clone() };
+    only(&plan, &facts, Refuse, "user \"sol\": is not there");
+    // systemd asks further than one file.
+    facts.launcher.as_mut().unwrap().name = "systemd".to_owned();
+    only(&plan, &facts, Warn, "user \"sol\": is not there");
+    only(&plan, &Facts { recorder: Err(why()), ..fits.clone() }, Refuse, "there is no recorder");
+    let programs = BTreeMap::from([("/v".to_owned(), Err(why()))]);
+    only(&plan, &Facts { programs, ..fits.clone() }, Refuse, "the command begins with /v: is not there");
+    only(&plan, &Facts { files: BTreeMap::from([("/f".into(), Err(why()))]), ..fits }, Refuse, "/f: is not there");
+}
+
+#[test]
+fn what_a_design_cannot_show_is_said() {
+    let few = but(TWO_ARMS, "replicates = 4", "replicates = 2");
+    only(&few, &fit(&few), Warn, "2 runs of each arm can be described, but not tested");
+    let odd = but(TWO_ARMS, "replicates = 4", "replicates = 3");
+    only(&odd, &fit(&odd), Severity::Ignore, "only with an even number of replicates");
+    let square = but(TWO_ARMS, "replicates = 4", "replicates = 3\norder = \"latin-square\"");
+    only(&square, &fit(&square), Severity::Ignore, "a Latin square of 2 arms");
+}
+
+#[test]
+fn the_gravest_comes_first() {
+    let plan = but(TWO_ARMS, "replicates = 4", "replicates = 1");
+    let facts = Facts { recorder: Err("none".to_owned()), ..fit(&plan) };
+    let severities: Vec<Severity> = findings(&plan, &facts, false).into_iter().map(|found| found.severity).collect();
+    assert_eq!(severities, [Refuse, Warn, Severity::Ignore]);
+}
+
+#[test]
+fn facts_of_this_host_can_be_gathered() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = folder.path().join("start.sh");
+    std::fs::write(&script, "#!/bin/sh\nexec agave-validator --vote-account k\n").unwrap();
+    let ledger = folder.path().join("ledger");
+    let text = format!(
+        "name = \"p\"\nfolder = {:?}\n[begin]\nhow = \"download\"\n[workload]\ncommand = [\"sh\", {script:?}]\n\
+         user = \"nobody-by-this-name\"\nledger = {ledger:?}\n[[arm]]\nname = \"a\"\ncache_entries = 5\n",
+        folder.path().join("state")
+    );
+    let plan = plan(&text);
+    let facts = gather(&plan, Err("not asked".to_owned()));
+    assert!(facts.ram.is_some_and(|ram| ram > 1 << 26) && facts.cpus.is_some() && facts.swap.is_some());
+    assert_eq!(facts.scripts.keys().collect::<Vec<_>>(), [&script]);
+    assert!(facts.user.is_err());
+    let there = &facts.folders[&ledger];
+    assert!(!there.is_there && there.not_marked.is_some() && there.device.is_some() && there.free.is_some());
+    let shell = facts.programs["sh"].clone().unwrap();
+    assert_eq!(facts.switches[&shell], Switch::Missing);
+    assert!(matches!(facts.stakes["main"], Stake::Unknown(_)));
+    let said = told(&plan, &facts);
+    assert!(said.iter().any(|(_, what)| what.contains("start.sh sets a vote account")), "{said:#?}");
+}

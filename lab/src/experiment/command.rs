@@ -1,0 +1,197 @@
+//! The subcommands of `experiment`.
+
+mod changed;
+mod launcher;
+
+pub use launcher::{facts, launcher};
+
+use super::folder::{self, Folder};
+use super::journal::{self, Standing};
+use super::lock::{self, Holder, Lock};
+use super::plan::{self, Plan};
+use super::runner::{Over, Real, Runner, cleared_in_words, folders_of};
+use super::schedule::schedule;
+use super::{plan_command, report, status};
+use crate::cli::{Experiment, ExperimentArgs, InitArgs, ResumeArgs, RunArgs, StopArgs, WrongUsage};
+use crate::clock;
+use crate::output::{print, say};
+use anyhow::{Context, bail};
+use faultline_kernel::HostRoot;
+use faultline_rig::folders::{self, Init};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use std::fs::File;
+use std::io::Write;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+/// From look to look at a runner that was asked to stop.
+const LOOK: Duration = Duration::from_millis(100);
+/// From SIGTERM to SIGKILL for what a runner that was killed left behind.
+const SWEEP_GRACE: Duration = Duration::from_secs(30);
+
+/// Does what was asked; the exit code.
+///
+/// # Errors
+/// It cannot be done, or the experiment was stopped or gave up.
+pub fn run(args: &ExperimentArgs) -> anyhow::Result<u8> {
+    match &args.what {
+        Experiment::Init(args) => init(args),
+        Experiment::Plan(args) => {
+            let (said, code) = plan_command::plan(args, facts(args.launcher))?;
+            print(said.as_bytes()).map(|()| code)
+        }
+        Experiment::Run(args) => run_plan(args),
+        Experiment::Status(args) => print(status::status(args)?.as_bytes()).map(|()| 0),
+        Experiment::Resume(args) => resume(args),
+        Experiment::Stop(args) => stop(args),
+        Experiment::Report(args) => print(report::report_command(args)?.as_bytes()).map(|()| 0),
+    }
+}
+
+fn init(args: &InitArgs) -> anyhow::Result<u8> {
+    let now = clock::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    for folder in &args.folders {
+        let words = match folders::init(folder, now)? {
+            Init::Made => "made, and marked",
+            Init::Marked => "marked",
+            Init::Already => "was marked before",
+        };
+        say(&format!("{}: {words}: runs may clear it", folder.display()));
+    }
+    Ok(0)
+}
+
+/// The experiment in this folder, or of this plan.
+///
+/// # Errors
+/// There is no such file, or it is no plan.
+pub fn find(path: &Path) -> anyhow::Result<Folder> {
+    let said = || path.display().to_string();
+    if std::fs::metadata(path).with_context(said)?.is_dir() {
+        return Ok(Folder::new(&std::path::absolute(path).with_context(said)?));
+    }
+    Ok(Folder::new(&plan_command::read(path)?.folder))
+}
+
+/// The plan that an experiment was begun with, and where the experiment stands.
+///
+/// # Errors
+/// It was never begun, or its plan has been changed since.
+pub fn begun(folder: &Folder) -> anyhow::Result<(Plan, Standing)> {
+    let standing = Standing::of(&journal::read(&folder.journal())?);
+    let begun = standing.begun.as_ref().with_context(|| {
+        format!("{}: nothing was begun here: use `faultline experiment run`", folder.path().display())
+    })?;
+    let copy = folder.plan();
+    let text = std::fs::read_to_string(&copy).with_context(|| copy.display().to_string())?;
+    if folder::digest(&text) != begun.plan {
+        bail!("{}: this is not the plan that the experiment was begun with any more: put it back", copy.display());
+    }
+    let plan = plan::parse(&text, &begun.file).map_err(|mistakes| {
+        let said: Vec<String> = mistakes.iter().map(ToString::to_string).collect();
+        WrongUsage(said.join("\n"))
+    })?;
+    // It may have been moved, with everything in it.
+    Ok((Plan { folder: folder.path().to_owned(), ..plan }, standing))
+}
+
+fn run_plan(args: &RunArgs) -> anyhow::Result<u8> {
+    let plan = plan_command::read(&args.plan)?;
+    if args.dry_run {
+        return dry_run(&plan);
+    }
+    let folder = Folder::new(&plan.folder);
+    std::fs::create_dir_all(folder.path()).with_context(|| folder.path().display().to_string())?;
+    let _lock = Lock::take(&folder.lock())?;
+    make_way(&folder)?;
+    let launcher = launcher(args.launcher)?;
+    launcher::refuse(&plan, &*launcher, args.i_vote)?;
+    keep(&folder.plan(), plan.text.as_bytes())?;
+    let turns = schedule(&plan);
+    let mut world = Real::new(launcher)?;
+    ended(Runner::begin(plan, turns, &mut world)?.run()?)
+}
+
+/// Refuses a folder with an experiment in it; what a runner left that did not even write its first line goes.
+fn make_way(folder: &Folder) -> anyhow::Result<()> {
+    let path = folder.journal();
+    if !path.exists() {
+        return Ok(());
+    }
+    if Standing::of(&journal::read(&path)?).begun.is_some() {
+        let folder = folder.path().display();
+        bail!("{folder} has an experiment already: `faultline experiment resume {folder}` goes on with it");
+    }
+    std::fs::remove_file(&path).with_context(|| path.display().to_string())
+}
+
+/// Writes a file so that it outlives a power cut.
+fn keep(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+    let written = File::create(path).and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()));
+    written.with_context(|| path.display().to_string())
+}
+
+fn dry_run(plan: &Plan) -> anyhow::Result<u8> {
+    let mut said = String::new();
+    for folder in plan.lanes.iter().flat_map(folders_of) {
+        if plan.begin == plan::Begin::AsIs {
+            said += &format!("{}: stays as it is\n", folder.display());
+            continue;
+        }
+        let would = folders::would_clear(folder, &HostRoot::default())?;
+        said += &format!("{}: would be cleared: {}\n", folder.display(), cleared_in_words(&would));
+    }
+    print(said.as_bytes()).map(|()| 0)
+}
+
+fn resume(args: &ResumeArgs) -> anyhow::Result<u8> {
+    let folder = find(&args.experiment)?;
+    let (plan, standing) = begun(&folder)?;
+    if args.experiment.is_file() {
+        changed::refuse(&plan, &plan_command::read(&args.experiment)?)?;
+    }
+    let _lock = Lock::take(&folder.lock())?;
+    if standing.finished {
+        say("this experiment is finished");
+        return Ok(0);
+    }
+    let name = standing.begun.map(|begun| begun.launcher).unwrap_or_default();
+    let mut world = Real::new(launcher::named(&name)?)?;
+    ended(Runner::resume(plan, &mut world)?.run()?)
+}
+
+fn ended(over: Over) -> anyhow::Result<u8> {
+    match over {
+        Over::Finished => {
+            say("the experiment is finished");
+            Ok(0)
+        }
+        Over::Stopped(why) => bail!("the experiment has stopped: {why}"),
+    }
+}
+
+fn stop(args: &StopArgs) -> anyhow::Result<u8> {
+    let folder = find(&args.experiment)?;
+    let (plan, standing) = begun(&folder)?;
+    let path = folder.lock();
+    if let Holder::Somebody(pid) = lock::holder(&path)? {
+        let pid = pid.and_then(|pid| Pid::from_raw(pid.cast_signed()));
+        let pid = pid.with_context(|| format!("{}: its holder has not said its number", path.display()))?;
+        let process = pidfd_open(pid, PidfdFlags::empty());
+        // Only while the lock is held is this still its holder's number.
+        if let (Ok(process), Holder::Somebody(_)) = (process, lock::holder(&path)?) {
+            pidfd_send_signal(&process, Signal::TERM).with_context(|| format!("process {}", pid.as_raw_nonzero()))?;
+            say(&format!("process {} was asked to stop; it ends what runs first", pid.as_raw_nonzero()));
+        }
+        while lock::holder(&path)? != Holder::Nobody {
+            std::thread::sleep(LOOK);
+        }
+    }
+    // A runner that was killed leaves what it ran.
+    let _lock = Lock::take(&path)?;
+    let name = standing.begun.map(|begun| begun.launcher).unwrap_or_default();
+    let swept = launcher::named(&name)?.sweep(&folder.scope(&plan.name), SWEEP_GRACE)?;
+    swept.iter().for_each(|name| say(&format!("{name} was left behind, and has been ended")));
+    say(&format!("nothing runs; `faultline experiment resume {}` goes on", folder.path().display()));
+    Ok(0)
+}

@@ -1,0 +1,86 @@
+//! One runner at a time: it holds a lock on a file in the experiment's folder while it lives, and its number is in it.
+
+use anyhow::Context;
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::path::Path;
+
+/// The lock, held until it is dropped or the process ends.
+#[derive(Debug)]
+pub struct Lock(#[expect(dead_code, reason = "held, not used")] File);
+
+/// Who runs an experiment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Holder {
+    /// Nobody.
+    Nobody,
+    /// This process; `None` if it has not said its number yet.
+    Somebody(Option<u32>),
+}
+
+impl Lock {
+    /// Takes it and writes this process's number into it.
+    ///
+    /// # Errors
+    /// Another runner has it, or the file cannot be made.
+    pub fn take(path: &Path) -> anyhow::Result<Self> {
+        let said = || path.display().to_string();
+        // What is in it belongs to its holder until the lock is ours.
+        let open = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path);
+        let mut file = open.with_context(said)?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(Errno::WOULDBLOCK) => {
+                let who = number(path).map_or(String::new(), |pid| format!(" (process {pid})"));
+                let folder = path.parent().unwrap_or(path).display();
+                anyhow::bail!(
+                    "this experiment is being run already{who}; `faultline experiment stop {folder}` stops it"
+                );
+            }
+            Err(error) => return Err(error).with_context(said),
+        }
+        file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id())).with_context(said)?;
+        Ok(Lock(file))
+    }
+}
+
+/// Who holds the lock now.
+///
+/// # Errors
+/// It cannot be looked at.
+pub fn holder(path: &Path) -> anyhow::Result<Holder> {
+    let file = match File::open(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Holder::Nobody),
+        open => open.with_context(|| path.display().to_string())?,
+    };
+    match flock(&file, FlockOperation::NonBlockingLockShared) {
+        Ok(()) => Ok(Holder::Nobody),
+        Err(Errno::WOULDBLOCK) => Ok(Holder::Somebody(number(path))),
+        Err(error) => Err(error).with_context(|| path.display().to_string()),
+    }
+}
+
+fn number(path: &Path) -> Option<u32> {
+    std::fs::read_to_string(path).ok()?.trim().parse().ok().filter(|pid| *pid > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_holds_the_lock_until_it_is_dropped_and_the_other_is_told_who() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lock");
+        assert_eq!(holder(&path).unwrap(), Holder::Nobody);
+        let lock = Lock::take(&path).unwrap();
+        let own = std::process::id();
+        assert_eq!(holder(&path).unwrap(), Holder::Somebody(Some(own)));
+        assert!(Lock::take(&path).unwrap_err().to_string().contains(&format!("process {own}")));
+        drop(lock);
+        assert_eq!(holder(&path).unwrap(), Holder::Nobody);
+        assert!(Lock::take(&path).is_ok());
+    }
+}

@@ -1,0 +1,119 @@
+//! Sizes and times as plans write them.
+
+use std::time::Duration;
+
+/// Longest time a plan may name: a year.
+const LONGEST: Duration = Duration::from_secs(366 * 86_400);
+
+/// Bytes: `512G`, `1.5T`, `1800M`, `512GiB`, all powers of 1024; fractions of a byte are left out. `0` needs no unit.
+///
+/// # Errors
+/// What is wrong with `text`: no unit, a unit that is read in two ways (`GB`), no number, more than 8 EiB.
+pub fn parse_size(text: &str) -> Result<u64, String> {
+    let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(split);
+    let shift = match unit.trim() {
+        "K" | "KiB" => 10,
+        "M" | "MiB" => 20,
+        "G" | "GiB" => 30,
+        "T" | "TiB" => 40,
+        "" if text == "0" => 0,
+        "" => return Err(format!("{text:?} has no unit: write it, as in \"512G\"; K, M, G and T are powers of 1024")),
+        "kB" | "KB" | "MB" | "GB" | "TB" => {
+            let letter = unit.trim().get(..1).unwrap_or_default().to_uppercase();
+            let both = format!("{number}{letter}");
+            return Err(format!(
+                "{text:?}: some read powers of 1000, some of 1024; write \"{both}\" or \"{both}iB\" for powers of 1024"
+            ));
+        }
+        _ => return Err(format!("{text:?}: this unit is not known; K, M, G and T are, as in \"512G\"")),
+    };
+    let bytes = scaled(number, 1 << shift).and_then(|bytes| u64::try_from(bytes).ok());
+    bytes.filter(|bytes| *bytes < 1 << 63).ok_or_else(|| format!("{text:?} is no size, as \"512G\" or \"1.5T\" are"))
+}
+
+/// `1500ms`, `90s`, `30m`, `12h`, `1.5d`.
+///
+/// # Errors
+/// What is wrong with `text`: no unit, no number, more than a year.
+pub fn parse_time(text: &str) -> Result<Duration, String> {
+    let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(split);
+    let milliseconds = match unit.trim() {
+        "ms" => 1,
+        "s" => 1000,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        "d" => 86_400_000,
+        "" if text == "0" => 1,
+        _ => return Err(format!("{text:?} has no unit that is known: write ms, s, m, h or d, as in \"12h\"")),
+    };
+    let time = scaled(number, milliseconds).and_then(|ms| u64::try_from(ms).ok()).map(Duration::from_millis);
+    time.filter(|time| *time <= LONGEST)
+        .ok_or_else(|| format!("{text:?} is no time of at most a year, as \"12h\" or \"90s\" are"))
+}
+
+/// A decimal number times `unit`, without the fraction that is left. `None` for what is no number.
+fn scaled(number: &str, unit: u64) -> Option<u128> {
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
+    if whole.len() > 18 || fraction.len() > 9 {
+        return None;
+    }
+    let digits = u32::try_from(fraction.len()).ok()?;
+    let (whole, fraction) = (whole.parse::<u128>().ok()?, fraction.parse::<u128>().ok()?);
+    let ten = 10_u128.pow(digits);
+    Some((whole * ten + fraction) * u128::from(unit) / ten)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn sizes_are_powers_of_1024() {
+        let good = [("512G", 512 << 30), ("1.5T", 1536 << 30), ("1800M", 1800 << 20), ("4K", 4096), ("0", 0)];
+        for (text, bytes) in good {
+            assert_eq!(parse_size(text), Ok(bytes), "{text}");
+        }
+        assert_eq!(parse_size("512GiB"), Ok(512 << 30));
+        assert_eq!(parse_size("0.5 MiB"), Ok(512 << 10));
+    }
+
+    #[test]
+    fn sizes_that_could_mean_two_things_are_refused_with_what_to_write() {
+        assert!(parse_size("512GB").unwrap_err().contains("write \"512G\" or \"512GiB\""));
+        assert!(parse_size("512").unwrap_err().contains("no unit"));
+        for bad in ["", "G", ".", "1.G", "-1G", "1e3G", "1,5T", "G512", "9999999T", "1.5.5G", "1P", "٣G", "512 gib"] {
+            assert!(parse_size(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn times_have_a_unit() {
+        let good = [("12h", 43_200_000), ("90s", 90_000), ("1.5d", 129_600_000), ("250ms", 250), ("30m", 1_800_000)];
+        for (text, milliseconds) in good {
+            assert_eq!(parse_time(text), Ok(Duration::from_millis(milliseconds)), "{text}");
+        }
+        for bad in ["", "90", "h", "-1s", "1y", "367d", "1h30m", "1.s"] {
+            assert!(parse_time(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_is_written_is_an_amount_or_a_sentence(text in "\\PC{0,30}|[0-9.]{0,22}[KMGTihmsd]{0,3}B?") {
+            for refused in [parse_size(&text).err(), parse_time(&text).err()].into_iter().flatten() {
+                let quoted = format!("{text:?}");
+                prop_assert!(refused.contains(&quoted));
+            }
+        }
+
+        #[test]
+        fn a_written_number_is_read_as_it_is(number in 0_u64..8_000_000, unit in 0_usize..4) {
+            let text = format!("{number}{}", ["K", "M", "G", "T"][unit]);
+            let bytes = u128::from(number) * 1024_u128.pow(unit as u32 + 1);
+            prop_assert_eq!(parse_size(&text).ok().map(u128::from), Some(bytes).filter(|bytes| *bytes < 1 << 63));
+        }
+    }
+}

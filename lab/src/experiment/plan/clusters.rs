@@ -1,0 +1,57 @@
+//! The public clusters, as <https://docs.anza.xyz/clusters/available> lists them.
+
+use super::Cluster;
+
+impl Cluster {
+    /// Hosts where gossip begins; none of a cluster of one's own.
+    pub fn entrypoints(self) -> &'static [&'static str] {
+        match self {
+            Cluster::MainnetBeta => &[
+                "entrypoint.mainnet-beta.solana.com:8001",
+                "entrypoint2.mainnet-beta.solana.com:8001",
+                "entrypoint3.mainnet-beta.solana.com:8001",
+                "entrypoint4.mainnet-beta.solana.com:8001",
+                "entrypoint5.mainnet-beta.solana.com:8001",
+            ],
+            Cluster::Testnet => &[
+                "entrypoint.testnet.solana.com:8001",
+                "entrypoint2.testnet.solana.com:8001",
+                "entrypoint3.testnet.solana.com:8001",
+            ],
+            Cluster::Devnet => &[
+                "entrypoint.devnet.solana.com:8001",
+                "entrypoint2.devnet.solana.com:8001",
+                "entrypoint3.devnet.solana.com:8001",
+                "entrypoint4.devnet.solana.com:8001",
+                "entrypoint5.devnet.solana.com:8001",
+            ],
+            Cluster::Localnet => &[],
+        }
+    }
+
+    /// Validators whose snapshots are trusted.
+    pub fn known_validators(self) -> &'static [&'static str] {
+        match self {
+            Cluster::MainnetBeta => &[
+                "7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2",
+                "GdnSyH3YtwcxFvQrVVJMm1JhTS4QVX7MFsX56uJLUfiZ",
+                "DE1bawNcRJB9rVm3buyMVfr8mBEoyyu73NBovf2oXJsJ",
+                "CakcnaRDHka2gXyfbEd2d3xsvkJkqsLw2akB3zsN1D2S",
+            ],
+            Cluster::Testnet => &[
+                "5D1fNXzvv5NjV1ysLjirC4WY92RNsVH18vjmcszZd8on",
+                "dDzy5SR3AXdYWVqbDEkVFdvSPCtS9ihF5kJkHCtXoFs",
+                "Ft5fbkqNa76vnsjYNwjDZUXoTWpP7VYm3mtsaQckQADN",
+                "eoKpUABi59aT4rR9HGS3LcMecfut9x7zJyodWWP43YQ",
+                "9QxCLckBiJc783jnMvXZubK4wH86Eqqvashtrwvcsgkv",
+            ],
+            Cluster::Devnet => &[
+                "dv1ZAGvdsz5hHLwWXsVnM94hWf1pjbKVau1QVkaMJ92",
+                "dv2eQHeP4RFrJZ6UeiZWoc3XTtmtZCUKxxCApCDcRNV",
+                "dv4ACNkpYPcE3aKmYDqZm9G5EB3J4MRoeE7WNDRBVJB",
+                "dv3qDFk1DTF36Z62bNvrCXe9sKATA6xvVy6A798xxAS",
+            ],
+            Cluster::Localnet => &[],
+        }
+    }
+}

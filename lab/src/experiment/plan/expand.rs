@@ -1,0 +1,167 @@
+//! What placeholders stand for in one run.
+
+use super::{Arm, Lane, Plan};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// What a run starts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Expanded {
+    /// The program and its arguments.
+    pub command: Vec<String>,
+    /// Its environment: the plan's, the cache's switch, and `FAULTLINE_LEDGER` and the like for scripts. `PATH`, `HOME`,
+    /// `LANG` and `SOLANA_METRICS_CONFIG` are not in it.
+    pub environment: BTreeMap<String, String>,
+}
+
+/// A placeholder that stands for nothing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unknown {
+    /// Whether the arm wrote it, not the workload.
+    pub of_arm: bool,
+    /// Which, where, and what to write.
+    pub what: String,
+}
+
+impl std::fmt::Display for Unknown {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.what)
+    }
+}
+
+/// Placeholders that are one word of a command or several, and nothing inside one.
+const WHOLE: [&str; 3] = ["entrypoints", "known_validators", "arguments"];
+
+/// The command and the environment of one run. A plan that was loaded expands for each of its arms and lanes.
+///
+/// # Errors
+/// Every placeholder that stands for nothing here.
+pub fn expand(
+    plan: &Plan,
+    arm: &Arm,
+    lane: &Lane,
+    run_folder: &Path,
+    replicate: u32,
+) -> Result<Expanded, Vec<Unknown>> {
+    let values = values(plan, arm, lane, run_folder, replicate);
+    let mut unknown = Vec::new();
+    let mut filled = |text: &str, of_arm: bool, place: &str| {
+        fill(text, &values).unwrap_or_else(|what| {
+            unknown.push(Unknown { of_arm, what: format!("{place}: {what}") });
+            String::new()
+        })
+    };
+    let of_arm = format!("arguments of arm {:?}", arm.name);
+    let arguments: Vec<String> = arm.arguments.iter().map(|text| filled(text, true, &of_arm)).collect();
+    let mut command = Vec::new();
+    for word in &plan.workload.command {
+        match word.as_str() {
+            "{entrypoints}" => command.extend(options("--entrypoint", &plan.workload.entrypoints)),
+            "{known_validators}" => command.extend(options("--known-validator", &plan.workload.known_validators)),
+            "{arguments}" => command.extend(arguments.iter().cloned()),
+            word => command.push(filled(word, false, "workload.command")),
+        }
+    }
+    if !plan.workload.command.iter().any(|word| word == "{arguments}") {
+        command.extend(arguments.iter().cloned());
+    }
+    let mut environment = BTreeMap::new();
+    for (name, text) in &plan.workload.environment {
+        environment.insert(name.clone(), filled(text, false, "workload.environment"));
+    }
+    for (name, text) in &arm.environment {
+        environment.insert(name.clone(), filled(text, true, &format!("environment of arm {:?}", arm.name)));
+    }
+    if !unknown.is_empty() {
+        return Err(unknown);
+    }
+    for (name, value) in values {
+        if let Some(value) = value {
+            environment.insert(format!("FAULTLINE_{}", name.to_uppercase()), value);
+        }
+    }
+    let lists = [
+        ("FAULTLINE_ENTRYPOINTS", options("--entrypoint", &plan.workload.entrypoints)),
+        ("FAULTLINE_KNOWN_VALIDATORS", options("--known-validator", &plan.workload.known_validators)),
+        ("FAULTLINE_ARGUMENTS", arguments),
+    ];
+    environment.extend(lists.into_iter().map(|(name, words)| (name.to_owned(), words.join(" "))));
+    if let Some(entries) = arm.cache_entries {
+        environment.insert(plan.workload.cache_variable.clone(), entries.to_string());
+    }
+    Ok(Expanded { command, environment })
+}
+
+/// What each placeholder stands for; `None` where this lane or arm does not have it.
+fn values(
+    plan: &Plan,
+    arm: &Arm,
+    lane: &Lane,
+    run_folder: &Path,
+    replicate: u32,
+) -> BTreeMap<&'static str, Option<String>> {
+    let path = |path: &Path| path.to_string_lossy().into_owned();
+    BTreeMap::from([
+        ("ledger", Some(path(&lane.ledger))),
+        ("accounts", lane.accounts.as_deref().map(path)),
+        ("snapshots", lane.snapshots.as_deref().map(path)),
+        ("identity", lane.identity.as_deref().map(path)),
+        ("rpc_port", lane.rpc_port.map(|port| port.to_string())),
+        ("gossip_port", lane.gossip_port.map(|port| port.to_string())),
+        ("port_range", lane.port_range.map(|(first, last)| format!("{first}-{last}"))),
+        ("binary", arm.binary.as_deref().or(plan.workload.binary.as_deref()).map(path)),
+        ("cache_entries", arm.cache_entries.map(|entries| entries.to_string())),
+        ("arm", Some(arm.name.clone())),
+        ("run", Some(replicate.to_string())),
+        ("run_folder", Some(path(run_folder))),
+    ])
+}
+
+fn options(name: &str, values: &[String]) -> Vec<String> {
+    values.iter().flat_map(|value| [name.to_owned(), value.clone()]).collect()
+}
+
+/// Puts values in place of `{name}`; `{{` and `}}` are braces.
+fn fill(text: &str, values: &BTreeMap<&'static str, Option<String>>) -> Result<String, String> {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find(['{', '}']) {
+        let (before, from) = rest.split_at(at);
+        out += before;
+        if let Some(after) = from.strip_prefix("{{") {
+            out.push('{');
+            rest = after;
+        } else if let Some(after) = from.strip_prefix("}}") {
+            out.push('}');
+            rest = after;
+        } else if let Some(after) = from.strip_prefix('}') {
+            out.push('}');
+            rest = after;
+        } else {
+            let (name, after) = from
+                .strip_prefix('{')
+                .and_then(|inside| inside.split_once('}'))
+                .ok_or_else(|| format!("{text:?} has a {{ that is not closed; write {{{{ for a brace"))?;
+            out += value(name, values)?;
+            rest = after;
+        }
+    }
+    Ok(out + rest)
+}
+
+fn value<'v>(name: &str, values: &'v BTreeMap<&'static str, Option<String>>) -> Result<&'v str, String> {
+    if WHOLE.contains(&name) {
+        return Err(format!("{{{name}}} becomes several words: let it be a word of the command by itself"));
+    }
+    match values.get(name) {
+        Some(Some(value)) => Ok(value),
+        Some(None) => Err(format!("{{{name}}} is used, but {name} is not given for every arm and lane")),
+        None => {
+            let known: Vec<&str> = values.keys().copied().chain(WHOLE).collect();
+            Err(format!("{{{name}}} stands for nothing; write {{{{ for a brace. Known: {}", known.join(", ")))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,191 @@
+//! `[[arm]]` and `[factors]`.
+
+use super::super::Arm;
+use super::super::table::{Mistakes, Table, several, size, text, whole};
+use super::Base;
+use super::workload::{argument, environment, plain_name, variable};
+use faultline_rig::{CpuSet, IoLimit};
+use toml::de::DeValue;
+
+/// Most arms of one plan.
+const MOST: usize = 100;
+/// The kernel counts memory in pages, and cuts limits down to them.
+const PAGE: u64 = 4096;
+
+/// The arms of the plan with their lines: those of `[[arm]]`, then the cross of `[factors]`.
+pub(super) fn arms(top: &mut Table<'_>, base: &Base, m: &mut Mistakes<'_>) -> (Vec<Arm>, Vec<Option<usize>>) {
+    let (mut arms, mut places) = (Vec::new(), Vec::new());
+    let none = !top.has("arm") && !top.has("factors");
+    if none {
+        top.refuse("there is no [[arm]] and no [factors]: nothing is tried", m);
+    }
+    top.tables("arm", m, |t, m| {
+        places.push(t.line(m));
+        arms.push(arm(t, base, m));
+    });
+    top.table("factors", m, |t, m| {
+        let line = t.line(m);
+        let factors = factors(t, base, m);
+        let crossed: usize = factors.iter().map(|levels| levels.len().min(MOST + 1)).fold(1, usize::saturating_mul);
+        if crossed > MOST {
+            t.refuse(format!("their cross has more than {MOST} arms; leave some levels out"), m);
+        } else if factors.is_empty() {
+            t.refuse("is empty: name what varies, as in memory_max = [\"128G\", \"256G\"]", m);
+        } else {
+            let cross = cross(&factors);
+            places.extend(cross.iter().map(|_| line));
+            arms.extend(cross);
+        }
+    });
+    if arms.len() > MOST {
+        m.push(None, format!("there are {} arms; {MOST} at most", arms.len()));
+    }
+    (arms, places)
+}
+
+fn arm(t: &mut Table<'_>, base: &Base, m: &mut Mistakes<'_>) -> Arm {
+    let mut arm = Arm {
+        name: t.need("name", m, |v| plain_name(text(v)?)).unwrap_or_default(),
+        memory_max: t.take("memory_max", m, |v| memory(&size(v)?)),
+        memory_high: t.take("memory_high", m, |v| memory(&size(v)?)),
+        swap_max: t.take("swap_max", m, |v| size(v).map(|bytes| bytes / PAGE * PAGE)),
+        cache_entries: t.take("cache_entries", m, |v| whole(v, 1..=u32::MAX)),
+        binary: t.take("binary", m, |v| base.path(v)),
+        arguments: t.take("arguments", m, |v| several(v, argument)).unwrap_or_default(),
+        environment: environment(t, "environment", m),
+        cpus: t.take("cpus", m, |v| CpuSet::parse(&text(v)?)),
+        io: Vec::new(),
+    };
+    t.tables("io", m, |t, m| {
+        let limit = IoLimit {
+            device: t.need("device", m, |v| base.path(v)).unwrap_or_default(),
+            read_bytes: t.take("read_bytes", m, |v| positive(size(v)?)),
+            write_bytes: t.take("write_bytes", m, |v| positive(size(v)?)),
+            read_operations: t.take("read_operations", m, |v| whole(v, 1..=u64::MAX >> 1)),
+            write_operations: t.take("write_operations", m, |v| whole(v, 1..=u64::MAX >> 1)),
+        };
+        let none = [limit.read_bytes, limit.write_bytes, limit.read_operations, limit.write_operations];
+        if none.iter().all(Option::is_none) {
+            t.refuse("limits nothing: give read_bytes, write_bytes, read_operations or write_operations", m);
+        }
+        arm.io.push(limit);
+    });
+    settle(arm)
+}
+
+/// Without a word on swap, what is over the limit cannot hide there.
+fn settle(mut arm: Arm) -> Arm {
+    if arm.memory_max.is_some() && arm.swap_max.is_none() {
+        arm.swap_max = Some(0);
+    }
+    arm
+}
+
+/// A limit of memory, in whole pages.
+fn memory(bytes: &u64) -> Result<u64, String> {
+    if *bytes < 1 << 20 { Err("is less than 1M, in which nothing runs".to_owned()) } else { Ok(bytes / PAGE * PAGE) }
+}
+
+fn positive(bytes: u64) -> Result<u64, String> {
+    if bytes == 0 { Err("0 would stop it; leave the key out for no limit".to_owned()) } else { Ok(bytes) }
+}
+
+/// One level of a factor: what it is called, and what it sets.
+#[derive(Clone)]
+struct Level {
+    name: String,
+    sets: Arm,
+}
+
+/// The levels of each factor, in the order in which they are named.
+fn factors(t: &mut Table<'_>, base: &Base, m: &mut Mistakes<'_>) -> Vec<Vec<Level>> {
+    let written = |v: &DeValue<'_>| v.as_str().unwrap_or_default().trim().to_owned();
+    let level = |name: String, sets: Arm| Level { name, sets };
+    let mut all = vec![
+        t.take("memory_max", m, |v| {
+            levels(v, |v| {
+                let sets = Arm { memory_max: Some(memory(&size(v)?)?), ..Arm::default() };
+                Ok(level(written(v), sets))
+            })
+        }),
+        t.take("memory_high", m, |v| {
+            levels(v, |v| {
+                let sets = Arm { memory_high: Some(memory(&size(v)?)?), ..Arm::default() };
+                Ok(level(format!("high-{}", written(v)), sets))
+            })
+        }),
+        t.take("swap_max", m, |v| {
+            levels(v, |v| {
+                let sets = Arm { swap_max: Some(size(v)? / PAGE * PAGE), ..Arm::default() };
+                Ok(level(format!("swap-{}", written(v)), sets))
+            })
+        }),
+        t.take("cache_entries", m, |v| {
+            levels(v, |v| {
+                let entries = whole(v, 1..=u32::MAX)?;
+                Ok(level(format!("cache-{entries}"), Arm { cache_entries: Some(entries), ..Arm::default() }))
+            })
+        }),
+        t.take("cpus", m, |v| {
+            levels(v, |v| {
+                let cpus = CpuSet::parse(&text(v)?)?;
+                Ok(level(format!("cpus-{cpus}"), Arm { cpus: Some(cpus), ..Arm::default() }))
+            })
+        }),
+    ];
+    all.push(named(t, "binary", m, |v| Ok(Arm { binary: Some(base.path(v)?), ..Arm::default() })));
+    all.push(named(t, "arguments", m, |v| Ok(Arm { arguments: several(v, argument)?, ..Arm::default() })));
+    all.push(named(t, "environment", m, |v| Ok(Arm { environment: variables(v)?, ..Arm::default() })));
+    all.into_iter().flatten().collect()
+}
+
+fn levels(value: &DeValue<'_>, read: impl Fn(&DeValue<'_>) -> Result<Level, String>) -> Result<Vec<Level>, String> {
+    let levels = several(value, read)?;
+    if levels.is_empty() { Err("is empty: name its levels".to_owned()) } else { Ok(levels) }
+}
+
+/// A factor whose levels have names of their own: a table.
+fn named(
+    t: &mut Table<'_>,
+    key: &'static str,
+    m: &mut Mistakes<'_>,
+    read: impl Fn(&DeValue<'_>) -> Result<Arm, String>,
+) -> Option<Vec<Level>> {
+    let levels = t.every(key, m, |name, value| {
+        let name = plain_name(name.to_owned())?;
+        if name.is_empty() {
+            return Err("a level needs a name".to_owned());
+        }
+        Ok(Level { name, sets: read(value)? })
+    });
+    (!levels.is_empty()).then_some(levels)
+}
+
+fn variables(value: &DeValue<'_>) -> Result<std::collections::BTreeMap<String, String>, String> {
+    let table = value.as_table().ok_or("a table of variables is wanted, as in { RUST_LOG = \"warn\" }")?;
+    table.iter().map(|(name, value)| Ok((variable(name.get_ref())?, argument(value.get_ref())?))).collect()
+}
+
+/// Every combination; the last factor changes fastest.
+fn cross(factors: &[Vec<Level>]) -> Vec<Arm> {
+    let mut arms = vec![Arm::default()];
+    for levels in factors {
+        arms = arms.iter().flat_map(|arm| levels.iter().map(|level| joined(arm, level))).collect();
+    }
+    arms.into_iter().map(settle).collect()
+}
+
+fn joined(arm: &Arm, level: &Level) -> Arm {
+    let Level { name, sets } = level.clone();
+    let mut joined = arm.clone();
+    joined.name = if arm.name.is_empty() { name } else { format!("{} {name}", arm.name) };
+    joined.memory_max = sets.memory_max.or(joined.memory_max);
+    joined.memory_high = sets.memory_high.or(joined.memory_high);
+    joined.swap_max = sets.swap_max.or(joined.swap_max);
+    joined.cache_entries = sets.cache_entries.or(joined.cache_entries);
+    joined.cpus = sets.cpus.or(joined.cpus);
+    joined.binary = sets.binary.or(joined.binary);
+    joined.arguments.extend(sets.arguments);
+    joined.environment.extend(sets.environment);
+    joined
+}

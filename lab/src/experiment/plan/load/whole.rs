@@ -1,0 +1,196 @@
+//! What only the whole plan shows.
+
+use super::super::expand::expand;
+use super::super::table::Mistakes;
+use super::super::{Begin, CountedFrom, Kind, Lane, Plan};
+use super::Places;
+use std::collections::BTreeSet;
+use std::path::Path;
+
+/// Most runs of one plan.
+const MOST_RUNS: usize = 10_000;
+
+/// Adds what does not fit together.
+pub(super) fn check(plan: &Plan, places: &Places, m: &mut Mistakes<'_>) {
+    arms(plan, places, m);
+    lanes(plan, places, m);
+    folders(plan, places, m);
+    stops(plan, m);
+    if m.is_empty() {
+        placeholders(plan, places, m);
+    }
+}
+
+fn arms(plan: &Plan, places: &Places, m: &mut Mistakes<'_>) {
+    let mut names = BTreeSet::new();
+    for (arm, line) in plan.arms.iter().zip(&places.arms) {
+        if !names.insert(&arm.name) {
+            m.push(*line, format!("arm {:?}: this name is there twice; name each arm otherwise", arm.name));
+        }
+        if let (Some(high), Some(max)) = (arm.memory_high, arm.memory_max)
+            && high > max
+        {
+            m.push(*line, format!("arm {:?}: memory_high is above memory_max, so it never acts", arm.name));
+        }
+        if arm.environment.contains_key(&plan.workload.cache_variable) {
+            m.push(
+                *line,
+                format!(
+                    "arm {:?}: {} is set by the runner; say cache_entries instead",
+                    arm.name, plan.workload.cache_variable
+                ),
+            );
+        }
+        let set = |name: &str| arm.environment.contains_key(name) || plan.workload.environment.contains_key(name);
+        if set("SOLANA_METRICS_CONFIG") {
+            m.push(
+                *line,
+                format!(
+                    "arm {:?}: SOLANA_METRICS_CONFIG is set by the runner, so that the recorder hears the validator; \
+                     to report elsewhere too, say [forward] in the recorder's config",
+                    arm.name
+                ),
+            );
+        }
+    }
+    if plan.workload.environment.contains_key(&plan.workload.cache_variable) {
+        let what = format!("workload: {} belongs to the arms: say cache_entries there", plan.workload.cache_variable);
+        m.push(places.workload, what);
+    }
+    let runs = (plan.arms.len() + usize::from(plan.concurrent.is_some())) * plan.replicates as usize;
+    if runs > MOST_RUNS {
+        m.push(None, format!("these are {runs} runs; {MOST_RUNS} at most: lower replicates"));
+    }
+}
+
+fn lanes(plan: &Plan, places: &Places, m: &mut Mistakes<'_>) {
+    let wanted = if plan.concurrent.is_some() { plan.arms.len() + 1 } else { 1 };
+    if plan.lanes.len() != wanted {
+        let why = match plan.concurrent {
+            Some(_) => format!(
+                "a concurrent plan needs one [[lane]] for each of its {} arms and one for the second run of the arm that \
+                 runs twice: {wanted}",
+                plan.arms.len()
+            ),
+            None => "runs that follow one another need one lane; for runs at the same time say [concurrent]".to_owned(),
+        };
+        m.push(places.lanes.first().copied().flatten(), format!("there are {} lanes; {why}", plan.lanes.len()));
+    }
+    for (index, (lane, line)) in plan.lanes.iter().zip(&places.lanes).enumerate() {
+        if let (Some(gossip), Some((first, last))) = (lane.gossip_port, lane.port_range)
+            && (first..=last).contains(&gossip)
+        {
+            m.push(*line, format!("lane {:?}: gossip_port {gossip} is inside port_range", lane.name));
+        }
+        for other in plan.lanes.get(..index).unwrap_or_default() {
+            apart(lane, other, *line, m);
+        }
+    }
+    if plan.concurrent.is_some() {
+        for (arm, line) in plan.arms.iter().zip(&places.arms).filter(|(arm, _)| arm.cpus.is_some()) {
+            m.push(*line, format!("arm {:?}: at the same time, CPUs belong to lanes: say cpus there", arm.name));
+        }
+    }
+}
+
+/// Two lanes share nothing.
+fn apart(lane: &Lane, other: &Lane, line: Option<usize>, m: &mut Mistakes<'_>) {
+    let mut shared = |what: String| m.push(line, format!("lanes {:?} and {:?} {what}", other.name, lane.name));
+    if lane.name == other.name {
+        shared("have the same name".to_owned());
+    }
+    if let (Some(a), Some(b)) = (&lane.identity, &other.identity)
+        && a == b
+    {
+        shared(format!("have the same identity {}, which a cluster takes for one node", a.display()));
+    }
+    if let (Some(a), Some(b)) = (&lane.cpus, &other.cpus)
+        && let Some(cpu) = a.numbers().iter().find(|cpu| b.numbers().contains(cpu))
+    {
+        shared(format!("both have CPU {cpu}"));
+    }
+    for (a, first) in ports(lane) {
+        if let Some((b, _)) = ports(other).into_iter().find(|(_, second)| first.0 <= second.1 && second.0 <= first.1) {
+            shared(format!("have ports in common: {b} of the one, {a} of the other"));
+        }
+    }
+}
+
+/// The ports of a lane, as ranges. JSON-RPC takes the port above its own, too, for subscriptions.
+fn ports(lane: &Lane) -> Vec<(&'static str, (u16, u16))> {
+    let rpc = lane.rpc_port.map(|port| ("rpc_port (and the one above it)", (port, port.saturating_add(1))));
+    let gossip = lane.gossip_port.map(|port| ("gossip_port", (port, port)));
+    let range = lane.port_range.map(|range| ("port_range", range));
+    [rpc, gossip, range].into_iter().flatten().collect()
+}
+
+/// Folders that are cleared contain nothing else.
+fn folders(plan: &Plan, places: &Places, m: &mut Mistakes<'_>) {
+    let mut all: Vec<(String, &Path, Option<usize>)> = vec![("folder".to_owned(), &plan.folder, None)];
+    if let Begin::Restore { from } = &plan.begin {
+        all.push(("begin.from".to_owned(), from, None));
+    }
+    for (lane, line) in plan.lanes.iter().zip(&places.lanes) {
+        let several = plan.lanes.len() > 1;
+        let said = |what: &str| if several { format!("{what} of lane {:?}", lane.name) } else { what.to_owned() };
+        all.push((said("ledger"), &lane.ledger, *line));
+        all.extend(lane.accounts.as_deref().map(|path| (said("accounts"), path, *line)));
+        all.extend(lane.snapshots.as_deref().map(|path| (said("snapshots"), path, *line)));
+    }
+    for (index, (what, path, line)) in all.iter().enumerate() {
+        if *path == Path::new("/") {
+            m.push(*line, format!("{what} is /: give it a folder of its own"));
+        }
+        for (other, there, _) in all.get(..index).unwrap_or_default() {
+            if path == there {
+                m.push(*line, format!("{what} and {other} are the same folder {}", path.display()));
+            } else if path.starts_with(there) || there.starts_with(path) {
+                let (a, b) = (path.display(), there.display());
+                m.push(*line, format!("{what} ({a}) and {other} ({b}) are one inside the other; keep them apart"));
+            }
+        }
+    }
+    for (lane, line) in plan.lanes.iter().zip(&places.lanes) {
+        let cleared = [Some(&lane.ledger), lane.accounts.as_ref(), lane.snapshots.as_ref()];
+        for folder in cleared.into_iter().flatten() {
+            if let Some(identity) = lane.identity.as_ref().filter(|identity| identity.starts_with(folder)) {
+                let (identity, folder) = (identity.display(), folder.display());
+                m.push(*line, format!("identity {identity} is inside {folder}, which is cleared; keep it elsewhere"));
+            }
+        }
+    }
+}
+
+fn stops(plan: &Plan, m: &mut Mistakes<'_>) {
+    let follows = plan.workload.kind == Kind::Validator;
+    if !follows && plan.stop.counted_from == CountedFrom::FirstTransaction {
+        m.push(None, "stop.counted_from: a replay is counted from its start; leave it out");
+    }
+    if !follows && plan.begin == Begin::Download {
+        m.push(None, "begin.how: a replay works on a ledger that is there: say \"as-is\" or \"restore\"");
+    }
+    let open = plan.stop.counted_from == CountedFrom::FirstTransaction && plan.stop.first_transaction_within.is_none();
+    if follows && open {
+        m.push(
+            None,
+            "stop: a run that never executes a transaction would never end: give first_transaction_within a time, or \
+             say counted_from = \"start\"",
+        );
+    }
+}
+
+fn placeholders(plan: &Plan, places: &Places, m: &mut Mistakes<'_>) {
+    let mut told = BTreeSet::new();
+    for (arm, line) in plan.arms.iter().zip(&places.arms) {
+        for lane in &plan.lanes {
+            let Err(wrong) = expand(plan, arm, lane, Path::new("/"), 1) else { continue };
+            for wrong in wrong {
+                // Once for all arms where it is the workload's.
+                let line = if wrong.of_arm { *line } else { places.workload };
+                if told.insert((line, wrong.what.clone())) {
+                    m.push(line, wrong.what);
+                }
+            }
+        }
+    }
+}

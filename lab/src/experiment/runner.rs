@@ -1,0 +1,182 @@
+//! Runs a plan: turn after turn, step after step, each written down before it is taken.
+
+mod end;
+mod job;
+mod real;
+mod turn;
+pub mod world;
+
+pub use real::Real;
+pub(crate) use real::{cleared_in_words, folders_of};
+
+use super::folder::{self, Folder};
+use super::journal::{self, Entry, Journal, Line, Standing};
+use super::outcome::{Ending, Outcome, Validity};
+use super::plan::Plan;
+use super::schedule::Turn;
+use faultline_rig::Evidence;
+use std::time::Duration;
+use world::World;
+
+/// From SIGTERM to SIGKILL for what an earlier runner left behind.
+const SWEEP_GRACE: Duration = Duration::from_secs(30);
+
+/// How an experiment came to its end, or not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Over {
+    /// Every run has its result.
+    Finished,
+    /// Not all have; why, and what to do.
+    Stopped(String),
+}
+
+/// What ends the work on a turn before its runs have all their results.
+#[derive(Debug)]
+enum Halt {
+    /// Somebody asked to stop.
+    Asked(String),
+    /// There is no room on the disk.
+    NoRoom(String),
+    /// A run could not be made.
+    Failed {
+        /// Which.
+        run: u32,
+        /// Why.
+        why: String,
+    },
+    /// The journal cannot be written: nothing more is done.
+    Journal(anyhow::Error),
+}
+
+/// One experiment that is being run. Whoever makes it holds the lock.
+pub struct Runner<'w> {
+    plan: Plan,
+    folder: Folder,
+    scope: String,
+    journal: Journal,
+    standing: Standing,
+    world: &'w mut dyn World,
+    /// When the last run ended.
+    rested: Option<Duration>,
+}
+
+impl<'w> Runner<'w> {
+    /// Begins an experiment: its first line is written.
+    ///
+    /// # Errors
+    /// The journal cannot be written.
+    pub fn begin(plan: Plan, turns: Vec<Turn>, world: &'w mut dyn World) -> anyhow::Result<Self> {
+        let folder = Folder::new(&plan.folder);
+        let journal = Journal::create(&folder.journal())?;
+        let (name, launcher) = (plan.name.clone(), world.launcher().name().to_owned());
+        let (file, seed) = (plan.file.clone(), plan.seed);
+        let planned = Entry::Planned { name, plan: folder::digest(&plan.text), file, seed, launcher, turns };
+        let mut runner = Runner::new(plan, folder, journal, world);
+        runner.write(planned)?;
+        Ok(runner)
+    }
+
+    /// Goes on with one that was begun.
+    ///
+    /// # Errors
+    /// The journal cannot be read.
+    pub fn resume(plan: Plan, world: &'w mut dyn World) -> anyhow::Result<Self> {
+        let folder = Folder::new(&plan.folder);
+        let (journal, lines) = Journal::open(&folder.journal())?;
+        let mut runner = Runner::new(plan, folder, journal, world);
+        runner.standing = Standing::of(&lines);
+        let ends = lines.iter().rev().find(|line| matches!(line.entry, Entry::RunEnded { .. }));
+        if let Some(last) = ends {
+            let now = runner.world.now();
+            let ago = u64::try_from(now.unix_ns.saturating_sub(last.unix_ns)).unwrap_or(0);
+            runner.rested = Some(now.uptime.saturating_sub(Duration::from_nanos(ago)));
+        }
+        Ok(runner)
+    }
+
+    fn new(plan: Plan, folder: Folder, journal: Journal, world: &'w mut dyn World) -> Self {
+        let scope = folder.scope(&plan.name);
+        Runner { plan, folder, scope, journal, standing: Standing::default(), world, rested: None }
+    }
+
+    /// Runs what is left.
+    ///
+    /// # Errors
+    /// The journal cannot be written, or what an earlier runner left cannot be ended. What runs is ended then, and the
+    /// experiment can be resumed.
+    pub fn run(mut self) -> anyhow::Result<Over> {
+        self.write(Entry::Runner { pid: std::process::id(), boot: self.world.boot() })?;
+        self.tidy_up()?;
+        loop {
+            let Some(next) = self.standing.next() else { break };
+            let (turn, attempt, failed) = (next.turn.clone(), next.attempt, next.failed);
+            if failed >= self.plan.attempts {
+                return self.stop(gave_up(&turn, failed, &self.standing));
+            }
+            match self.turn(&turn, attempt) {
+                Ok(()) | Err(Halt::Failed { .. }) => {}
+                Err(Halt::Asked(why) | Halt::NoRoom(why)) => return self.stop(why),
+                Err(Halt::Journal(error)) => return Err(self.cannot_write(error)),
+            }
+        }
+        if !self.standing.finished {
+            self.write(Entry::Finished)?;
+        }
+        Ok(Over::Finished)
+    }
+
+    /// Ends what an earlier runner left, and says that its runs were cut off.
+    fn tidy_up(&mut self) -> anyhow::Result<()> {
+        let swept = self.world.launcher().sweep(&self.scope, SWEEP_GRACE)?;
+        let open: Vec<(u32, u32)> = self.standing.unended().iter().map(|(run, attempt)| (run.run, *attempt)).collect();
+        for (run, attempt) in open {
+            let why = "its runner was killed, or the host went down".to_owned();
+            let notes = swept.iter().map(|name| format!("left behind and ended: {name}")).collect();
+            let ending = Ending {
+                outcome: Outcome::Interrupted { why },
+                validity: Validity::Valid,
+                evidence: Evidence::default(),
+                notes,
+            };
+            self.world.tell(&format!("run {run} was cut off and will be repeated"));
+            self.write(Entry::RunEnded { run, attempt, ending: Box::new(ending) })?;
+        }
+        Ok(())
+    }
+
+    /// Writes a line, and takes it into account.
+    fn write(&mut self, entry: Entry) -> anyhow::Result<()> {
+        let line = Line::new(self.world.now().unix_ns, entry);
+        self.journal.append(&line)?;
+        self.standing.take(&line);
+        Ok(())
+    }
+
+    fn stop(&mut self, why: String) -> anyhow::Result<Over> {
+        // On a full disk the lines before this one say enough.
+        let _ = self.write(Entry::Stopped { why: why.clone() });
+        Ok(Over::Stopped(format!("{why}; {}", self.how_to_resume())))
+    }
+
+    fn cannot_write(&self, error: anyhow::Error) -> anyhow::Error {
+        let hint =
+            if journal::is_full(&error) { "make room on the disk of the experiment's folder, then " } else { "" };
+        error.context(format!("the experiment has stopped; {hint}{}", self.how_to_resume()))
+    }
+
+    fn how_to_resume(&self) -> String {
+        format!("`faultline experiment resume {}` goes on", self.folder.path().display())
+    }
+}
+
+fn gave_up(turn: &Turn, failed: u32, standing: &Standing) -> String {
+    let newest = standing.newest(turn);
+    let mut ends = newest.into_iter().flat_map(|newest| newest.runs.values()).filter_map(|run| run.ended.as_ref());
+    let why = ends.find_map(|(ending, _)| match &ending.outcome {
+        Outcome::Failed { why } => Some(why.as_str()),
+        _ => None,
+    });
+    let runs: Vec<String> = turn.runs.iter().map(|run| format!("{} ({})", run.run, run.arm)).collect();
+    let times = if failed == 1 { "once".to_owned() } else { format!("{failed} times") };
+    format!("run {} failed {times}, the last time because {}", runs.join(", "), why.unwrap_or("it was interrupted"))
+}

@@ -1,0 +1,333 @@
+//! Arms that ran at the same time on one host: the A/A pair, one arm run twice, shows what is no effect of an arm. Its
+//! difference is the floor below which no difference between arms is called real.
+
+use super::comparison::Pair;
+use super::model::{Block, Caveat, Cell, Standing, Table};
+use super::paired::{Matched, Paired, QUANTITIES, Quantity};
+use super::scalars::Scalar;
+use super::subject::{Subject, Subjects, TWIN};
+use super::words::{count, grouped, number, table};
+use faultline_stats::arms::{Conclusion, RUNS_FOR_A_TEST, Settings};
+use faultline_stats::block::Estimate;
+use faultline_stats::paired::over_pairs;
+
+/// A number with both ends of its interval.
+type Ends = (f64, f64, f64);
+
+/// Two arms, or an arm and itself, by one quantity over all turns.
+struct Row {
+    quantity: &'static Quantity,
+    place: usize,
+    reference: String,
+    other: String,
+    turns: usize,
+    difference: Ends,
+    ratio: Option<Ends>,
+    /// With an interval of 90 %; of the A/A pair.
+    ratio_90: Option<Ends>,
+}
+
+impl Row {
+    fn twins(&self) -> bool {
+        self.reference == self.other
+    }
+}
+
+/// What an A/A pair shows; without one there is no floor.
+pub(crate) struct Floor {
+    rows: Vec<Row>,
+    margin: f64,
+}
+
+impl Floor {
+    /// `None` unless an A/A pair has slots in common.
+    pub(crate) fn of(paired: &Paired, settings: &Settings) -> Option<Floor> {
+        let mut rows: Vec<Row> = Vec::new();
+        for matched in &paired.matched {
+            let of_row = |one: &&Matched| {
+                (one.quantity, &one.reference, &one.other) == (matched.quantity, &matched.reference, &matched.other)
+            };
+            let known = rows.iter().any(|row| {
+                (row.place, &row.reference, &row.other) == (matched.quantity, &matched.reference, &matched.other)
+            });
+            if let (false, Some(quantity)) = (known, QUANTITIES.get(matched.quantity)) {
+                rows.extend(row(quantity, &paired.matched.iter().filter(of_row).collect::<Vec<_>>()));
+            }
+        }
+        // The pair comes first: it says how to read the rest.
+        rows.sort_by_key(|row| (row.place, !row.twins()));
+        rows.iter().any(Row::twins).then_some(Floor { rows, margin: settings.margin })
+    }
+
+    /// The largest difference that the A/A pair leaves possible, by a quantity; `None` if it was not seen in both.
+    fn floor(&self, place: usize) -> Option<f64> {
+        let twins = self.rows.iter().filter(|row| row.twins() && row.place == place);
+        twins.map(|row| row.difference.1.abs().max(row.difference.2.abs())).reduce(f64::max)
+    }
+
+    /// Whether all of the interval lies beyond the floor; `None` without a floor.
+    fn beyond(&self, row: &Row) -> Option<bool> {
+        let floor = self.floor(row.place)?;
+        Some(row.difference.1 > floor || row.difference.2 < -floor)
+    }
+
+    /// Whether the A/A pair is shown to be the same within the margin.
+    fn equivalent(&self, row: &Row) -> bool {
+        let within = |(_, low, high): Ends| low > 1.0 - self.margin && high < 1.0 + self.margin;
+        row.ratio_90.is_some_and(within) || row.difference == (0.0, 0.0, 0.0)
+    }
+
+    /// What is called a difference, but does not exceed what the A/A pair shows of the same quantity or metric, is not shown.
+    pub(crate) fn humble(&self, pairs: &mut [Pair], subjects: &Subjects<'_>, primary: &Scalar) {
+        for pair in pairs {
+            let names = (pair.reference.clone(), pair.other.clone());
+            let metrics = std::iter::once((primary, &mut pair.primary));
+            let others = pair.others.iter_mut().map(|(scalar, comparison)| (*scalar, comparison));
+            for (scalar, comparison) in metrics.chain(others) {
+                let Conclusion::Differs { p, .. } = comparison.conclusion else { continue };
+                let slots = self.row_of(scalar, &names).and_then(|row| self.beyond(row));
+                let runs = spread(subjects, scalar).zip(comparison.difference);
+                let runs = runs.map(|(floor, ends)| ends.low > floor || ends.high < -floor);
+                if slots == Some(false) || runs == Some(false) {
+                    let equivalence_p = comparison.equivalence.map(|test| test.p);
+                    comparison.conclusion = Conclusion::Inconclusive { p: Some(p), equivalence_p };
+                }
+            }
+        }
+    }
+
+    fn row_of(&self, scalar: &Scalar, (reference, other): &(String, String)) -> Option<&Row> {
+        let about = |row: &&Row| row.quantity.metrics.iter().any(|metric| scalar.id.starts_with(metric));
+        self.rows.iter().filter(about).find(|row| &row.reference == reference && &row.other == other)
+    }
+
+    /// The answer by the quantity that the primary metric is about, and how sure it is. `None` if arms have no slots in common.
+    pub(crate) fn headline(&self, primary: &Scalar) -> Option<(String, Standing)> {
+        let about = |row: &&Row| row.quantity.metrics.iter().any(|metric| primary.id.starts_with(metric));
+        let arms = || self.rows.iter().filter(|row| !row.twins());
+        let place = arms().find(about).or_else(|| arms().next())?.place;
+        let quantity = QUANTITIES.get(place)?;
+        let rows: Vec<&Row> = arms().filter(|row| row.place == place).collect();
+        let floor = self.floor(place)?;
+        let said = rows.iter().map(|row| match self.beyond(row) {
+            Some(true) => format!("{} with {} than with {}", way(row), row.other, row.reference),
+            _ => format!("no difference beyond it is shown between {} and {}", row.other, row.reference),
+        });
+        let headline = format!(
+            "{} per slot, beside a bias floor of {} that the A/A pair shows: {}.",
+            quantity.name,
+            amount(quantity, floor),
+            said.collect::<Vec<_>>().join("; ")
+        );
+        let tested = rows.iter().all(|row| row.turns >= RUNS_FOR_A_TEST);
+        let real = rows.iter().any(|row| self.beyond(row) == Some(true));
+        let standing = match (tested, real) {
+            (false, _) => Standing::Described,
+            (true, true) => Standing::Differs,
+            (true, false) => Standing::Inconclusive,
+        };
+        Some((headline, standing))
+    }
+
+    /// A sentence each for the A/A pair and for every arm, by the quantities that are times.
+    pub(crate) fn points(&self) -> Vec<String> {
+        let times = self.rows.iter().filter(|row| !row.quantity.unit.is_empty());
+        times
+            .map(|row| {
+                let (value, low, high) = row.difference;
+                let ends = format!(
+                    "{} [{}, {}] over {}",
+                    amount(row.quantity, value),
+                    grouped(low, usize::from(row.quantity.decimals)),
+                    grouped(high, usize::from(row.quantity.decimals)),
+                    turns(row.turns)
+                );
+                let who = if row.twins() {
+                    format!("{} twice at the same time (A/A)", row.other)
+                } else {
+                    format!("{} against {}, slot by slot at the same time", row.other, row.reference)
+                };
+                format!("{}, {who}: {ends}; {}.", row.quantity.name, self.judged(row))
+            })
+            .collect()
+    }
+
+    fn judged(&self, row: &Row) -> String {
+        if row.twins() {
+            let percent = grouped(100.0 * self.margin, 1).trim_end_matches(".0").to_owned();
+            return match (self.equivalent(row), row.ratio_90) {
+                (true, Some((ratio, low, high))) => {
+                    format!("equivalent within {percent} % (ratio {ratio:.3}, 90 % interval {low:.3} to {high:.3})")
+                }
+                (true, None) => "no difference in any slot".to_owned(),
+                (false, Some((ratio, low, high))) => format!(
+                    "not shown to be equivalent within {percent} % (ratio {ratio:.3}, 90 % interval {low:.3} to {high:.3})"
+                ),
+                (false, None) => format!("not shown to be equivalent within {percent} %: the first has none of it"),
+            };
+        }
+        match (self.beyond(row), row.turns >= RUNS_FOR_A_TEST) {
+            (Some(true), true) => "beyond the bias floor".to_owned(),
+            (Some(true), false) => {
+                format!("beyond the bias floor, but described, not tested: a test needs {RUNS_FOR_A_TEST} turns")
+            }
+            (Some(false), _) => "not beyond the bias floor, so not called real".to_owned(),
+            (None, _) => "without a bias floor, since the A/A pair has no such slots in common".to_owned(),
+        }
+    }
+
+    /// The chapter's table and what it means.
+    pub(crate) fn blocks(&self) -> Vec<Block> {
+        let columns = [
+            ("What", ""),
+            ("Arms", ""),
+            ("Unit", ""),
+            ("Turns", ""),
+            ("Difference", ""),
+            ("Ratio of sums", ""),
+            ("Bias floor", ""),
+            ("Verdict", ""),
+        ];
+        let note = "Means over slots that both runs of a turn have, the other minus the reference. Of one turn the interval is that \
+                    turn's own, by block bootstrap; of two it holds both; from three on the turn is the unit (Student's t). Bias floor: \
+                    the end of the A/A pair's interval that is farther from 0. A difference is beyond it if its whole interval is.";
+        let mut listed: Table = table("bias-floor", "The A/A pair, and arms beside it", &columns, note);
+        listed.rows = self.rows.iter().map(|row| self.cells(row)).collect();
+        let text = "All arms of a turn ran at the same time on one host and saw the same slots; one arm ran twice. What differs between \
+                    these two is no effect of an arm: disks, memory bandwidth and network are shared. No difference between arms that \
+                    is not beyond what the A/A pair shows is called real, in this table or in those of metrics.";
+        vec![Block::Text(text.to_owned()), Block::Table(listed)]
+    }
+
+    fn cells(&self, row: &Row) -> Vec<Cell> {
+        let ends = |(value, low, high): Ends, decimals| Cell::Estimate { value, low, high, decimals };
+        let arms = match row.twins() {
+            true => format!("{} against itself (A/A)", row.other),
+            false => format!("{} against {}", row.other, row.reference),
+        };
+        vec![
+            Cell::Text(row.quantity.name.to_owned()),
+            Cell::Text(arms),
+            Cell::Text(unit(row.quantity).to_owned()),
+            count(row.turns),
+            ends(row.difference, row.quantity.decimals),
+            row.ratio.map_or_else(|| Cell::Missing("the reference's is 0".to_owned()), |ratio| ends(ratio, 3)),
+            number(self.floor(row.place), row.quantity.decimals, "the A/A pair has no such slots in common"),
+            Cell::Text(self.judged(row)),
+        ]
+    }
+}
+
+fn row(quantity: &'static Quantity, of: &[&Matched]) -> Option<Row> {
+    let first = of.first()?;
+    let differences: Vec<Estimate> = of.iter().map(|one| one.effect.mean_difference).collect();
+    // A ratio is not there where the reference has none of it: then it says nothing of all turns together.
+    let ratios: Option<Vec<Estimate>> = of.iter().map(|one| one.effect.ratio_of_sums).collect();
+    let ratios_90: Option<Vec<Estimate>> = of.iter().map(|one| one.ratio_90).collect();
+    Some(Row {
+        quantity,
+        place: first.quantity,
+        reference: first.reference.clone(),
+        other: first.other.clone(),
+        turns: of.len(),
+        difference: together(&differences, 0.95)?,
+        ratio: ratios.and_then(|ratios| together(&ratios, 0.95)),
+        ratio_90: ratios_90.and_then(|ratios| together(&ratios, 0.90)),
+    })
+}
+
+/// Of one turn its own interval, of two what holds both, of more that of the turns.
+fn together(turns: &[Estimate], level: f64) -> Option<Ends> {
+    let values: Vec<f64> = turns.iter().map(|turn| turn.value).collect();
+    if turns.len() >= RUNS_FOR_A_TEST {
+        return over_pairs(&values, level).map(|all| (all.value, all.low, all.high));
+    }
+    let low = turns.iter().map(|turn| turn.low).reduce(f64::min)?;
+    let high = turns.iter().map(|turn| turn.high).reduce(f64::max)?;
+    Some((values.iter().sum::<f64>() / values.len() as f64, low, high))
+}
+
+/// The most by which the runs of an A/A pair differ in a metric; `None` without one in which both have a value.
+fn spread(subjects: &Subjects<'_>, scalar: &Scalar) -> Option<f64> {
+    let part = subjects.compared();
+    let value = |subject: &Subject<'_>| scalar.value(subject, part.of(subject)?);
+    let twins = subjects.all.iter().filter(|subject| subject.arm.ends_with(TWIN));
+    let apart = |twin: &Subject<'_>| {
+        let first = subjects.of(twin.arm.trim_end_matches(TWIN)).find(|first| turn(first) == turn(twin))?;
+        Some((value(twin)? - value(first)?).abs())
+    };
+    twins.filter_map(apart).reduce(f64::max)
+}
+
+fn turn<'s>(subject: &'s Subject<'_>) -> Option<&'s str> {
+    subject.run.label("turn")
+}
+
+fn way(row: &Row) -> &'static str {
+    if row.difference.0 < 0.0 { "lower" } else { "higher" }
+}
+
+fn turns(count: usize) -> String {
+    if count == 1 { "one turn".to_owned() } else { format!("{count} turns") }
+}
+
+fn unit(quantity: &Quantity) -> &'static str {
+    if quantity.unit.is_empty() { "per slot" } else { quantity.unit }
+}
+
+fn amount(quantity: &Quantity, value: f64) -> String {
+    format!("{} {}", grouped(value, usize::from(quantity.decimals)), unit(quantity))
+}
+
+/// Runs of a turn share the disks: a warning where some waited for them more than others, and where nobody can tell.
+pub(crate) fn pressure(subjects: &Subjects<'_>) -> Vec<Caveat> {
+    /// Share of the time that is worth a word.
+    const MUCH: f64 = 0.01;
+    let share = |subject: &Subject<'_>| {
+        let told = subject.run.told.as_ref().and_then(|told| told.io_some);
+        let by_told = told.filter(|_| subject.run.end() > 0.0).map(|seconds| seconds / subject.run.end());
+        subject.usual.io_some.mean().or(by_told)
+    };
+    let mut turns: Vec<&str> = subjects.all.iter().filter_map(turn).collect();
+    turns.dedup();
+    turns.sort_unstable();
+    turns.dedup();
+    let (mut apart, mut unknown) = (Vec::new(), 0usize);
+    let mut shared = 0usize;
+    for number in turns {
+        let runs: Vec<&Subject<'_>> = subjects.all.iter().filter(|subject| turn(subject) == Some(number)).collect();
+        if runs.len() < 2 {
+            continue;
+        }
+        shared += 1;
+        let shares: Option<Vec<f64>> = runs.iter().map(|run| share(run)).collect();
+        let Some(shares) = shares else {
+            unknown += 1;
+            continue;
+        };
+        let least = shares.iter().copied().fold(f64::INFINITY, f64::min);
+        let most = shares.iter().copied().fold(0.0, f64::max);
+        if most - least > MUCH && most > 1.5 * least {
+            apart.push(format!("turn {number}: {:.1} to {:.1} % of the time", 100.0 * least, 100.0 * most));
+        }
+    }
+    let mut caveats = Vec::new();
+    if !apart.is_empty() {
+        caveats.push(Caveat {
+            what: format!("Runs at the same time did not wait for I/O alike ({}).", apart.join("; ")),
+            remedy: "Give each lane a device of its own, or set a limit of I/O in every arm.".to_owned(),
+        });
+    }
+    if unknown > 0 {
+        caveats.push(Caveat {
+            what: format!(
+                "Whether runs at the same time waited for I/O alike is not known of {unknown} of {shared} turns."
+            ),
+            remedy: "Use a host with cgroup version 2, whose kernel tells the pressure of each group.".to_owned(),
+        });
+    }
+    caveats
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,202 @@
+//! What interrupts a runner, and what becomes of the experiment then.
+
+use crate::scene::{PATIENCE, Scene, said};
+use faultline::experiment::folder::RECORDER_LOG;
+use faultline::experiment::journal::{Entry, Step};
+use faultline::experiment::outcome::Outcome;
+use faultline_testkit::eventually::{eventually, eventually_seeing};
+use faultline_testkit::process::signal;
+use std::io::Write;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+/// Ends when asked, and has a child that left its session and a grandchild that nobody waits for.
+const SCRIPT: &str = "setsid sleep 1000 &\n(sleep 1000 &)\nsleep 1000";
+const SHORT: &str = "[stop]\nduration = \"1s\"\ncounted_from = \"start\"\ngrace = \"5s\"\n[[arm]]\nname = \"a\"\nmemory_max = \"64M\"\n";
+const LONG: &str = "[stop]\nduration = \"1h\"\ncounted_from = \"start\"\ngrace = \"5s\"\n[[arm]]\nname = \"a\"\nmemory_max = \"64M\"\n";
+
+fn watches(run: u32) -> impl Fn(&Entry) -> bool {
+    move |entry| matches!(entry, Entry::Step { run: number, step: Step::Watch, .. } if *number == run)
+}
+
+/// Kills the runner once the journal has this many lines, then resumes.
+fn killed_at(lines: usize) {
+    let Some(scene) = Scene::new("killed", SCRIPT, 2, SHORT) else { return };
+    let mut runner = scene.start(&["run", "plan.toml"]);
+    eventually(PATIENCE, "so many lines", || {
+        let enough = scene.lines().len() >= lines;
+        (enough || runner.ended_with().unwrap().is_some()).then_some(())
+    });
+    runner.kill().unwrap();
+    // A line that was being written when the power was cut.
+    let journal = scene.folder().journal();
+    if let Ok(mut file) = std::fs::OpenOptions::new().append(true).open(journal) {
+        file.write_all(b"{\"unix_ns\":1,\"entry\":\"fini").unwrap();
+    }
+    let words = if scene.standing().begun.is_some() { "resume" } else { "run" };
+    let output = scene.faultline(&[words, "plan.toml"]);
+    assert!(output.status.success(), "killed at {lines}: {}", said(&output));
+    scene.assert_every_run_counts_once();
+    scene.assert_nothing_is_left();
+    assert!(scene.ends().iter().all(|(_, end)| end.outcome == Outcome::Completed), "{:?}", scene.ends());
+}
+
+#[test]
+fn killed_while_the_first_run_is_prepared_it_goes_on_and_every_run_counts_once() {
+    (1..=7).for_each(killed_at);
+}
+
+#[test]
+fn killed_while_the_first_run_runs_and_ends_it_goes_on_and_every_run_counts_once() {
+    (8..=13).for_each(killed_at);
+}
+
+#[test]
+fn killed_between_runs_and_at_the_very_end_it_goes_on_and_every_run_counts_once() {
+    [14, 18, 22, 23].into_iter().for_each(killed_at);
+}
+
+#[test]
+fn an_interrupt_ends_what_runs_in_order_and_resume_repeats_it() {
+    let Some(scene) = Scene::new("interrupted", SCRIPT, 1, LONG) else { return };
+    let mut runner = scene.start(&["run", "plan.toml"]);
+    scene.wait_for("the first run", watches(1));
+    signal(runner.pid(), "INT").unwrap();
+    let status = eventually(PATIENCE, "it ends", || runner.ended_with().unwrap());
+    assert_eq!(status.code(), Some(1));
+    let words = std::fs::read_to_string(scene.path("output-of-run")).unwrap();
+    assert!(words.contains("stopped by SIGINT") && words.contains("experiment resume"), "{words}");
+    let ended = scene.lines().iter().any(|line| {
+        matches!(&line.entry, Entry::RunEnded { run: 1, attempt: 1, ending }
+            if ending.outcome == Outcome::Interrupted { why: "stopped by SIGINT".to_owned() })
+    });
+    assert!(ended && scene.standing().stopped.is_some());
+    scene.assert_nothing_is_left();
+    let page = said(&scene.faultline(&["status", "plan.toml"]));
+    assert!(page.contains("stopped: stopped by SIGINT") && page.contains("to be repeated"), "{page}");
+    let mut runner = scene.start(&["resume", "plan.toml"]);
+    scene.wait_for("a second attempt", |entry| {
+        matches!(entry, Entry::Step { run: 1, attempt: 2, step: Step::Watch })
+    });
+    let json = said(&scene.faultline(&["status", "--json", "plan.toml"]));
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((&json["state"]["is"], &json["runs"][0]["step"]), (&"running".into(), &"watch".into()), "{json}");
+    assert_eq!(json["state"]["pid"], runner.pid());
+    // From another terminal.
+    let output = scene.faultline(&["stop", "plan.toml"]);
+    assert!(output.status.success(), "{}", said(&output));
+    assert_eq!(eventually(PATIENCE, "it ends", || runner.ended_with().unwrap()).code(), Some(1));
+    scene.assert_nothing_is_left();
+}
+
+#[test]
+fn a_second_interrupt_does_not_wait_for_the_program() {
+    let script = "trap '' TERM INT\nwhile :; do sleep 1; done";
+    let plan = LONG.replace("grace = \"5s\"", "grace = \"1h\"");
+    let Some(scene) = Scene::new("forced", script, 1, &plan) else { return };
+    let mut runner = scene.start(&["run", "plan.toml"]);
+    scene.wait_for("the first run", watches(1));
+    signal(runner.pid(), "INT").unwrap();
+    scene.wait_for("the end begins", |entry| matches!(entry, Entry::Step { step: Step::End, .. }));
+    signal(runner.pid(), "INT").unwrap();
+    assert_eq!(eventually(PATIENCE, "it ends", || runner.ended_with().unwrap()).code(), Some(1));
+    scene.assert_nothing_is_left();
+}
+
+#[test]
+fn stop_ends_what_a_killed_runner_left() {
+    let Some(scene) = Scene::new("orphans", SCRIPT, 1, LONG) else { return };
+    let mut runner = scene.start(&["run", "plan.toml"]);
+    scene.wait_for("the first run", watches(1));
+    let second = scene.faultline(&["resume", "plan.toml"]);
+    assert_eq!(second.status.code(), Some(1));
+    assert!(said(&second).contains(&format!("process {}", runner.pid())), "{}", said(&second));
+    runner.kill().unwrap();
+    let page = said(&scene.faultline(&["status", "plan.toml"]));
+    assert!(page.contains("cut off"), "{page}");
+    let output = scene.faultline(&["stop", "plan.toml"]);
+    assert!(output.status.success() && said(&output).contains("left behind"), "{}", said(&output));
+    scene.assert_nothing_is_left();
+}
+
+#[test]
+fn a_recorder_that_is_killed_fails_the_run_and_after_all_attempts_the_experiment() {
+    let Some(scene) = Scene::new("deaf", SCRIPT, 1, LONG) else { return };
+    let mut runner = scene.start(&["run", "plan.toml"]);
+    for attempt in 1..=2 {
+        scene.wait_for("an attempt", |entry| {
+            matches!(entry, Entry::Step { attempt: number, step: Step::Watch, .. } if *number == attempt)
+        });
+        let log = scene.folder().run(&scene.standing().turns[0].runs[0], attempt).join(RECORDER_LOG);
+        let recorder = eventually_seeing(PATIENCE, "the recorder", || writer_of(&log).ok_or("nobody"));
+        signal(recorder, "KILL").unwrap();
+    }
+    assert_eq!(eventually(PATIENCE, "it gives up", || runner.ended_with().unwrap()).code(), Some(1));
+    let words = std::fs::read_to_string(scene.path("output-of-run")).unwrap();
+    assert!(words.contains("failed 2 times") && words.contains("faultlined ended in the middle"), "{words}");
+    scene.assert_nothing_is_left();
+    // Whoever mends what was wrong has all attempts again.
+    let mut runner = scene.start(&["resume", "plan.toml"]);
+    scene.wait_for("a third attempt", |entry| matches!(entry, Entry::Step { attempt: 3, step: Step::Watch, .. }));
+    signal(runner.pid(), "TERM").unwrap();
+    eventually(PATIENCE, "it ends", || runner.ended_with().unwrap());
+    scene.assert_nothing_is_left();
+}
+
+/// The process that has this file open for writing, but for this one.
+fn writer_of(file: &Path) -> Option<u32> {
+    let file = file.canonicalize().ok()?;
+    let pids = std::fs::read_dir("/proc").ok()?.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let mut others = pids.filter(|pid| *pid != std::process::id());
+    others.find(|pid| std::fs::read_link(format!("/proc/{pid}/fd/2")).is_ok_and(|open| open == file))
+}
+
+/// A small file system, until it is dropped.
+struct Small(tempfile::TempDir);
+
+impl Small {
+    fn mount() -> Option<Self> {
+        let folder = tempfile::tempdir().unwrap();
+        let mount = Command::new("mount").args(["-t", "tmpfs", "-o", "size=128m", "none"]).arg(folder.path()).status();
+        if mount.is_ok_and(|status| status.success()) {
+            return Some(Small(folder));
+        }
+        eprintln!("SKIPPED: no file system can be mounted here");
+        None
+    }
+}
+
+impl Drop for Small {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(self.0.path()).status();
+    }
+}
+
+#[test]
+fn a_full_disk_stops_the_experiment_and_with_room_again_it_goes_on() {
+    let Some(small) = Small::mount() else { return };
+    let state = small.0.path().join("state");
+    let Some(scene) = Scene::new("full", SCRIPT, 1, LONG) else { return };
+    let scene = scene.in_folder(&state);
+    let mut runner = scene.start(&["run", "plan.toml"]);
+    scene.wait_for("the first run", watches(1));
+    let ballast = small.0.path().join("ballast");
+    let mut file = std::fs::File::create(&ballast).unwrap();
+    while file.write_all(&[1; 1 << 16]).is_ok() {}
+    while file.write_all(&[1]).is_ok() {}
+    let status = eventually(PATIENCE, "it stops", || runner.ended_with().unwrap());
+    let words = std::fs::read_to_string(scene.path("output-of-run")).unwrap();
+    assert_eq!(status.code(), Some(1), "{words}");
+    assert!(words.contains("room on the disk") && words.contains("experiment resume"), "{words}");
+    scene.assert_nothing_is_left();
+    std::fs::remove_file(&ballast).unwrap();
+    let mut runner = scene.start(&["resume", "plan.toml"]);
+    scene.wait_for("a second attempt", |entry| {
+        matches!(entry, Entry::Step { run: 1, attempt: 2, step: Step::Watch })
+    });
+    signal(runner.pid(), "TERM").unwrap();
+    eventually(Duration::from_secs(60), "it ends", || runner.ended_with().unwrap());
+    scene.assert_nothing_is_left();
+    drop(scene);
+}

@@ -1,0 +1,215 @@
+//! A folder with a plan, and what is left of it on the host.
+
+use faultline::experiment::folder::Folder;
+use faultline::experiment::journal::{self, Entry, Line, Standing};
+use faultline::experiment::outcome::Ending;
+use faultline_testkit::eventually::eventually_seeing;
+use faultline_testkit::process::{Program, Running};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+pub(crate) const FAULTLINE: &str = env!("CARGO_BIN_EXE_faultline");
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+
+/// An experiment in a folder of its own. Dropping it ends what it left.
+pub(crate) struct Scene {
+    root: tempfile::TempDir,
+    folder: PathBuf,
+}
+
+impl Scene {
+    /// With this plan, whose `{program}` is a script of this text. `None`, said, where no groups can be made or there is no
+    /// daemon.
+    pub(crate) fn new(name: &str, script: &str, replicates: u32, rest: &str) -> Option<Self> {
+        let daemon = Path::new(FAULTLINE).with_file_name("faultlined");
+        if !daemon.is_file() {
+            eprintln!("SKIPPED: no {}; cargo build -p faultlined makes it", daemon.display());
+            return None;
+        }
+        let launcher = faultline::experiment::command::launcher(faultline::cli::Launching::Direct);
+        if let Err(why) = launcher {
+            eprintln!("SKIPPED: {why:#}");
+            return None;
+        }
+        let root = tempfile::tempdir().unwrap();
+        let program = root.path().join("program.sh");
+        std::fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
+        let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(&program, executable).unwrap();
+        std::fs::write(root.path().join("plan.toml"), plan(name, replicates, rest)).unwrap();
+        let folder = root.path().join("state");
+        let scene = Scene { root, folder };
+        let made = scene.faultline(&["init", scene.path("ledger").to_str().unwrap()]);
+        assert!(made.status.success(), "{}", said(&made));
+        Some(scene)
+    }
+
+    /// With the experiment's folder elsewhere.
+    pub(crate) fn in_folder(mut self, folder: &Path) -> Self {
+        let plan = std::fs::read_to_string(self.path("plan.toml")).unwrap();
+        let line = format!("folder = {:?}\n", folder.to_str().unwrap());
+        std::fs::write(self.path("plan.toml"), plan.replace("folder = \"state\"\n", &line)).unwrap();
+        folder.clone_into(&mut self.folder);
+        self
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.root.path().join(name)
+    }
+
+    pub(crate) fn folder(&self) -> Folder {
+        Folder::new(&self.folder)
+    }
+
+    /// Runs `faultline experiment` with these words to its end.
+    pub(crate) fn faultline(&self, words: &[&str]) -> Output {
+        let mut command = Command::new(FAULTLINE);
+        command.arg("experiment").args(words).current_dir(self.root.path()).stdin(Stdio::null());
+        command.output().unwrap()
+    }
+
+    /// Starts `faultline experiment` with these words; its output goes to a file.
+    pub(crate) fn start(&self, words: &[&str]) -> Running {
+        let mut arguments = vec!["experiment".to_owned(), words[0].to_owned()];
+        arguments.extend(words[1..].iter().map(|word| self.path(word).to_str().unwrap().to_owned()));
+        let output = self.path(&format!("output-of-{}", words[0]));
+        Running::start(&Program { path: FAULTLINE.into(), arguments, environment: Vec::new(), output }).unwrap()
+    }
+
+    pub(crate) fn lines(&self) -> Vec<Line> {
+        journal::read(&self.folder().journal()).unwrap_or_default()
+    }
+
+    pub(crate) fn standing(&self) -> Standing {
+        Standing::of(&self.lines())
+    }
+
+    /// Waits until the journal has an entry like this.
+    pub(crate) fn wait_for(&self, what: &str, is: impl Fn(&Entry) -> bool) {
+        eventually_seeing(PATIENCE, what, || {
+            let lines = self.lines();
+            if lines.iter().any(|line| is(&line.entry)) { Ok(()) } else { Err(lines.last().cloned()) }
+        });
+    }
+
+    /// The ends of the runs that count, by run.
+    pub(crate) fn ends(&self) -> Vec<(u32, Ending)> {
+        let standing = self.standing();
+        let mut ends: Vec<_> = standing.counted().iter().map(|(run, _, end)| (run.run, (*end).clone())).collect();
+        ends.sort_by_key(|(run, _)| *run);
+        ends
+    }
+
+    /// Nothing of the experiment is left: no group in any hierarchy, no process that was given its folder.
+    pub(crate) fn assert_nothing_is_left(&self) {
+        let scope = self.scope();
+        eventually_seeing(Duration::from_secs(30), "no group is left", || none(groups(&scope)));
+        let own = self.root.path().to_str().unwrap().to_owned();
+        eventually_seeing(Duration::from_secs(30), "no process is left", || none(processes(&own)));
+    }
+
+    fn scope(&self) -> String {
+        let plan = std::fs::read_to_string(self.path("plan.toml")).unwrap();
+        let name = plan.lines().next().unwrap().split('"').nth(1).unwrap().to_owned();
+        self.folder().scope(&name)
+    }
+
+    /// Every run of the schedule has exactly one result in the newest attempt at its turn, and no turn was begun again once
+    /// it was done: by the lines alone.
+    pub(crate) fn assert_every_run_counts_once(&self) {
+        let lines = self.lines();
+        let Some(Entry::Planned { turns, .. }) = lines.first().map(|line| &line.entry) else { panic!("no plan") };
+        for turn in turns {
+            let begun = |entry: &Entry| matches!(entry, Entry::TurnBegun { turn: number, .. } if *number == turn.number);
+            let newest = lines.iter().rposition(|line| begun(&line.entry)).expect("begun");
+            for run in &turn.runs {
+                let results = |lines: &[Line]| {
+                    let of_run = lines.iter().filter(|line| {
+                        matches!(&line.entry, Entry::RunEnded { run: number, ending, .. }
+                            if *number == run.run && ending.outcome.is_result())
+                    });
+                    of_run.count()
+                };
+                assert_eq!((results(&lines[..newest]), results(&lines[newest..])), (0, 1), "run {}: {lines:#?}", run.run);
+            }
+        }
+        assert_eq!(lines.iter().filter(|line| line.entry == Entry::Finished).count(), 1);
+    }
+}
+
+impl Drop for Scene {
+    fn drop(&mut self) {
+        let _ = self.faultline(&["stop", self.folder.to_str().unwrap_or_default()]);
+    }
+}
+
+/// A plan of short runs, with the lines that differ behind it.
+fn plan(name: &str, replicates: u32, rest: &str) -> String {
+    format!(
+        r#"name = "{name}"
+folder = "state"
+replicates = {replicates}
+attempts = 2
+[workload]
+command = ["./program.sh", "{{arm}}"]
+ledger = "ledger"
+[begin]
+how = "download"
+[host]
+cool_down = "0s"
+patience = "0s"
+busy_cpus = {{ at_most = 1000, otherwise = "ignore" }}
+free_disk = {{ at_least = "0K", otherwise = "ignore" }}
+swap = "ignore"
+huge_pages = "ignore"
+governor = "ignore"
+[recorder]
+interval = "100ms"
+{rest}
+"#
+    )
+}
+
+pub(crate) fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+}
+
+fn none(found: Vec<String>) -> Result<(), Vec<String>> {
+    if found.is_empty() { Ok(()) } else { Err(found) }
+}
+
+fn groups(scope: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut folders = vec![PathBuf::from("/sys/fs/cgroup")];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+            if !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                continue;
+            }
+            if entry.file_name().to_string_lossy().contains(scope) {
+                found.push(entry.path().display().to_string());
+            }
+            folders.push(entry.path());
+        }
+    }
+    found
+}
+
+/// Processes with this in their arguments, environment or working folder.
+fn processes(text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir("/proc").unwrap().flatten() {
+        let pid = entry.file_name().to_string_lossy().into_owned();
+        if !pid.bytes().all(|byte| byte.is_ascii_digit()) || pid == std::process::id().to_string() {
+            continue;
+        }
+        let read = |name: &str| std::fs::read(entry.path().join(name)).unwrap_or_default();
+        let all = [read("cmdline"), read("environ")].concat();
+        let zombie = String::from_utf8_lossy(&read("stat")).contains(") Z ");
+        if !zombie && String::from_utf8_lossy(&all).contains(text) {
+            found.push(format!("{pid}: {}", String::from_utf8_lossy(&read("cmdline")).replace('\0', " ")));
+        }
+    }
+    found
+}

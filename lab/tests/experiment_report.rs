@@ -1,0 +1,257 @@
+//! `faultline experiment report` over folders of experiments that nobody ran: journals and logs are written here, the
+//! recordings are made up with known arms.
+
+#![allow(clippy::expect_used, clippy::unwrap_used, clippy::panic, reason = "a failed expectation is a failed test")]
+
+#[path = "support/made.rs"]
+mod made;
+
+use faultline::experiment::folder::Folder;
+use faultline::experiment::journal::{Entry, Line, Step};
+use faultline::experiment::outcome::{Ending, Outcome, Validity};
+use faultline::experiment::schedule::{Scheduled, Turn};
+use faultline_rig::{Evidence, Pressure};
+use made::day::Arm;
+use made::{busy, faultline, said};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+const BEGAN: i64 = 1_789_970_400_000_000_000;
+const MINUTE: i64 = 60_000_000_000;
+
+/// An experiment's folder, step by step.
+struct Made {
+    folder: Folder,
+    lines: Vec<Line>,
+}
+
+impl Made {
+    fn new(folder: &Path, plan: &str, turns: Vec<Turn>) -> Self {
+        fs::create_dir_all(folder).unwrap();
+        fs::write(folder.join("plan.toml"), plan).unwrap();
+        let planned = Entry::Planned {
+            name: "made".to_owned(),
+            plan: "00ff".to_owned(),
+            file: folder.join("plan.toml"),
+            seed: 7,
+            launcher: "cgroup v2".to_owned(),
+            turns,
+        };
+        let mut made = Made { folder: Folder::new(folder), lines: Vec::new() };
+        made.write(planned);
+        made.write(Entry::Runner { pid: 1, boot: "boot".to_owned() });
+        made
+    }
+
+    fn write(&mut self, entry: Entry) {
+        let unix_ns = BEGAN + MINUTE * self.lines.len() as i64;
+        self.lines.push(Line { unix_ns, entry });
+    }
+
+    fn run(&mut self, scheduled: &Scheduled, outcome: Outcome, io_us: u64) {
+        let run = scheduled.run;
+        self.write(Entry::Step { run, attempt: 1, step: Step::Host });
+        let evidence = Evidence {
+            memory_events: BTreeMap::from([("oom_kill".to_owned(), u64::from(outcome == Outcome::OutOfMemory))]),
+            memory_peak: Some(3 << 30),
+            pressure: BTreeMap::from([("io".to_owned(), Pressure { some_us: io_us, full_us: 0 })]),
+            ..Evidence::default()
+        };
+        let ending = Ending { outcome, validity: Validity::Valid, evidence, notes: Vec::new() };
+        self.write(Entry::RunEnded { run, attempt: 1, ending: Box::new(ending) });
+    }
+
+    /// Where a run keeps its files.
+    fn place(&self, scheduled: &Scheduled) -> std::path::PathBuf {
+        let place = self.folder.run(scheduled, 1);
+        fs::create_dir_all(&place).unwrap();
+        place
+    }
+
+    fn keep(&self) {
+        let lines = self.lines.iter().map(|line| serde_json::to_string(line).unwrap() + "\n");
+        fs::write(self.folder.journal(), lines.collect::<String>()).unwrap();
+    }
+}
+
+fn scheduled(run: u32, arm: &str, replicate: u32) -> Scheduled {
+    Scheduled { run, arm: arm.to_owned(), replicate, lane: "here".to_owned(), second: false }
+}
+
+fn plan(folder: &Path, more: &str) -> String {
+    format!("name = \"made\"\nfolder = {:?}\nreplicates = 3\n{more}", folder.display().to_string())
+}
+
+/// What a program cache of two sizes does, three replicates each, forwards and backwards.
+fn cache(folder: &Path) -> Made {
+    let text = plan(
+        folder,
+        "order = \"abba\"\n[workload]\nkind = \"validator\"\ncommand = [\"/bin/true\"]\nbinary = \"/bin/true\"\nledger = \"/x/ledger\"\n\
+         [begin]\nhow = \"as-is\"\n[stop]\nduration = \"1h\"\n[report]\nprimary = \"cache-misses\"\nmargin = 10\n\
+         [[arm]]\nname = \"512\"\ncache_entries = 512\n[[arm]]\nname = \"1024\"\ncache_entries = 1024\n",
+    );
+    let order = [("512", 1), ("1024", 1), ("1024", 2), ("512", 2), ("512", 3), ("1024", 3)];
+    let runs: Vec<Scheduled> =
+        order.iter().zip(1..).map(|((arm, replicate), run)| scheduled(run, arm, *replicate)).collect();
+    let turns = runs.iter().zip(1..).map(|(run, number)| Turn { number, runs: vec![run.clone()] }).collect();
+    let mut made = Made::new(folder, &text, turns);
+    for run in &runs {
+        made.write(Entry::TurnBegun { turn: run.run, attempt: 1 });
+        let arm = Arm {
+            seconds: 200,
+            cache: run.arm.parse().unwrap(),
+            seed: u64::from(run.run),
+            // The journal knows better.
+            labels: vec![("arm".to_owned(), "whatever".to_owned())],
+            ..Arm::default()
+        };
+        busy(&made.place(run).join("run.fltl"), arm);
+        made.run(run, Outcome::Completed, 0);
+    }
+    made
+}
+
+#[test]
+fn a_finished_experiment_becomes_a_page_a_text_and_tables_by_the_plan_s_metric_and_margin() {
+    let temp = tempfile::tempdir().unwrap();
+    let mut made = cache(&temp.path().join("e"));
+    made.write(Entry::Finished);
+    made.keep();
+    let output = faultline([Path::new("experiment"), Path::new("report"), made.folder.path()]);
+    assert!(output.status.success(), "{}", said(&output));
+    let told = String::from_utf8(output.stdout).unwrap();
+    let page = made.folder.path().join("report/report.html");
+    assert!(told.starts_with("Program cache misses per batch is lower with 1024 than with 512."), "{told}");
+    assert_eq!(told.lines().nth(1), Some(page.display().to_string().as_str()));
+    assert!(fs::read_to_string(&page).unwrap().contains("The experiment"));
+    let text = fs::read_to_string(made.folder.path().join("report/report.md")).unwrap();
+    for part in [
+        "# Experiment made",
+        "6 runs of 2 arms were planned, order: forwards and backwards in turn.",
+        "Groups were made by cgroup v2; the plan's SHA-256 is 00ff. It is finished.",
+        "differences below 10 % of the reference's mean do not matter",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let csv = |id: &str| fs::read_to_string(made.folder.path().join(format!("report/tables/{id}.csv"))).unwrap();
+    let schedule = csv("schedule");
+    assert_eq!(schedule.lines().count(), 7, "{schedule}");
+    assert!(schedule.lines().nth(1).unwrap().starts_with("1,1,512,1,here,2026-09-21 06:03:00 UTC,"), "{schedule}");
+    assert!(csv("arms").contains("1024,1024,3,3,0,0,0,0,0"), "{}", csv("arms"));
+    assert_eq!(csv("runs").lines().count(), 7);
+}
+
+#[test]
+fn a_report_is_never_written_over_another_unless_that_is_asked_for() {
+    let temp = tempfile::tempdir().unwrap();
+    let made = cache(&temp.path().join("e"));
+    made.keep();
+    let report = |more: &[&str]| {
+        let words = ["experiment".to_owned(), "report".to_owned(), made.folder.path().display().to_string()];
+        faultline(words.into_iter().chain(more.iter().map(|word| (*word).to_owned())))
+    };
+    assert!(report(&[]).status.success());
+    let refused = report(&[]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(said(&refused).contains("--force"), "{}", said(&refused));
+    assert!(report(&["--force"]).status.success());
+    let elsewhere = temp.path().join("elsewhere").display().to_string();
+    assert!(report(&["--out", &elsewhere]).status.success());
+    let one = fs::read(made.folder.path().join("report/report.md")).unwrap();
+    assert_eq!(one, fs::read(temp.path().join("elsewhere/report.md")).unwrap());
+}
+
+#[test]
+fn where_there_is_no_experiment_the_report_says_what_is_missing() {
+    let temp = tempfile::tempdir().unwrap();
+    let output = faultline([Path::new("experiment"), Path::new("report"), temp.path()]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(said(&output).contains("no experiment was begun here"), "{}", said(&output));
+}
+
+/// The log of a replay of 300 slots that starts at slot 1000, with so many milliseconds and misses a slot.
+fn log(ms: u64, misses: u64) -> String {
+    let mut text = String::new();
+    for slot in 1000..1300_u64 {
+        let at = (slot - 1000) * ms + (slot * 7919) % 5;
+        let head = |name: &str| {
+            format!("[2026-11-21T04:{:02}:{:02}.{:03}000000Z INFO  {name}]", at / 60_000, at / 1000 % 60, at % 1000)
+        };
+        writeln!(
+            text,
+            "{} bank frozen: {slot} hash: H{slot} accounts_delta: D signature_count: {} last_blockhash: L",
+            head("solana_runtime::bank"),
+            slot % 50
+        )
+        .unwrap();
+        writeln!(
+            text,
+            "{} datapoint: loaded-programs-cache-stats slot={slot}i hits=9i misses={}i evictions={misses}i reloads={misses}i \
+             insertions=1i water_level=460i",
+            head("solana_metrics::metrics"),
+            misses + slot % 3
+        )
+        .unwrap();
+    }
+    writeln!(
+        text,
+        "[2026-11-21T04:59:59.000000000Z INFO  solana_ledger::blockstore_processor] ledger processing timing: ExecuteTimings {{ \
+         metrics: [1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, {}, 1, 1], details: X }}",
+        300_000 * misses
+    )
+    .unwrap();
+    text
+}
+
+#[test]
+fn a_replay_is_paired_by_slot_from_its_logs_and_every_slot_is_a_line_of_a_table() {
+    let temp = tempfile::tempdir().unwrap();
+    let folder = temp.path().join("e");
+    let text = plan(
+        &folder,
+        "order = \"abba\"\n[workload]\nkind = \"replay\"\ncommand = [\"/bin/true\"]\nbinary = \"/bin/true\"\nledger = \"/x/ledger\"\n\
+         [begin]\nhow = \"as-is\"\n[stop]\nduration = \"1h\"\n[report]\nprimary = \"cache-time\"\n\
+         [[arm]]\nname = \"512\"\ncache_entries = 512\n[[arm]]\nname = \"1024\"\ncache_entries = 1024\n",
+    );
+    let order = [
+        ("512", 1, 30, 12),
+        ("1024", 1, 20, 1),
+        ("1024", 2, 21, 1),
+        ("512", 2, 31, 11),
+        ("512", 3, 30, 12),
+        ("1024", 3, 20, 2),
+    ];
+    let runs: Vec<Scheduled> = order.iter().zip(1..).map(|((arm, rep, ..), run)| scheduled(run, arm, *rep)).collect();
+    let turns = runs.iter().zip(1..).map(|(run, number)| Turn { number, runs: vec![run.clone()] }).collect();
+    let mut made = Made::new(&folder, &text, turns);
+    for (run, (.., ms, misses)) in runs.iter().zip(order) {
+        made.write(Entry::TurnBegun { turn: run.run, attempt: 1 });
+        let place = made.place(run);
+        fs::write(place.join("output.log"), log(ms, misses)).unwrap();
+        made::Plain { began: 1_800_000_000 + u64::from(run.run) * 100, ..made::Plain::default() }
+            .write(&place.join("run.fltl"));
+        made.run(run, Outcome::Completed, 0);
+    }
+    made.write(Entry::Finished);
+    made.keep();
+    let output = faultline([Path::new("experiment"), Path::new("report"), made.folder.path()]);
+    assert!(output.status.success(), "{}", said(&output));
+    let told = String::from_utf8(output.stdout).unwrap();
+    assert!(told.starts_with("Program cache time per batch is lower with 1024 than with 512."), "{told}");
+    let csv = |path: &str| fs::read_to_string(folder.join("report").join(path)).unwrap();
+    let slots = csv("slots/002-1024-r1.csv");
+    assert_eq!(slots.lines().count(), 301);
+    assert_eq!(slots.lines().nth(1), Some("1000,,0,2,1,1,1"));
+    // Slot by slot 10 ms and 11 misses less, in the pair of the first replicates.
+    let paired = csv("tables/paired.csv");
+    let row = paired.lines().find(|line| line.contains("1024, run 1 against 512, run 1")).unwrap();
+    assert!(row.contains("Replay time,-10"), "{row}");
+    let counts = csv("tables/paired-counts.csv");
+    assert!(counts.contains("\"1024, run 1 against 512, run 1\",Cache misses,-11"), "{counts}");
+    // Identical work: that the load differs is no caveat.
+    let text = csv("report.md");
+    assert!(!text.contains("did not process the same slots"), "{text}");
+    assert!(text.contains("6 of 6 runs did their work to the end."), "{text}");
+}

@@ -1,0 +1,88 @@
+//! `faultline hold`: what a program is in its group until it may begin.
+
+#![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test that cannot prepare its scene fails")]
+#![expect(clippy::disallowed_methods, reason = "a test starts programs itself")]
+
+use faultline_rig::{CgroupRoots, Direct, End, GroupName, Job, Launcher, Limits};
+use faultline_testkit::eventually::eventually;
+use faultline_testkit::proc::is_alive;
+use std::ffi::OsString;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+const FAULTLINE: &str = env!("CARGO_BIN_EXE_faultline");
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn fifo(folder: &Path) -> OsString {
+    let path = folder.join("gate");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &path, rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR).unwrap();
+    path.into()
+}
+
+#[test]
+fn in_a_group_with_limits_it_becomes_another_users_program_in_the_same_process() {
+    if !rustix::process::geteuid().is_root() {
+        return eprintln!("SKIPPED: only root can make cgroups here");
+    }
+    let launcher = match Direct::new(&CgroupRoots::default()) {
+        Ok(launcher) => launcher,
+        Err(error) => return eprintln!("SKIPPED: no cgroups can be made by hand: {error}"),
+    };
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    // Where this was built may be nobody else's to see.
+    let program = folder.path().join("faultline");
+    std::fs::copy(FAULTLINE, &program).unwrap();
+    let gate = folder.path().join("gate");
+    let mut command: Vec<OsString> = vec![program.into(), "hold".into(), "--gate".into(), gate.clone().into()];
+    command.extend(["--parent".into(), std::process::id().to_string().into()]);
+    command.extend(["--", "sh", "-c", "echo \"$GIVEN, $TOLD, $$, $(id -un)\"; exit 7"].map(OsString::from));
+    let scope = format!("hold_{}", std::process::id());
+    let job = Job {
+        name: GroupName { scope: scope.clone(), run: "r001_a1".to_owned(), part: "validator".to_owned() },
+        command,
+        environment: vec![("PATH".into(), "/usr/bin:/bin".into()), ("GIVEN".into(), "given".into())],
+        user: Some("nobody".to_owned()),
+        folder: None,
+        output: folder.path().join("output"),
+        limits: Limits { memory_max: Some(256 << 20), ..Limits::default() },
+        open_files: None,
+        gate: Some(gate),
+        longest: None,
+    };
+    let mut launched = launcher.launch(&job).unwrap();
+    assert_eq!(launched.ended().unwrap(), None);
+    launched.go(b"TOLD=to=ld\0open").unwrap();
+    let end = eventually(PATIENCE, "its end", || launched.ended().unwrap());
+    let output = std::fs::read_to_string(&job.output).unwrap();
+    assert_eq!(end, End::Code(7), "{output}");
+    assert_eq!(output, format!("given, to=ld, {}, nobody\n", launched.pid()));
+    launched.close().unwrap();
+    assert_eq!(launcher.leftovers(&scope).unwrap(), [""; 0]);
+}
+
+#[test]
+fn without_a_parent_it_outlives_the_one_that_started_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = "\"$1\" hold --gate \"$2\" -- sh -c 'echo \"$TOLD\"' >\"$3\" & echo $!";
+    let mut starter = Command::new("sh");
+    let output = folder.path().join("output");
+    let gate = fifo(folder.path());
+    starter.args(["-c", script, "sh", FAULTLINE]).arg(&gate).arg(&output).stderr(Stdio::null());
+    let said = starter.output().unwrap();
+    let holder: u32 = String::from_utf8(said.stdout).unwrap().trim().parse().unwrap();
+    // Opening for writing waits for it to come.
+    std::fs::write(&gate, b"TOLD=told\0open").unwrap();
+    eventually(PATIENCE, "its end", || (!is_alive(holder)).then_some(()));
+    assert_eq!(std::fs::read_to_string(output).unwrap(), "told\n");
+}
+
+#[test]
+fn with_a_parent_that_is_not_its_own_it_gives_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut holder = Command::new(FAULTLINE);
+    holder.args(["hold", "--parent", "1", "--gate"]).arg(fifo(folder.path())).args(["--", "true"]);
+    assert_eq!(holder.status().unwrap().code(), Some(125));
+}
