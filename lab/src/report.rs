@@ -101,8 +101,12 @@ fn of_runs(runs: &[Run], options: &Options) -> Report {
     let mut more: Vec<Block> = floor.as_ref().map(Floor::blocks).unwrap_or_default();
     more.extend(bracket.as_ref().map(limits::blocks).unwrap_or_default());
     more.extend(paired.blocks());
-    let mut sections: Vec<Section> =
-        comparison::section(&subjects, options.primary, &pairs, more, &settings).into_iter().collect();
+    let mut sections: Vec<Section> = match pairs.is_empty() {
+        true if floor.is_none() => Vec::new(),
+        // One arm, twice at the same time.
+        true => vec![Section { id: "comparison".to_owned(), title: "The A/A pair".to_owned(), blocks: more }],
+        false => comparison::section(&subjects, options.primary, &pairs, more, &settings).into_iter().collect(),
+    };
     if !subjects.all.is_empty() {
         sections.extend([
             what_happened::section(&subjects),

@@ -13,46 +13,49 @@ use std::collections::BTreeMap;
 
 const LANES: [&str; 3] = ["a", "b", "c"];
 
-/// Runs two arms and the first one's twin so many times, at the same time in three lanes: `slow` takes longer by that many
-/// thousandths, and so does whatever is in lane c.
-fn run(turns: u32, slower: u32, lane_c_slower: u32) -> Option<Scene> {
+/// Runs two arms and the twin of one of them so many times, at the same time in three lanes. `bias` is what is true in a
+/// lane, beside what is true in all of them.
+fn run(turns: u32, arms: &str, twice: &str, bias: impl Fn(&str) -> String) -> Option<Scene> {
     let scene = Scene::with_groups()?;
     for (place, lane) in LANES.iter().enumerate() {
-        let bias = if *lane == "c" { lane_c_slower } else { 0 };
-        let truth = format!(
-            "slots_per_second = 50\nfirst_load_us = 0\nfirst_calls_per_slot = 640\nnoise_permille = 100\n\
-             noise_seed = {place}\nplace_slower_permille = {bias}\n"
-        );
-        scene.write(&format!("{lane}.truth"), &truth);
+        let truth = "slots_per_second = 50\nfirst_load_us = 0\nfirst_calls_per_slot = 640\nnoise_permille = 100";
+        scene.write(&format!("{lane}.truth"), &format!("{truth}\nnoise_seed = {place}\n{}\n", bias(lane)));
     }
     let lanes = LANES.iter().enumerate().map(|(place, lane)| {
         let port = scene.ports.port(10 + 10 * u16::try_from(place).expect("a few lanes"));
         format!("[[lane]]\nname = {lane:?}\nledger = {lane:?}\nrpc_port = {port}\n")
     });
+    scene.plan(
+        &format!("name = \"together\"\nreplicates = {turns}"),
+        "command = [\"./agave-validator\", \"--ledger\", \"{ledger}\", \"--rpc-port\", \"{rpc_port}\", \"--truth\", \
+         \"{ledger}.truth\"]",
+        "duration = \"5s\"\nfirst_transaction_within = \"30s\"",
+        &format!(
+            "{}{arms}[concurrent]\ntwice = {twice:?}\n[report]\nprimary = \"cache-time\"\nmargin = 5\n",
+            lanes.collect::<String>()
+        ),
+    );
+    scene.run(&LANES);
+    scene.nothing_is_left();
+    let ran = scene.ran();
+    assert_eq!(ran.len(), 3 * turns as usize);
+    let twins: Vec<&str> = ran.iter().filter(|run| run.second).map(|run| run.arm.as_str()).collect();
+    assert_eq!(twins, vec![twice; turns as usize]);
+    Some(scene)
+}
+
+/// An arm `plain` with its twin, and an arm that takes longer by so many thousandths, as does whatever is in lane c.
+fn slowdown(turns: u32, slower: u32, lane_c_slower: u32) -> Option<Scene> {
     let arms = [("plain", 0), ("slow", slower)].map(|(name, slower)| {
         format!(
             "[[arm]]\nname = {name:?}\nmemory_max = \"256M\"\n\
              environment = {{ FAULTLINE_TRUTH = \"slower_permille={slower}\" }}\n"
         )
     });
-    let rest = format!(
-        "{}{}[concurrent]\ntwice = \"plain\"\n[report]\nprimary = \"cache-time\"\nmargin = 5\n",
-        lanes.collect::<String>(),
-        arms.concat()
-    );
-    scene.plan(
-        &format!("name = \"together\"\nreplicates = {turns}"),
-        "command = [\"./agave-validator\", \"--ledger\", \"{ledger}\", \"--rpc-port\", \"{rpc_port}\", \"--truth\", \
-         \"{ledger}.truth\"]",
-        "duration = \"5s\"\nfirst_transaction_within = \"30s\"",
-        &rest,
-    );
-    scene.run(&LANES);
-    scene.nothing_is_left();
+    let bias = |lane: &str| format!("place_slower_permille = {}", if lane == "c" { lane_c_slower } else { 0 });
+    let scene = run(turns, &arms.concat(), "plain", bias)?;
     let ran = scene.ran();
-    assert_eq!(ran.len(), 3 * turns as usize);
     assert!(ran.iter().all(|run| run.outcome == "completed" && run.validity.0 == "valid"), "{ran:#?}");
-    assert_eq!(ran.iter().filter(|run| run.second).count(), turns as usize);
     for turn in ran.chunk_by(|one, other| one.turn == other.turn) {
         let slots: Vec<(u64, u64)> = turn.iter().map(|run| slots(&scene, run)).collect();
         let first = slots.iter().map(|(first, _)| *first).max().unwrap_or_default();
@@ -82,7 +85,7 @@ fn number(row: &BTreeMap<String, String>, column: &str) -> f64 {
 
 #[test]
 fn twins_are_equivalent_and_a_known_slowdown_is_found_with_its_size() {
-    let Some(scene) = run(3, 150, 0) else { return };
+    let Some(scene) = slowdown(3, 150, 0) else { return };
     scene.report();
     for what in ["Program cache time", "Replay time"] {
         let twins = row(&scene, what, "plain against itself");
@@ -99,7 +102,7 @@ fn twins_are_equivalent_and_a_known_slowdown_is_found_with_its_size() {
 #[test]
 fn what_a_lane_does_is_the_bias_floor_and_an_arm_below_it_is_not_called_different() {
     // In the first turn the twin sits in lane c.
-    let Some(scene) = run(1, 80, 300) else { return };
+    let Some(scene) = slowdown(1, 80, 300) else { return };
     let report = scene.report();
     for what in ["Program cache time", "Replay time"] {
         let twins = row(&scene, what, "plain against itself");
@@ -110,4 +113,17 @@ fn what_a_lane_does_is_the_bias_floor_and_an_arm_below_it_is_not_called_differen
         assert!(slow["Verdict"].starts_with("not beyond the bias floor"), "{slow:#?}");
     }
     assert!(report.contains("beside a bias floor of"), "{report}");
+}
+
+#[test]
+fn a_lane_that_is_killed_for_want_of_memory_leaves_the_others_running_and_is_not_taken_for_them() {
+    let arms = ["64M", "128M"].map(|arm| format!("[[arm]]\nname = {arm:?}\nmemory_max = {arm:?}\n"));
+    let truth = |_: &str| "anonymous_mib = 80\nanonymous_ms = 2500".to_owned();
+    let Some(scene) = run(1, &arms.concat(), "128M", truth) else { return };
+    let ran = scene.ran();
+    let outcomes: Vec<(&str, &str)> = ran.iter().map(|run| (run.arm.as_str(), run.outcome.as_str())).collect();
+    assert_eq!(outcomes, [("64M", "out_of_memory"), ("128M", "completed"), ("128M", "completed")], "{ran:#?}");
+    let report = scene.report();
+    assert!(report.contains("The smallest limit that kept up in every run is 128 MiB."), "{report}");
+    assert!(report.contains("The largest limit that failed in any run is 64 MiB."), "{report}");
 }

@@ -127,7 +127,7 @@ fn a_program_without_the_switch_of_the_cache_is_refused_with_what_to_do() {
 fn a_validator_that_votes_needs_a_word() {
     let (_folder, file) = scene("command = [\"sh\", \"-c\", \"exit\", \"--vote-account\", \"k\"]", "");
     let text = said(&plan(&file, &[]));
-    assert!(text.contains("workload.command sets a vote account"), "{text}");
+    assert!(text.contains("workload sets a vote account"), "{text}");
     assert!(!said(&plan(&file, &["--i-vote"])).contains("sets a vote account"));
 }
 

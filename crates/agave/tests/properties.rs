@@ -138,7 +138,8 @@ proptest! {
         }
         let text = String::from_utf8_lossy(&bytes);
         let line = LogLine::parse(&text);
-        let _ = (line.progress(), line.point().map(|point| point.map(|point| point.check())));
+        let _ = (line.progress(), line.frozen(), line.replay_timings());
+        let _ = line.point().map(|point| point.map(|point| point.check()));
         drop(version::Version::parse(&text).map(|version| (version.agave(), version.to_string())));
         let _ = (config::MetricsConfig::parse(&text).is_ok(), config::redact_metrics_config(&text));
         let _ = (identify::is_public_key(&text), identify::identify("agave-validator", &[&*text, &*text]));

@@ -95,7 +95,9 @@ fn a_page_that_is_mapped_and_used_stays_and_is_told() {
     let Some(folder) = ledger() else { return };
     let program = folder.path().join("sleep");
     fs::copy("/bin/sleep", &program).unwrap();
-    let mut running = Command::new(&program).arg("600").spawn().unwrap();
+    // Another test that starts a program just now may hold the copy open for writing until it has.
+    let mut running =
+        eventually(Duration::from_secs(20), "the copy is a program", || Command::new(&program).arg("600").spawn().ok());
     let exe = PathBuf::from(format!("/proc/{}/exe", running.id()));
     eventually(Duration::from_secs(20), "the program runs", || {
         fs::read_link(&exe).ok().filter(|path| *path == program)

@@ -26,16 +26,34 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
 const NOW: Duration = Duration::from_secs(1_795_000_000);
 
+/// A program that is being started holds every open file of this process for a moment: then nothing is cleared elsewhere.
+static STARTS: RwLock<()> = RwLock::new(());
+
+enum Turn {
+    Shared(#[expect(dead_code, reason = "held")] RwLockReadGuard<'static, ()>),
+    Alone(#[expect(dead_code, reason = "held")] RwLockWriteGuard<'static, ()>),
+}
+
 /// A folder with two marked ones, `ledger` and `snapshots`, and an `outside`, which nobody may touch.
-struct Scene(tempfile::TempDir);
+struct Scene(tempfile::TempDir, #[expect(dead_code, reason = "held")] Turn);
 
 impl Scene {
     fn new() -> Self {
-        let scene = Scene(tempfile::tempdir().unwrap());
+        Scene::at(Turn::Shared(STARTS.read().unwrap_or_else(PoisonError::into_inner)))
+    }
+
+    /// For a test that mounts something.
+    fn alone() -> Self {
+        Scene::at(Turn::Alone(STARTS.write().unwrap_or_else(PoisonError::into_inner)))
+    }
+
+    fn at(turn: Turn) -> Self {
+        let scene = Scene(tempfile::tempdir().unwrap(), turn);
         for name in ["ledger", "snapshots"] {
             assert_eq!(folders::init(&scene.path(name), NOW).unwrap(), folders::Init::Made);
         }

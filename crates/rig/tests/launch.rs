@@ -14,6 +14,8 @@ mod ending;
 mod limits;
 #[path = "launch/scene.rs"]
 mod scene;
+#[path = "launch/systemd.rs"]
+mod systemd;
 
 use faultline_kernel::HostRoot;
 use faultline_rig::{CgroupRoots, Direct, Launcher, Systemd};
@@ -85,8 +87,13 @@ fn the_direct_launcher_keeps_the_contract() {
 #[test]
 fn systemd_keeps_the_contract() {
     match Systemd::connect(&HostRoot::default()) {
-        Ok(launcher) if rustix::process::geteuid().is_root() => keeps_the_contract(&launcher),
-        Ok(_) => eprintln!("SKIPPED: only root can ask systemd for units"),
+        Ok(launcher) if rustix::process::geteuid().is_root() => {
+            keeps_the_contract(&launcher);
+            systemd::longest(&launcher);
+            systemd::slice_and_service(&launcher);
+            systemd::outlives_reloads(&launcher);
+        }
+        Ok(launcher) => systemd::refused(&launcher),
         Err(error) => eprintln!("SKIPPED: {error}"),
     }
 }

@@ -4,8 +4,8 @@
 //! each arm all the same: described, not tested. Slots that both have count as neighbours in time even if slots between them
 //! are missing in one.
 
-use crate::block::{self, Below, Estimate, Plan};
 use crate::arms::Interval;
+use crate::block::{self, Below, Estimate, Plan};
 use crate::distribution::t_quantile;
 use crate::summary::{mean_and_variance, quantile_sorted, sorted};
 use serde::Serialize;

@@ -5,6 +5,7 @@
 //! gossip. [`FirstSnapshot::Downloaded`] takes the stock way.
 
 mod commands;
+mod place;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -20,6 +21,7 @@ use crate::rpc::Rpc;
 use crate::{Error, Result};
 use commands::Layout;
 pub use commands::metrics_config;
+pub use place::{Follower, PLACES, Place};
 
 /// The slot the leader starts at.
 pub const WARP_SLOT: u64 = 10;
@@ -150,6 +152,25 @@ impl Cluster {
         let pid = follower.pid();
         self.follower = Some(follower);
         Ok(pid)
+    }
+
+    /// What starts a follower of this cluster, for somebody else to do: see [`Cluster::places`]. It finds its snapshot by
+    /// gossip, so the leader needs [`FirstSnapshot::Downloaded`].
+    pub fn follower(&self) -> Follower {
+        self.layout.follower(&self.genesis_hash)
+    }
+
+    /// Where such followers have room. The first is that of [`Cluster::start_follower`].
+    pub fn places(&self) -> &[Place; PLACES] {
+        &self.layout.places
+    }
+
+    /// The leader still runs.
+    ///
+    /// # Errors
+    /// [`Error::Ended`] with the end of its output when it does not.
+    pub fn check_leader(&mut self) -> Result<()> {
+        self.leader.check()
     }
 
     /// Kills the follower (SIGKILL) and waits for its end. Fine when none runs.

@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | a real leader and a real follower on loopback | [`cluster::Cluster`] |
 //! | the daemon under test, as its users run it | [`daemon::Daemon`] |
+//! | a stand-in for a validator of which all is known beforehand | [`simulated::Truth`] |
 //! | transactions that thrash the follower's program cache | [`load::Load`] |
 //! | somebody to push metrics to who remembers every byte | [`sink::Sink`] |
 //! | a scrape parsed by other eyes | [`expose::parse_text`], [`expose::parse_openmetrics`] |
@@ -36,6 +37,7 @@ pub mod process;
 pub mod program;
 pub mod prometheus;
 pub mod rpc;
+pub mod simulated;
 pub mod sink;
 pub mod transaction;
 

@@ -72,9 +72,9 @@ pub fn mint() -> Keypair {
     Keypair::from_seed(numbered(b"mint", 0))
 }
 
-/// The follower's identity, the same in every cluster.
-pub fn follower_identity() -> Keypair {
-    Keypair::from_seed(numbered(b"follower", 0))
+/// The followers' identities, the same in every cluster.
+pub fn follower_identities() -> [Keypair; 2] {
+    [0, 1].map(|index| Keypair::from_seed(numbered(b"follower", index)))
 }
 
 fn numbered(kind: &[u8], index: u32) -> [u8; 32] {
@@ -136,7 +136,8 @@ mod tests {
     fn programs_payers_and_identities_are_all_different_accounts() {
         let mut accounts: Vec<Address> = (0..1000).map(program_address).collect();
         accounts.extend(payers().iter().map(Keypair::address));
-        accounts.extend([mint().address(), follower_identity().address()]);
+        accounts.push(mint().address());
+        accounts.extend(follower_identities().iter().map(Keypair::address));
         let count = accounts.len();
         accounts.sort_unstable();
         accounts.dedup();

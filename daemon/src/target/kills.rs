@@ -12,7 +12,8 @@ const DYING: Duration = Duration::from_secs(60);
 /// Processes may be moved to another cgroup: where it is is asked again after so many looks.
 const LOOKS_PER_PLACE: u32 = 30;
 
-/// Watches the `oom_kill` counts of one process's cgroup and of its host, which counts kills in cgroups too.
+/// Watches the `oom_kill` counts of one process's cgroup, and where that cannot be read, of its host: others are killed on
+/// it, too.
 #[derive(Debug)]
 pub(super) struct Kills {
     pid: u32,
@@ -54,9 +55,9 @@ impl Kills {
         let read = self.events.as_ref().and_then(|events| std::fs::read(events).ok());
         let in_cgroup = read.and_then(|text| cgroup_events::parse(&text).ok()).and_then(|events| events.oom_kill);
         let on_host = root.read_proc("vmstat", vmstat::parse).ok().and_then(|vmstat| vmstat.oom_kill);
-        // Both counts are taken: a rise seen now must not be seen again.
-        let rises = [self.cgroup.rose(in_cgroup), self.host.rose(on_host)];
-        if rises.contains(&true) {
+        // Both counts are taken: a rise seen now must not be seen again. A cgroup that went with its process tells nothing.
+        let (here, somewhere) = (self.cgroup.rose(in_cgroup), self.host.rose(on_host));
+        if here || (somewhere && in_cgroup.is_none()) {
             self.rose = Some(now);
         }
     }

@@ -16,7 +16,7 @@ pub use disk::{Need, needs};
 pub use facts::{Facts, FolderFacts, LauncherFacts, Stake, Switch};
 pub use gather::gather;
 
-use super::plan::{Order, Plan, Severity};
+use super::plan::{Begin, Kind, Order, PageCache, Plan, Severity};
 use serde::{Deserialize, Serialize};
 
 /// Something that speaks against a plan, or should be known of it.
@@ -62,6 +62,7 @@ pub fn findings(plan: &Plan, facts: &Facts, i_vote: bool) -> Vec<Finding> {
     vote::check(plan, facts, i_vote, &mut found);
     folders::check(plan, facts, &mut found);
     disk::check(plan, facts, &mut found);
+    host(facts, &mut found);
     design(plan, &mut found);
     let mut all: Vec<Finding> = Vec::new();
     for finding in found.0 {
@@ -73,6 +74,18 @@ pub fn findings(plan: &Plan, facts: &Facts, i_vote: bool) -> Vec<Finding> {
     all
 }
 
+/// The host as it is now. What may pass until a run begins is only warned of.
+fn host(facts: &Facts, found: &mut Findings) {
+    for remark in &facts.host {
+        let severity = if remark.passes { remark.severity.min(Severity::Warn) } else { remark.severity };
+        found.add(
+            severity,
+            format!("the host, now: {}", remark.what),
+            "it is looked at again before each run, by [host]",
+        );
+    }
+}
+
 /// What the plan can show at all.
 fn design(plan: &Plan, found: &mut Findings) {
     if plan.replicates < 3 {
@@ -80,6 +93,18 @@ fn design(plan: &Plan, found: &mut Findings) {
         found.warn(
             format!("{runs} of each arm can be described, but not tested against one another"),
             "replicates = 3 or more",
+        );
+    }
+    if plan.begin == Begin::AsIs && plan.workload.kind == Kind::Validator {
+        found.warn(
+            "begin.how is \"as-is\": each run goes on from what the last one left, so no two begin equal",
+            "\"download\" or, better, \"restore\"",
+        );
+    }
+    if plan.page_cache == PageCache::Leave {
+        found.warn(
+            "begin.page_cache is \"leave\": what the last run read is still in memory, and charged to nobody's limit",
+            "\"drop-files\"",
         );
     }
     if plan.concurrent.is_some() {

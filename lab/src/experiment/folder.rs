@@ -17,6 +17,8 @@ pub const RECORDING: &str = "run.fltl";
 pub const OUTPUT: &str = "output.log";
 /// Name of what its recorder printed.
 pub const RECORDER_LOG: &str = "recorder.log";
+/// Name of the folder in a run's folder that its program may write into: `{run_folder}`.
+pub const OWN: &str = "own";
 /// Name of the pipe at which a run's program is held back.
 pub const GATE: &str = "gate";
 

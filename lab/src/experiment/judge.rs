@@ -77,3 +77,6 @@ fn ended_by_us(kind: Kind, stop: &Stop, why: Why) -> Outcome {
         (Why::NotAtTip, _) => Outcome::NotAtTip,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,6 +6,7 @@
 //! has no child: its counts are not known. The bank of the snapshot is frozen as well, when it is loaded: it was not replayed,
 //! and is left out.
 
+use super::judge::cache::Seen;
 use crate::run::{Replayed, ReplayedSlot};
 use faultline_agave::log::{LogLine, LogSplitter, Progress};
 use faultline_agave::points::{Known, ProgramCache};
@@ -25,6 +26,19 @@ const LONGEST: usize = 4 << 20;
 /// # Errors
 /// The file cannot be read.
 pub fn read(path: &Path) -> io::Result<Replayed> {
+    log(path).map(|log| log.replayed)
+}
+
+/// What all points of the program cache in a log add up to, as in a recording: of a program that ends before its points were
+/// pushed, the log alone has them.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn seen(path: &Path) -> io::Result<Seen> {
+    log(path).map(|log| log.seen)
+}
+
+fn log(path: &Path) -> io::Result<Log> {
     let mut file = File::open(path)?;
     let mut log = Log::default();
     let mut splitter = LogSplitter::with_max_line(LONGEST);
@@ -40,7 +54,7 @@ pub fn read(path: &Path) -> io::Result<Replayed> {
         }
     }
     splitter.finish(|line| log.take(line.unwrap_or_default()));
-    Ok(log.replayed)
+    Ok(log)
 }
 
 /// What has been read so far.
@@ -51,6 +65,7 @@ struct Log {
     places: HashMap<u64, usize>,
     /// When the bank before was frozen, or the replay began.
     before: Option<i64>,
+    seen: Seen,
 }
 
 impl Log {
@@ -106,6 +121,14 @@ impl Log {
 
     /// A slot with two children, on a fork, is told of twice: both belong to it.
     fn counted(&mut self, counts: &ProgramCache) {
+        let (seen, level) = (&mut self.seen, counts.water_level.unwrap_or_default());
+        seen.points += 1;
+        seen.water_level = seen.water_level.max(level);
+        if counts.evictions.is_some_and(|evictions| evictions > 0) {
+            seen.water_level_evicting = seen.water_level_evicting.max(level);
+        }
+        seen.insertions = seen.insertions.saturating_add(counts.insertions.unwrap_or_default());
+        seen.evictions = seen.evictions.saturating_add(counts.evictions.unwrap_or_default());
         let place = counts.slot.and_then(|slot| self.places.get(&slot));
         let Some(slot) = place.and_then(|place| self.replayed.slots.get_mut(*place)) else { return };
         let add = |sum: &mut Option<u64>, more: Option<u64>| {

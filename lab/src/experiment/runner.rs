@@ -7,7 +7,7 @@ mod turn;
 pub mod world;
 
 pub use real::Real;
-pub(crate) use real::{cleared_in_words, folders_of};
+pub(crate) use real::{cleared_in_words, folders_of, host_now};
 
 use super::folder::{self, Folder};
 use super::journal::{self, Entry, Journal, Line, Standing};
@@ -107,8 +107,7 @@ impl<'w> Runner<'w> {
     pub fn run(mut self) -> anyhow::Result<Over> {
         self.write(Entry::Runner { pid: std::process::id(), boot: self.world.boot() })?;
         self.tidy_up()?;
-        loop {
-            let Some(next) = self.standing.next() else { break };
+        while let Some(next) = self.standing.next() {
             let (turn, attempt, failed) = (next.turn.clone(), next.attempt, next.failed);
             if failed >= self.plan.attempts {
                 return self.stop(gave_up(&turn, failed, &self.standing));

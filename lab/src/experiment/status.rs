@@ -114,7 +114,8 @@ impl Status {
         let left = alive.then(|| left(plan, standing, now));
         let (turns, done) = (standing.turns.len(), standing.turns.iter().filter(|turn| standing.is_done(turn)).count());
         let usual = usual(plan, standing).as_secs_f64().max(f64::MIN_POSITIVE);
-        let current = current(standing, now).filter(|_| alive).map_or(0.0, |(_, age)| (age.as_secs_f64() / usual).min(0.99));
+        let current =
+            current(standing, now).filter(|_| alive).map_or(0.0, |(_, age)| (age.as_secs_f64() / usual).min(0.99));
         Status {
             name: plan.name.clone(),
             folder: folder.path().to_owned(),
@@ -141,9 +142,10 @@ fn run(
     let steps = tried.map_or(&[][..], |tried| &tried.steps);
     let now = alive.filter(|_| ended.is_none());
     let watched = steps.iter().find(|(step, _)| *step == Step::Watch);
-    let course = now.zip(newest).zip(watched).map(|((now, newest), (_, began))| {
-        course(plan, folder, scheduled, newest, (*began, now))
-    });
+    let course = now
+        .zip(newest)
+        .zip(watched)
+        .map(|((now, newest), (_, began))| course(plan, folder, scheduled, newest, (*began, now)));
     RunStatus {
         scheduled: scheduled.clone(),
         turn: turn.number,
@@ -192,7 +194,8 @@ fn usual(plan: &Plan, standing: &Standing) -> Duration {
         let end = newest.runs.values().filter_map(|run| Some(run.ended.as_ref()?.1)).max()?;
         Some(since_1970(end).saturating_sub(since_1970(newest.unix_ns)))
     };
-    let lengths: Vec<Duration> = standing.turns.iter().filter(|turn| standing.is_done(turn)).filter_map(|t| length(&t)).collect();
+    let lengths: Vec<Duration> =
+        standing.turns.iter().filter(|turn| standing.is_done(turn)).filter_map(|t| length(&t)).collect();
     match u32::try_from(lengths.len()) {
         Ok(many) if many > 0 => lengths.iter().sum::<Duration>() / many,
         _ => plan.host.cool_down.saturating_add(plan.stop.duration),

@@ -7,9 +7,12 @@ use std::time::Duration;
 
 /// A point this much older than the look that first sees it has a wrong time: pushes come every ten seconds.
 const LATE_POINT: Duration = Duration::from_secs(60);
-/// A recorder that has written nothing for this long, or for this many intervals, writes nothing any more.
-const SILENT: Duration = Duration::from_secs(20);
-const SILENT_INTERVALS: u32 = 10;
+/// What the recording does not say is not held against a run if nothing was recorded for this long, or for so many
+/// intervals: a busy disk can hold a recorder up.
+const STALE: Duration = Duration::from_secs(10);
+const STALE_INTERVALS: u32 = 5;
+/// A recorder that has written nothing for so many times as long writes nothing any more.
+const SILENT: u32 = 12;
 
 /// Why a run is ended although its program would go on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,7 +42,7 @@ pub struct Now {
 pub struct Watch {
     kind: Kind,
     rules: Stop,
-    silent: Duration,
+    stale: Duration,
     began: Now,
     executing: Option<Duration>,
     slot: Option<(u64, Duration)>,
@@ -56,7 +59,7 @@ impl Watch {
         Watch {
             kind: plan.workload.kind,
             rules: plan.stop.clone(),
-            silent: SILENT.max(interval * SILENT_INTERVALS),
+            stale: STALE.max(interval * STALE_INTERVALS),
             began: now,
             executing: None,
             slot: None,
@@ -100,7 +103,7 @@ impl Watch {
         if self.counted_from().is_some_and(|from| since(from) >= self.rules.duration) {
             return Some(Why::TimeUp);
         }
-        if self.kind == Kind::Replay {
+        if self.kind == Kind::Replay || self.unheard() >= self.stale {
             return None;
         }
         match self.executing {
@@ -121,9 +124,12 @@ impl Watch {
 
     /// For how long the recording has not grown, if that is too long.
     pub fn silent(&self) -> Option<Duration> {
-        let last = self.tick.map_or(self.began.uptime, |(_, at)| at);
-        let silent = self.latest.saturating_sub(last);
-        (silent >= self.silent).then_some(silent)
+        Some(self.unheard()).filter(|unheard| *unheard >= self.stale * SILENT)
+    }
+
+    /// Since when the recording has not grown.
+    fn unheard(&self) -> Duration {
+        self.latest.saturating_sub(self.tick.map_or(self.began.uptime, |(_, at)| at))
     }
 
     /// How far it has come, in words: `42 % of 12 h 0 min, at_tip, slot 1234`.
@@ -141,3 +147,6 @@ impl Watch {
         counted + &phase.unwrap_or_default() + &slot.unwrap_or_default()
     }
 }
+
+#[cfg(test)]
+mod tests;

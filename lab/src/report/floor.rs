@@ -1,8 +1,10 @@
 //! Arms that ran at the same time on one host: the A/A pair, one arm run twice, shows what is no effect of an arm. Its
 //! difference is the floor below which no difference between arms is called real.
 
-use super::comparison::Pair;
-use super::model::{Block, Caveat, Cell, Standing, Table};
+mod pressure;
+
+use super::comparison::{Pair, lower};
+use super::model::{Block, Cell, Standing, Table};
 use super::paired::{Matched, Paired, QUANTITIES, Quantity};
 use super::scalars::Scalar;
 use super::subject::{Subject, Subjects, TWIN};
@@ -10,6 +12,8 @@ use super::words::{count, grouped, number, table};
 use faultline_stats::arms::{Conclusion, RUNS_FOR_A_TEST, Settings};
 use faultline_stats::block::Estimate;
 use faultline_stats::paired::over_pairs;
+
+pub(crate) use pressure::pressure;
 
 /// A number with both ends of its interval.
 type Ends = (f64, f64, f64);
@@ -33,14 +37,14 @@ impl Row {
     }
 }
 
-/// What an A/A pair shows; without one there is no floor.
+/// What arms differ by over all pairs of runs, and the floor below it where an A/A pair shows one.
 pub(crate) struct Floor {
     rows: Vec<Row>,
     margin: f64,
 }
 
 impl Floor {
-    /// `None` unless an A/A pair has slots in common.
+    /// `None` unless an A/A pair, or two pairs of runs of the same arms, have slots in common.
     pub(crate) fn of(paired: &Paired, settings: &Settings) -> Option<Floor> {
         let mut rows: Vec<Row> = Vec::new();
         for matched in &paired.matched {
@@ -56,7 +60,12 @@ impl Floor {
         }
         // The pair comes first: it says how to read the rest.
         rows.sort_by_key(|row| (row.place, !row.twins()));
-        rows.iter().any(Row::twins).then_some(Floor { rows, margin: settings.margin })
+        let floor = Floor { rows, margin: settings.margin };
+        (floor.has_twins() || floor.rows.iter().any(|row| row.turns > 1)).then_some(floor)
+    }
+
+    fn has_twins(&self) -> bool {
+        self.rows.iter().any(Row::twins)
     }
 
     /// The largest difference that the A/A pair leaves possible, by a quantity; `None` if it was not seen in both.
@@ -129,9 +138,24 @@ impl Floor {
         Some((headline, standing))
     }
 
-    /// A sentence each for the A/A pair and for every arm, by the quantities that are times.
+    /// The answer where there is nothing but one arm, twice. `None` without an A/A pair.
+    pub(crate) fn alone(&self, primary: &Scalar) -> Option<(String, Standing)> {
+        let about = |row: &&Row| row.quantity.metrics.iter().any(|metric| primary.id.starts_with(metric));
+        let twins = || self.rows.iter().filter(|row| row.twins());
+        let row = twins().find(about).or_else(|| twins().next())?;
+        let headline =
+            format!("{} twice at the same time (A/A): {}, {}.", row.other, lower(row.quantity.name), self.judged(row));
+        let standing = match (row.turns >= RUNS_FOR_A_TEST, self.equivalent(row)) {
+            (false, _) => Standing::Described,
+            (true, true) => Standing::Equivalent,
+            (true, false) => Standing::Inconclusive,
+        };
+        Some((headline, standing))
+    }
+
+    /// A sentence each for the A/A pair and for every arm, by the quantities that are times; none without an A/A pair.
     pub(crate) fn points(&self) -> Vec<String> {
-        let times = self.rows.iter().filter(|row| !row.quantity.unit.is_empty());
+        let times = self.rows.iter().filter(|row| self.has_twins() && !row.quantity.unit.is_empty());
         times
             .map(|row| {
                 let (value, low, high) = row.difference;
@@ -150,6 +174,32 @@ impl Floor {
                 format!("{}, {who}: {ends}; {}.", row.quantity.name, self.judged(row))
             })
             .collect()
+    }
+
+    /// A sentence for every two arms, of pairs of runs that were not made at the same time; none beside an A/A pair.
+    pub(crate) fn together(&self) -> Vec<String> {
+        let rows = || self.rows.iter().filter(|row| !self.has_twins() && row.turns > 1);
+        let mut arms: Vec<(&str, &str)> = Vec::new();
+        for row in rows() {
+            if !arms.contains(&(row.other.as_str(), row.reference.as_str())) {
+                arms.push((&row.other, &row.reference));
+            }
+        }
+        let one = |row: &Row| {
+            let (value, low, high) = row.difference;
+            let decimals = usize::from(row.quantity.decimals);
+            let ends = format!("[{}, {}]", grouped(low, decimals), grouped(high, decimals));
+            format!("{} {} {ends}", lower(row.quantity.name), amount(row.quantity, value))
+        };
+        let of = |(other, reference): (&str, &str)| {
+            let said: Vec<String> =
+                rows().filter(|row| row.other == other && row.reference == reference).map(one).collect();
+            format!(
+                "On the same slots, the mean difference of {other} from {reference} over all pairs of runs: {}.",
+                said.join("; ")
+            )
+        };
+        arms.into_iter().map(of).collect()
     }
 
     fn judged(&self, row: &Row) -> String {
@@ -193,10 +243,32 @@ impl Floor {
                     the end of the A/A pair's interval that is farther from 0. A difference is beyond it if its whole interval is.";
         let mut listed: Table = table("bias-floor", "The A/A pair, and arms beside it", &columns, note);
         listed.rows = self.rows.iter().map(|row| self.cells(row)).collect();
+        if !self.has_twins() {
+            return vec![Block::Table(self.without_floor(listed))];
+        }
         let text = "All arms of a turn ran at the same time on one host and saw the same slots; one arm ran twice. What differs between \
                     these two is no effect of an arm: disks, memory bandwidth and network are shared. No difference between arms that \
                     is not beyond what the A/A pair shows is called real, in this table or in those of metrics.";
         vec![Block::Text(text.to_owned()), Block::Table(listed)]
+    }
+
+    /// Of runs that were not made at the same time, or without an A/A pair, there is no floor and no verdict.
+    fn without_floor(&self, listed: Table) -> Table {
+        let note = "Means over slots that both runs of a pair have, the other minus the reference. Of two pairs the interval holds both; \
+                    from three on the pair is the unit (Student's t), so that how runs differ by themselves is in it.";
+        let keep = listed.columns.len().saturating_sub(2);
+        let mut listed = Table {
+            id: "paired-together".to_owned(),
+            title: "The same slots, over all pairs of runs".to_owned(),
+            note: note.to_owned(),
+            ..listed
+        };
+        listed.columns.truncate(keep);
+        listed.rows.iter_mut().for_each(|row| row.truncate(keep));
+        if let Some(pairs) = listed.columns.get_mut(3) {
+            pairs.title = "Pairs".to_owned();
+        }
+        listed
     }
 
     fn cells(&self, row: &Row) -> Vec<Cell> {
@@ -277,56 +349,6 @@ fn unit(quantity: &Quantity) -> &'static str {
 
 fn amount(quantity: &Quantity, value: f64) -> String {
     format!("{} {}", grouped(value, usize::from(quantity.decimals)), unit(quantity))
-}
-
-/// Runs of a turn share the disks: a warning where some waited for them more than others, and where nobody can tell.
-pub(crate) fn pressure(subjects: &Subjects<'_>) -> Vec<Caveat> {
-    /// Share of the time that is worth a word.
-    const MUCH: f64 = 0.01;
-    let share = |subject: &Subject<'_>| {
-        let told = subject.run.told.as_ref().and_then(|told| told.io_some);
-        let by_told = told.filter(|_| subject.run.end() > 0.0).map(|seconds| seconds / subject.run.end());
-        subject.usual.io_some.mean().or(by_told)
-    };
-    let mut turns: Vec<&str> = subjects.all.iter().filter_map(turn).collect();
-    turns.dedup();
-    turns.sort_unstable();
-    turns.dedup();
-    let (mut apart, mut unknown) = (Vec::new(), 0usize);
-    let mut shared = 0usize;
-    for number in turns {
-        let runs: Vec<&Subject<'_>> = subjects.all.iter().filter(|subject| turn(subject) == Some(number)).collect();
-        if runs.len() < 2 {
-            continue;
-        }
-        shared += 1;
-        let shares: Option<Vec<f64>> = runs.iter().map(|run| share(run)).collect();
-        let Some(shares) = shares else {
-            unknown += 1;
-            continue;
-        };
-        let least = shares.iter().copied().fold(f64::INFINITY, f64::min);
-        let most = shares.iter().copied().fold(0.0, f64::max);
-        if most - least > MUCH && most > 1.5 * least {
-            apart.push(format!("turn {number}: {:.1} to {:.1} % of the time", 100.0 * least, 100.0 * most));
-        }
-    }
-    let mut caveats = Vec::new();
-    if !apart.is_empty() {
-        caveats.push(Caveat {
-            what: format!("Runs at the same time did not wait for I/O alike ({}).", apart.join("; ")),
-            remedy: "Give each lane a device of its own, or set a limit of I/O in every arm.".to_owned(),
-        });
-    }
-    if unknown > 0 {
-        caveats.push(Caveat {
-            what: format!(
-                "Whether runs at the same time waited for I/O alike is not known of {unknown} of {shared} turns."
-            ),
-            remedy: "Use a host with cgroup version 2, whose kernel tells the pressure of each group.".to_owned(),
-        });
-    }
-    caveats
 }
 
 #[cfg(test)]

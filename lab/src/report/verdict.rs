@@ -31,7 +31,7 @@ pub(crate) fn verdict(
     match (subjects.all.as_slice(), pairs) {
         ([], _) => Verdict { headline: "There is no run to report.".to_owned(), ..Verdict::default() },
         ([one], _) => single(one),
-        (several, []) => replicates(several),
+        (several, []) => replicates(several, primary, answers),
         (_, pairs) => compared(subjects, primary, pairs, answers, settings),
     }
 }
@@ -74,7 +74,7 @@ fn told(subject: &Subject<'_>) -> Vec<String> {
     said
 }
 
-fn replicates(several: &[Subject<'_>]) -> Verdict {
+fn replicates(several: &[Subject<'_>], primary: &Scalar, answers: &Answers<'_>) -> Verdict {
     let kept = |answer| several.iter().filter(|subject| subject.measured.course.kept_up.answer == answer).count();
     let headline = format!(
         "{} runs of one arm, {}: {} kept up, {} did not, of {} it is not known.",
@@ -84,6 +84,11 @@ fn replicates(several: &[Subject<'_>]) -> Verdict {
         kept(Some(false)),
         kept(None)
     );
+    if let Some((answer, standing)) = answers.floor.and_then(|floor| floor.alone(primary)) {
+        let mut points = answers.floor.map(Floor::points).unwrap_or_default();
+        points.push(headline);
+        return Verdict { headline: answer, points, standing };
+    }
     let points =
         vec!["There is no other arm to compare with: the runs are described, and nothing is tested.".to_owned()];
     Verdict { headline, points, standing: Standing::Described }
@@ -108,6 +113,7 @@ fn compared(
         }
         None => floor.unwrap_or_else(|| (headline(pairs, primary, settings), standing(pairs))),
     };
+    points.extend(answers.floor.map(Floor::together).unwrap_or_default());
     points.extend(outcomes(subjects));
     points.extend(described(pairs));
     points.extend(differing(pairs));

@@ -76,9 +76,7 @@ fn an_interrupt_ends_what_runs_in_order_and_resume_repeats_it() {
     let page = said(&scene.faultline(&["status", "plan.toml"]));
     assert!(page.contains("stopped: stopped by SIGINT") && page.contains("to be repeated"), "{page}");
     let mut runner = scene.start(&["resume", "plan.toml"]);
-    scene.wait_for("a second attempt", |entry| {
-        matches!(entry, Entry::Step { run: 1, attempt: 2, step: Step::Watch })
-    });
+    scene.wait_for("a second attempt", |entry| matches!(entry, Entry::Step { run: 1, attempt: 2, step: Step::Watch }));
     let json = said(&scene.faultline(&["status", "--json", "plan.toml"]));
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!((&json["state"]["is"], &json["runs"][0]["step"]), (&"running".into(), &"watch".into()), "{json}");
@@ -125,9 +123,10 @@ fn a_recorder_that_is_killed_fails_the_run_and_after_all_attempts_the_experiment
     let Some(scene) = Scene::new("deaf", SCRIPT, 1, LONG) else { return };
     let mut runner = scene.start(&["run", "plan.toml"]);
     for attempt in 1..=2 {
-        scene.wait_for("an attempt", |entry| {
-            matches!(entry, Entry::Step { attempt: number, step: Step::Watch, .. } if *number == attempt)
-        });
+        scene.wait_for(
+            "an attempt",
+            |entry| matches!(entry, Entry::Step { attempt: number, step: Step::Watch, .. } if *number == attempt),
+        );
         let log = scene.folder().run(&scene.standing().turns[0].runs[0], attempt).join(RECORDER_LOG);
         let recorder = eventually_seeing(PATIENCE, "the recorder", || writer_of(&log).ok_or("nobody"));
         signal(recorder, "KILL").unwrap();
@@ -190,11 +189,11 @@ fn a_full_disk_stops_the_experiment_and_with_room_again_it_goes_on() {
     assert_eq!(status.code(), Some(1), "{words}");
     assert!(words.contains("room on the disk") && words.contains("experiment resume"), "{words}");
     scene.assert_nothing_is_left();
+    // The room is free once nobody has the file open any more.
+    drop(file);
     std::fs::remove_file(&ballast).unwrap();
     let mut runner = scene.start(&["resume", "plan.toml"]);
-    scene.wait_for("a second attempt", |entry| {
-        matches!(entry, Entry::Step { run: 1, attempt: 2, step: Step::Watch })
-    });
+    scene.wait_for("a second attempt", |entry| matches!(entry, Entry::Step { run: 1, attempt: 2, step: Step::Watch }));
     signal(runner.pid(), "TERM").unwrap();
     eventually(Duration::from_secs(60), "it ends", || runner.ended_with().unwrap());
     scene.assert_nothing_is_left();

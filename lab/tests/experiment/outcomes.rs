@@ -1,6 +1,8 @@
 //! How runs end, told apart by what the kernel says.
 
 use crate::scene::{Scene, said};
+use faultline::experiment::folder::OWN;
+use faultline::experiment::journal::Step;
 use faultline::experiment::outcome::Outcome;
 use faultline_recording::Recording;
 use faultline_rig::End;
@@ -45,13 +47,64 @@ fn what_becomes_of_a_program_is_told_by_the_evidence() {
     assert!(evidence(2).memory_peak.is_some_and(|peak| peak > 60 << 20 && peak <= 64 << 20), "{:?}", evidence(2));
     for (run, attempt, _) in scene.standing().counted() {
         let recording = Recording::open(&scene.folder().recording(run, attempt)).unwrap();
-        let label = |key: &str| recording.labels().iter().find(|(known, _)| known == key).map(|(_, value)| value.clone());
+        let label =
+            |key: &str| recording.labels().iter().find(|(known, _)| known == key).map(|(_, value)| value.clone());
         let said = ["experiment", "arm", "run", "turn", "lane"].map(label);
         let turn = run.run.to_string();
         let expected = ["outcomes", &run.arm, "1", &turn, "main"].map(|value| Some(value.to_owned()));
         assert_eq!(said, expected);
         assert!(recording.info().unwrap().finished);
     }
+    scene.assert_every_run_counts_once();
+    scene.assert_nothing_is_left();
+}
+
+/// All lanes at the same moment, with a killed one in their middle, and as another user where there is one.
+#[test]
+fn arms_that_run_at_the_same_time_begin_together_and_a_killed_one_leaves_the_others_running() {
+    let script = r#"echo "$FAULTLINE_LEDGER $(id -un) $HOME" > "$FAULTLINE_RUN_FOLDER/who"; touch "$FAULTLINE_LEDGER/mine"
+case "$1" in killed) kill -9 $$ ;; *) sleep 1000 ;; esac"#;
+    let lane = |name: &str| format!("[[lane]]\nname = \"{name}\"\nledger = \"ledger-{name}\"\ncpus = \"0\"\n");
+    let rest = "[stop]\nduration = \"3s\"\ncounted_from = \"start\"\ngrace = \"5s\"\n[concurrent]\ntwice = \"runs\"\n\
+                [[arm]]\nname = \"runs\"\nmemory_max = \"64M\"\n[[arm]]\nname = \"killed\"\nmemory_max = \"64M\"\n";
+    let Some(scene) = Scene::new("together", script, 1, &(rest.to_owned() + &["x", "y", "z"].map(lane).concat()))
+    else {
+        return;
+    };
+    let plan = std::fs::read_to_string(scene.path("plan.toml")).unwrap();
+    let plan = plan.replace("ledger = \"ledger\"\n", "user = \"nobody\"\n").replace("cpus = \"0\"\n", "");
+    std::fs::write(scene.path("plan.toml"), plan).unwrap();
+    scene.open_to_all();
+    for name in ["x", "y", "z"] {
+        let made = scene.faultline(&["init", &format!("ledger-{name}")]);
+        assert!(made.status.success(), "{}", said(&made));
+    }
+    let output = scene.faultline(&["run", "plan.toml"]);
+    assert!(output.status.success(), "{}", said(&output));
+    let standing = scene.standing();
+    let turn = &standing.turns[0];
+    let attempt = standing.newest(turn).unwrap();
+    let time = |run: u32, step: Step| attempt.runs[&run].steps.iter().find(|(known, _)| *known == step).unwrap().1;
+    let runs: Vec<u32> = turn.runs.iter().map(|run| run.run).collect();
+    let last = |step| runs.iter().map(|run| time(*run, step)).max().unwrap();
+    let first = |step| runs.iter().map(|run| time(*run, step)).min().unwrap();
+    assert!(last(Step::Record) < first(Step::Begin) && last(Step::Begin) < first(Step::Watch));
+    let ended = |run: u32| attempt.runs[&run].ended.clone().unwrap();
+    for run in &turn.runs {
+        let (ending, at) = ended(run.run);
+        if run.arm == "killed" {
+            assert_eq!(ending.outcome, Outcome::Killed { signal: 9 });
+        } else {
+            assert_eq!(ending.outcome, Outcome::Completed);
+            let killed = turn.runs.iter().find(|other| other.arm == "killed").unwrap();
+            assert!(at > ended(killed.run).1, "the others go on");
+        }
+        let who = std::fs::read_to_string(scene.folder().run(run, 1).join(OWN).join("who")).unwrap();
+        let ledger = scene.path(&format!("ledger-{}", run.lane));
+        assert!(who.starts_with(&format!("{} nobody ", ledger.display())), "{who}");
+        assert!(ledger.join("mine").exists());
+    }
+    assert_eq!(turn.runs.iter().filter(|run| run.second && run.arm == "runs").count(), 1);
     scene.assert_every_run_counts_once();
     scene.assert_nothing_is_left();
 }

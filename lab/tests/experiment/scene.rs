@@ -54,6 +54,12 @@ impl Scene {
         self
     }
 
+    /// Other users can reach what is in it.
+    pub(crate) fn open_to_all(&self) {
+        let all = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(self.root.path(), all).unwrap();
+    }
+
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.root.path().join(name)
     }
@@ -89,7 +95,7 @@ impl Scene {
     pub(crate) fn wait_for(&self, what: &str, is: impl Fn(&Entry) -> bool) {
         eventually_seeing(PATIENCE, what, || {
             let lines = self.lines();
-            if lines.iter().any(|line| is(&line.entry)) { Ok(()) } else { Err(lines.last().cloned()) }
+            if lines.iter().any(|line| is(&line.entry)) { Ok(()) } else { Err(format!("{:?}", lines.last())) }
         });
     }
 
@@ -121,7 +127,8 @@ impl Scene {
         let lines = self.lines();
         let Some(Entry::Planned { turns, .. }) = lines.first().map(|line| &line.entry) else { panic!("no plan") };
         for turn in turns {
-            let begun = |entry: &Entry| matches!(entry, Entry::TurnBegun { turn: number, .. } if *number == turn.number);
+            let begun =
+                |entry: &Entry| matches!(entry, Entry::TurnBegun { turn: number, .. } if *number == turn.number);
             let newest = lines.iter().rposition(|line| begun(&line.entry)).expect("begun");
             for run in &turn.runs {
                 let results = |lines: &[Line]| {
@@ -131,7 +138,12 @@ impl Scene {
                     });
                     of_run.count()
                 };
-                assert_eq!((results(&lines[..newest]), results(&lines[newest..])), (0, 1), "run {}: {lines:#?}", run.run);
+                assert_eq!(
+                    (results(&lines[..newest]), results(&lines[newest..])),
+                    (0, 1),
+                    "run {}: {lines:#?}",
+                    run.run
+                );
             }
         }
         assert_eq!(lines.iter().filter(|line| line.entry == Entry::Finished).count(), 1);

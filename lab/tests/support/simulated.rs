@@ -131,6 +131,13 @@ impl Scene {
         self.write("plan.toml", &text);
     }
 
+    /// Puts other words into the plan.
+    pub fn replan(&self, words: &str, others: &str) {
+        let text = fs::read_to_string(self.path("plan.toml")).expect("a plan");
+        assert!(text.contains(words), "{words} in {text}");
+        self.write("plan.toml", &text.replace(words, others));
+    }
+
     /// `faultline experiment WORDS... plan.toml`.
     pub fn experiment(&self, words: &[&str]) -> Output {
         let mut command = Command::new(self.path("faultline"));

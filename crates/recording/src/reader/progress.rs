@@ -1,7 +1,7 @@
 //! How far a run has come, while it is being recorded.
 
-use super::types::TickRow;
 use super::Recording;
+use super::types::TickRow;
 use crate::error::Error;
 use crate::rows::EventKind;
 
@@ -35,6 +35,9 @@ const SLOTS: [(&str, &str); 4] = [
 const TRANSACTIONS: [(&str, &str); 2] =
     [("cost_tracker_point", "transaction_count"), ("replay_slot_point", "total_transactions")];
 
+/// Points arrive nearly in order: the first and the last one are among so many rows.
+const NEAR: u32 = 256;
+
 impl Recording {
     /// How far the run has come; some milliseconds even where hours are recorded.
     pub fn progress(&self) -> Result<Progress, Error> {
@@ -58,7 +61,8 @@ impl Recording {
     fn first_transaction(&self) -> Result<Option<i64>, Error> {
         for (table, column) in TRANSACTIONS {
             if self.has_rows(table)? {
-                return self.number(&format!("SELECT min(unix_ns) FROM {table} WHERE {column} > 0"));
+                let first = format!("SELECT unix_ns FROM {table} WHERE {column} > 0 ORDER BY rowid LIMIT {NEAR}");
+                return self.number(&format!("SELECT min(unix_ns) FROM ({first})"));
             }
         }
         Ok(None)
@@ -69,7 +73,8 @@ impl Recording {
         for (table, column) in SLOTS {
             if self.has(table) {
                 let order = if table.ends_with("_sample") { "tick" } else { "rowid" };
-                let sql = format!("SELECT max({column}) FROM (SELECT {column} FROM {table} ORDER BY {order} DESC LIMIT 256)");
+                let sql =
+                    format!("SELECT max({column}) FROM (SELECT {column} FROM {table} ORDER BY {order} DESC LIMIT 256)");
                 newest = newest.max(self.number(&sql)?);
             }
         }

@@ -17,6 +17,7 @@ mod kill;
 #[allow(dead_code, reason = "the generator is shared with the example")]
 mod made_up;
 mod merge;
+mod progress;
 mod readers;
 mod ring;
 mod round_trip;

@@ -35,7 +35,7 @@ pub struct Kept {
 /// held meanwhile.
 ///
 /// # Errors
-/// The folder is not marked, a validator holds a ledger's lock in it, a process uses something in it: nothing was deleted
+/// The folder is not marked, a validator holds a ledger's lock in it, a process has a file open in it: nothing was deleted
 /// then. The file system refuses: some may be.
 pub fn clear(folder: &Path, root: &HostRoot) -> Result<Cleared, Error> {
     let top = ready(folder, root)?;

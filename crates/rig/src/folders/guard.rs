@@ -23,7 +23,7 @@ pub struct Use {
     pub pid: u32,
     /// Its name, as the kernel cuts it.
     pub name: String,
-    /// What it has open there, or works in.
+    /// What it has open there.
     pub path: PathBuf,
 }
 
@@ -33,9 +33,9 @@ impl fmt::Display for Use {
     }
 }
 
-/// Processes with something open in a folder, or working in it; 16 at most, each with one thing. By the paths that the
-/// kernel gives: processes of other users are not seen without a right to, nor files that are only mapped, nor those of a
-/// process that sees the folder by another name.
+/// Processes with a file open in a folder, or whose program lies in it; 16 at most, each with one file. Who only stands in it
+/// or lists it, as a shell or `du` does, does not use it. By the paths that the kernel gives: processes of other users are
+/// not seen without a right to, nor files that are only mapped, nor those of a process that sees the folder by another name.
 pub fn users(root: &HostRoot, folder: &Path) -> Vec<Use> {
     let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
     let mut pids = root.pids().unwrap_or_default();
@@ -46,8 +46,9 @@ pub fn users(root: &HostRoot, folder: &Path) -> Vec<Use> {
 fn used(root: &HostRoot, pid: u32, folder: &Path) -> Option<Use> {
     let process = root.procfs.join(pid.to_string());
     let descriptors = std::fs::read_dir(process.join("fd")).into_iter().flatten().flatten().map(|entry| entry.path());
-    let mut links = [process.join("cwd"), process.join("exe")].into_iter().chain(descriptors);
-    let path = links.find_map(|link| std::fs::read_link(link).ok().filter(|path| path.starts_with(folder)))?;
+    let below = |path: &PathBuf| path.starts_with(folder) && !path.is_dir();
+    let mut links = std::iter::once(process.join("exe")).chain(descriptors);
+    let path = links.find_map(|link| std::fs::read_link(link).ok().filter(below))?;
     let name =
         root.read_proc(&format!("{pid}/comm"), |text| Ok(String::from_utf8_lossy(text.trim_ascii()).into_owned()));
     Some(Use { pid, name: name.unwrap_or_else(|_| "gone".to_owned()), path })

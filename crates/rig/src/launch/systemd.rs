@@ -97,6 +97,8 @@ impl Launcher for Systemd {
     }
 
     fn leftovers(&self, scope: &str) -> Result<Vec<String>, Error> {
+        // In a pattern other characters have a meaning.
+        GroupName { scope: scope.to_owned(), run: "r".to_owned(), part: "p".to_owned() }.check()?;
         let units = self.bus.list(&format!("{OURS}.{scope}.*"))?;
         let groups: BTreeSet<String> = units.iter().map(|unit| group(unit).to_owned()).collect();
         Ok(groups.into_iter().collect())

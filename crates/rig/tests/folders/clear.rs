@@ -72,7 +72,7 @@ fn links_go_and_what_they_lead_to_stays() {
 
 #[test]
 fn other_mounts_are_left_alone_also_those_of_the_same_file_system() {
-    let scene = Scene::new();
+    let scene = Scene::alone();
     let (disk, again) = (scene.path("ledger/a/disk"), scene.path("ledger/a/again"));
     for path in [&disk, &again] {
         fs::create_dir_all(path).unwrap();
@@ -137,8 +137,10 @@ fn a_ledger_whose_lock_is_held_is_not_touched_however_deep_it_lies() {
 }
 
 #[test]
-fn a_folder_in_which_a_process_has_something_open_is_not_touched() {
+fn a_folder_in_which_a_process_has_a_file_open_is_not_touched() {
     let scene = Scene::new();
+    // Who only lists it does not use it.
+    let _listed = fs::File::open(scene.path("ledger")).unwrap();
     let open = fs::File::open(scene.put("rocksdb/LOG", "stays")).unwrap();
     let told = scene.clear().unwrap_err().to_string();
     assert!(told.contains(&format!("process {}", std::process::id())) && told.contains("rocksdb/LOG"), "{told}");

@@ -75,7 +75,7 @@ fn a_restored_folder_is_what_was_kept_and_archives_lie_with_the_snapshots() {
 
 #[test]
 fn another_file_system_gets_the_same_bytes_and_holes() {
-    let scene = Scene::new();
+    let scene = Scene::alone();
     let from = kept(&scene);
     let disk = scene.path("disk");
     fs::create_dir(&disk).unwrap();
@@ -87,7 +87,7 @@ fn another_file_system_gets_the_same_bytes_and_holes() {
 
 #[test]
 fn what_does_not_fit_is_refused_before_anything_is_copied() {
-    let scene = Scene::new();
+    let scene = Scene::alone();
     let from = kept(&scene);
     let disk = scene.path("disk");
     fs::create_dir(&disk).unwrap();

@@ -22,6 +22,7 @@ Starts a leader and a follower on loopback and a load on them; ends after --seco
   --rate N              transactions a second (default 300)
   --no-load             no transactions
   --download            the follower fetches its snapshot itself (starts about 40 s later)
+  --leader-only         start no follower: it is told how to start some, which download their snapshots
   --folder DIR          ledgers and logs there, kept (default: a temporary folder, removed)
   --ports N             lowest port to use (default 18000)
   --ignore-stdin        do not end when stdin closes (needs --seconds)";
@@ -31,6 +32,7 @@ struct Arguments {
     seconds: Option<u64>,
     rate: u32,
     ignore_stdin: bool,
+    leader_only: bool,
 }
 
 fn main() -> ExitCode {
@@ -38,7 +40,13 @@ fn main() -> ExitCode {
 }
 
 fn parse(given: &mut Options) -> std::result::Result<Arguments, String> {
-    let mut arguments = Arguments { options: ClusterOptions::default(), seconds: None, rate: 300, ignore_stdin: false };
+    let mut arguments = Arguments {
+        options: ClusterOptions::default(),
+        seconds: None,
+        rate: 300,
+        ignore_stdin: false,
+        leader_only: false,
+    };
     let options = &mut arguments.options;
     while let Some(name) = given.next_name() {
         match name {
@@ -50,6 +58,10 @@ fn parse(given: &mut Options) -> std::result::Result<Arguments, String> {
             "--rate" => arguments.rate = given.number()?,
             "--no-load" => arguments.rate = 0,
             "--download" => options.first_snapshot = FirstSnapshot::Downloaded,
+            "--leader-only" => {
+                arguments.leader_only = true;
+                options.first_snapshot = FirstSnapshot::Downloaded;
+            }
             "--folder" => options.folder = Some(given.value()?.into()),
             "--ports" => options.ports_base = given.number()?,
             "--ignore-stdin" => arguments.ignore_stdin = true,
@@ -65,7 +77,10 @@ fn parse(given: &mut Options) -> std::result::Result<Arguments, String> {
 fn run(arguments: Arguments) -> Result<()> {
     let begun = Instant::now();
     let programs = arguments.options.programs;
-    let mut cluster = Cluster::start(arguments.options)?;
+    let mut cluster = match arguments.leader_only {
+        true => Cluster::start_leader(arguments.options)?,
+        false => Cluster::start(arguments.options)?,
+    };
     println!("started after {:.1} s", begun.elapsed().as_secs_f64());
     println!(
         "leader    pid {} rpc {} ledger {}",
@@ -73,9 +88,14 @@ fn run(arguments: Arguments) -> Result<()> {
         cluster.leader_rpc().address(),
         show(cluster.leader_ledger())
     );
-    let pid = cluster.follower_pid().unwrap_or_default();
-    println!("follower  pid {pid} rpc {} ledger {}", cluster.follower_rpc().address(), show(cluster.follower_ledger()));
-    println!("follower  log {}", show(cluster.follower_log()));
+    match cluster.follower_pid() {
+        Some(pid) => {
+            let (rpc, ledger) = (cluster.follower_rpc(), show(cluster.follower_ledger()));
+            println!("follower  pid {pid} rpc {} ledger {ledger}", rpc.address());
+            println!("follower  log {}", show(cluster.follower_log()));
+        }
+        None => tell_how_to_follow(&cluster),
+    }
     let load = match arguments.rate {
         0 => None,
         rate => Some(Load::start(cluster.leader_rpc().address(), rate, programs)?),
@@ -83,13 +103,23 @@ fn run(arguments: Arguments) -> Result<()> {
     let end = arguments.seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
     let stdin_closed = (!arguments.ignore_stdin).then(watch_stdin);
     while end.is_none_or(|end| Instant::now() < end) && !wait(stdin_closed.as_ref(), Duration::from_secs(1)) {
-        cluster.check()?;
+        if arguments.leader_only { cluster.check_leader()? } else { cluster.check()? }
     }
     if let Some(load) = load {
         let failed = load.failed();
         println!("load      {} transactions accepted, {failed} refused", load.stop());
     }
     Ok(())
+}
+
+fn tell_how_to_follow(cluster: &Cluster) {
+    let follower = cluster.follower();
+    let environment: Vec<String> = follower.environment.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    for (number, place) in cluster.places().iter().enumerate() {
+        let ledger = cluster.folder().join(format!("follower-{}", number + 1));
+        let command = follower.command(place, &ledger).join(" ");
+        println!("follower {} by  {} {command} --log -", number + 1, environment.join(" "));
+    }
 }
 
 fn show(path: &std::path::Path) -> std::path::Display<'_> {

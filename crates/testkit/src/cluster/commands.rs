@@ -3,15 +3,17 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::{ClusterOptions, FirstSnapshot, WARP_SLOT};
+use super::{ClusterOptions, FirstSnapshot, Follower, PLACES, Place, WARP_SLOT};
 use crate::binaries::Binaries;
 use crate::encoding::base58;
 use crate::ports::PortBlock;
 use crate::process::Program;
-use crate::transaction::{account_file_text, follower_identity, mint, payers, program_address};
+use crate::transaction::{account_file_text, follower_identities, mint, payers, program_address};
 use crate::{Error, Result};
 
 const PAYER_LAMPORTS: u64 = 1_000_000_000_000;
+/// Of both nodes. The metrics client honours proxies; the daemon is on loopback.
+const ALWAYS: [(&str, &str); 2] = [("AGAVE_NO_ENFORCE_NOFILE", "1"), ("NO_PROXY", "127.0.0.1,localhost")];
 
 /// Paths and ports of one cluster.
 #[derive(Debug)]
@@ -22,11 +24,10 @@ pub(super) struct Layout {
     pub(super) follower_log: PathBuf,
     pub(super) leader_rpc_port: u16,
     pub(super) follower_rpc_port: u16,
+    pub(super) places: [Place; PLACES],
     binaries: Binaries,
     accounts: PathBuf,
-    identity: PathBuf,
     leader_ports: NodePorts,
-    follower_ports: NodePorts,
     faucet_port: u16,
 }
 
@@ -45,10 +46,9 @@ impl Layout {
             follower_log: folder.join("follower.log"),
             leader_rpc_port: ports.port(10),
             follower_rpc_port: ports.port(110),
+            places: places(&folder, ports),
             accounts: folder.join("payers"),
-            identity: folder.join("follower-identity.json"),
             leader_ports: NodePorts { gossip: ports.port(1), dynamic: (ports.port(20), ports.port(60)) },
-            follower_ports: NodePorts { gossip: ports.port(101), dynamic: (ports.port(120), ports.port(160)) },
             faucet_port: ports.port(12),
             binaries,
             folder,
@@ -60,7 +60,9 @@ impl Layout {
             }
         }
         fs::create_dir_all(&layout.accounts).map_err(Error::file(&layout.accounts))?;
-        write(&layout.identity, &follower_identity().to_file_text())?;
+        for (place, identity) in layout.places.iter().zip(follower_identities()) {
+            write(&place.identity, &identity.to_file_text())?;
+        }
         for payer in payers() {
             let address = payer.address();
             let file = layout.accounts.join(format!("{}.json", base58(&address)));
@@ -94,6 +96,23 @@ impl Layout {
     }
 
     pub(super) fn follower_program(&self, options: &ClusterOptions, genesis_hash: &str) -> Program {
+        let [place, ..] = &self.places;
+        let mut arguments = self.follower(genesis_hash).command(place, &self.follower_ledger).split_off(1);
+        if options.first_snapshot == FirstSnapshot::Handed {
+            arguments.extend(["--no-genesis-fetch".to_owned(), "--no-snapshot-fetch".to_owned()]);
+        }
+        arguments.extend(["--log".to_owned(), text(&self.follower_log)]);
+        arguments.extend(options.follower_arguments.iter().cloned());
+        Program {
+            path: self.binaries.validator.clone(),
+            arguments,
+            environment: environment(options, options.follower_metrics.as_deref(), &options.follower_environment),
+            output: self.folder.join("follower.out"),
+        }
+    }
+
+    /// What every follower of the leader with this genesis has in common.
+    pub(super) fn follower(&self, genesis_hash: &str) -> Follower {
         let switches = [
             "--no-voting",
             "--private-rpc",
@@ -104,25 +123,18 @@ impl Layout {
             "--no-os-network-limits-test",
         ];
         let mut arguments: Vec<String> = switches.map(str::to_owned).into();
-        if options.first_snapshot == FirstSnapshot::Handed {
-            arguments.extend(["--no-genesis-fetch".to_owned(), "--no-snapshot-fetch".to_owned()]);
-        }
-        let mut set = |name: &str, value: String| arguments.extend([format!("--{name}"), value]);
-        set("identity", text(&self.identity));
-        set("ledger", text(&self.follower_ledger));
-        set("entrypoint", format!("127.0.0.1:{}", self.leader_ports.gossip));
-        set("rpc-port", self.follower_rpc_port.to_string());
-        set("expected-genesis-hash", genesis_hash.to_owned());
-        set("limit-ledger-size", "50000000".to_owned());
-        set("max-genesis-archive-unpacked-size", "200000000".to_owned());
-        set("log", text(&self.follower_log));
-        arguments.extend(self.follower_ports.arguments());
-        arguments.extend(options.follower_arguments.iter().cloned());
-        Program {
-            path: self.binaries.validator.clone(),
+        let mut set = |name: &str, value: &str| arguments.extend([format!("--{name}"), value.to_owned()]);
+        set("expected-genesis-hash", genesis_hash);
+        set("limit-ledger-size", "50000000");
+        set("max-genesis-archive-unpacked-size", "200000000");
+        set("bind-address", "127.0.0.1");
+        set("gossip-host", "127.0.0.1");
+        let always = ALWAYS.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        Follower {
+            program: self.binaries.validator.clone(),
             arguments,
-            environment: environment(options, options.follower_metrics.as_deref(), &options.follower_environment),
-            output: self.folder.join("follower.out"),
+            environment: always.into(),
+            entrypoint: format!("127.0.0.1:{}", self.leader_ports.gossip),
         }
     }
 
@@ -157,6 +169,17 @@ impl NodePorts {
     }
 }
 
+/// Within a block, above the leader's ports.
+fn places(folder: &Path, ports: &PortBlock) -> [Place; PLACES] {
+    let place = |name: &str, rpc: u16, gossip: u16, range: (u16, u16)| Place {
+        identity: folder.join(format!("{name}-identity.json")),
+        rpc_port: ports.port(rpc),
+        gossip_port: ports.port(gossip),
+        port_range: (ports.port(range.0), ports.port(range.1)),
+    };
+    [place("follower", 110, 101, (120, 158)), place("second-follower", 112, 102, (160, 198))]
+}
+
 /// The value of `SOLANA_METRICS_CONFIG` with which a validator pushes to that URL.
 pub fn metrics_config(url: &str) -> String {
     format!("host={url},db=prof,u=a,p=b")
@@ -168,13 +191,9 @@ fn environment(
     further: &[(String, String)],
 ) -> Vec<(String, Option<String>)> {
     let set = |name: &str, value: &str| (name.to_owned(), Some(value.to_owned()));
-    let mut environment = vec![
-        ("RUST_LOG".to_owned(), None),
-        ("SOLANA_METRICS_CONFIG".to_owned(), metrics.map(metrics_config)),
-        set("AGAVE_NO_ENFORCE_NOFILE", "1"),
-        // The metrics client honours proxies; the daemon is on loopback.
-        set("NO_PROXY", "127.0.0.1,localhost"),
-    ];
+    let mut environment =
+        vec![("RUST_LOG".to_owned(), None), ("SOLANA_METRICS_CONFIG".to_owned(), metrics.map(metrics_config))];
+    environment.extend(ALWAYS.map(|(name, value)| set(name, value)));
     if let Some(entries) = options.cache_entries {
         environment.push(set("AGAVE_PROGRAM_CACHE_ENTRIES", &entries.to_string()));
     }

@@ -42,6 +42,26 @@ fn a_kill_on_the_host_counts_and_unreadable_counts_do_not() {
 }
 
 #[test]
+fn a_kill_elsewhere_on_the_host_is_no_kill_in_a_cgroup_that_tells_of_none_and_counts_when_it_is_gone() {
+    let host = host();
+    let events = "sys/fs/cgroup/sol.service/memory.events";
+    host.write("proc/77/cgroup", "0::/sol.service\n").unwrap();
+    host.write(events, "oom_kill 0\n").unwrap();
+    host.write("proc/vmstat", "oom_kill 9\n").unwrap();
+    let root = HostRoot::below(host.root());
+    let mut kills = Kills::begin(&root, 77, at(1));
+    host.write("proc/vmstat", "oom_kill 10\n").unwrap();
+    kills.look(&root, at(2));
+    assert!(!kills.recent(at(2)));
+    std::fs::remove_file(host.root().join(events)).unwrap();
+    kills.look(&root, at(3));
+    assert!(!kills.recent(at(3)), "seen before");
+    host.write("proc/vmstat", "oom_kill 11\n").unwrap();
+    kills.look(&root, at(4));
+    assert!(kills.recent(at(4)));
+}
+
+#[test]
 fn a_cgroup_made_anew_begins_at_zero_without_a_kill() {
     let host = host();
     let events = "sys/fs/cgroup/sol.service/memory.events";

@@ -1,5 +1,6 @@
 //! What is known of the host and of what a plan names. Nothing here is judged.
 
+use crate::experiment::runner::world::Remark;
 use faultline_rig::{Abilities, CpuSet};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -35,6 +36,8 @@ pub struct Facts {
     pub stakes: BTreeMap<String, Stake>,
     /// What is copied before each run, in bytes; `None` where nothing is.
     pub kept: Option<Result<u64, String>>,
+    /// What the plan's rules for the host say of it now.
+    pub host: Vec<Remark>,
     /// Home folders of the host's users.
     pub homes: Vec<PathBuf>,
 }

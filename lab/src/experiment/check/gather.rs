@@ -5,10 +5,11 @@ use super::facts::{Facts, FolderFacts, LauncherFacts};
 use super::folders::working;
 use super::{stake, switch};
 use crate::experiment::plan::{Begin, Plan, expand};
+use crate::experiment::runner::host_now;
 use crate::recorder::{self, in_path};
 use faultline_kernel::HostRoot;
 use faultline_rig::{CpuSet, folders, host};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -35,6 +36,7 @@ pub fn gather(plan: &Plan, launcher: Result<LauncherFacts, String>) -> Facts {
         recorder: recorder::find(plan.recorder.program.as_deref(), "recorder.program").map_err(|e| e.to_string()),
         stakes: stake::ask(plan),
         kept: kept(plan),
+        host: host_now(plan),
         homes: homes(),
     };
     for disk in state.disks {
@@ -93,18 +95,20 @@ fn executable(file: &Path) -> Result<(), String> {
     if meta.permissions().mode() & 0o111 == 0 { Err("may not be executed (chmod +x)".to_owned()) } else { Ok(()) }
 }
 
-/// The scripts among the words of the command, for instance after `bash`.
+/// The scripts among the words of the commands, for instance after `bash`.
 fn scripts(plan: &Plan) -> BTreeMap<PathBuf, String> {
-    let Some((arm, lane)) = plan.arms.first().zip(plan.lanes.first()) else { return BTreeMap::new() };
-    let command = expand(plan, arm, lane, Path::new("/"), 1).map(|expanded| expanded.command).unwrap_or_default();
-    let script = |word: &String| {
-        let file = if word.contains('/') { PathBuf::from(word) } else { in_path(word)? };
-        let meta = std::fs::metadata(&file).ok().filter(|meta| meta.is_file() && meta.len() <= LONGEST_SCRIPT)?;
-        let text = String::from_utf8(std::fs::read(&file).ok()?).ok()?;
-        let is_script = text.starts_with("#!") || meta.permissions().mode() & 0o111 != 0 || word.ends_with(".sh");
-        is_script.then_some((file, text))
-    };
-    command.iter().filter(|word| !word.starts_with('-')).filter_map(script).collect()
+    let Some(lane) = plan.lanes.first() else { return BTreeMap::new() };
+    let commands = plan.arms.iter().filter_map(|arm| expand(plan, arm, lane, Path::new("/"), 1).ok());
+    let words: BTreeSet<String> = commands.flat_map(|expanded| expanded.command).collect();
+    words.iter().filter(|word| !word.starts_with('-')).filter_map(|word| script(word)).collect()
+}
+
+fn script(word: &str) -> Option<(PathBuf, String)> {
+    let file = if word.contains('/') { PathBuf::from(word) } else { in_path(word)? };
+    let meta = std::fs::metadata(&file).ok().filter(|meta| meta.is_file() && meta.len() <= LONGEST_SCRIPT)?;
+    let text = String::from_utf8(std::fs::read(&file).ok()?).ok()?;
+    let is_script = text.starts_with("#!") || meta.permissions().mode() & 0o111 != 0 || word.ends_with(".sh");
+    is_script.then_some((file, text))
 }
 
 /// Files and folders that must be there already.

@@ -2,7 +2,7 @@
 
 use super::Findings;
 use super::facts::Facts;
-use crate::experiment::plan::{Arm, Plan};
+use crate::experiment::plan::{Arm, Kind, Lane, Plan};
 use crate::words;
 use faultline_rig::Abilities;
 use std::collections::BTreeSet;
@@ -140,11 +140,18 @@ fn together(plan: &Plan, facts: &Facts, found: &mut Findings) {
             "give each lane cpus, as in cpus = \"0-7\"",
         );
     }
+    let ported = |lane: &Lane| lane.rpc_port.is_some() && lane.gossip_port.is_some() && lane.port_range.is_some();
+    if plan.workload.kind == Kind::Validator && !plan.lanes.iter().all(ported) {
+        found.warn(
+            "not every lane says which ports it has, and validators at the same time must not share any",
+            "give each lane rpc_port, gossip_port and port_range, and the command {rpc_port} and so on",
+        );
+    }
     shared_devices(plan, facts, found);
 }
 
 fn shared_devices(plan: &Plan, facts: &Facts, found: &mut Findings) {
-    let devices = |lane: &crate::experiment::plan::Lane| -> BTreeSet<u64> {
+    let devices = |lane: &Lane| -> BTreeSet<u64> {
         let folders = [Some(&lane.ledger), lane.accounts.as_ref(), lane.snapshots.as_ref()];
         folders.into_iter().flatten().filter_map(|folder| facts.folders.get(folder)?.device).collect()
     };

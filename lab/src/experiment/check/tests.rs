@@ -1,5 +1,6 @@
 use super::*;
 use crate::experiment::plan::parse;
+use crate::experiment::runner::world::Remark;
 use faultline_rig::{Abilities, CpuSet};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -30,17 +31,23 @@ const CONCURRENT: &str = r#"
 name = "p"
 folder = "/state"
 [begin]
-how = "as-is"
+how = "download"
 [workload]
 command = ["/v"]
 [concurrent]
 [[lane]]
 name = "a"
 ledger = "/mnt/a"
+rpc_port = 8899
+gossip_port = 8001
+port_range = "8002-8040"
 cpus = "0-1"
 [[lane]]
 name = "b"
 ledger = "/mnt/b"
+rpc_port = 8999
+gossip_port = 8101
+port_range = "8102-8140"
 cpus = "2-3"
 [[arm]]
 name = "one"
@@ -82,6 +89,7 @@ fn fit(plan: &Plan) -> Facts {
         recorder: Ok("/faultlined".into()),
         stakes: BTreeMap::from([("main".to_owned(), Stake::Known(0))]),
         kept: None,
+        host: Vec::new(),
         homes: vec!["/root".into()],
     }
 }
@@ -169,6 +177,8 @@ fn concurrent_lanes_share_no_device_and_no_cpu_without_a_warning() {
         "memory_max = \"4G\"\nio = [{ device = \"/mnt/a\", read_bytes = \"100M\" }]",
     );
     assert_eq!(told(&limited, &facts), []);
+    let portless = but(CONCURRENT, "gossip_port = 8101", "");
+    only(&portless, &fit(&portless), Warn, "not every lane says which ports it has");
     let open = but(CONCURRENT, "cpus = \"2-3\"", "");
     only(&open, &fit(&open), Warn, "not every lane has CPUs");
     let beyond = but(CONCURRENT, "cpus = \"2-3\"", "cpus = \"7-8\"");
@@ -197,7 +207,8 @@ fn a_program_that_ignores_the_size_of_its_cache_is_refused() {
 fn a_validator_that_votes_is_refused_without_a_word() {
     let i_vote = |plan: &Plan, facts: &Facts| findings(plan, facts, true).len();
     for (from, to, place) in [
-        ("\"{ledger}\"]", "\"{ledger}\", \"--vote-account\", \"k.json\"]", "workload.command"),
+        ("\"{ledger}\"]", "\"{ledger}\", \"--vote-account\", \"k.json\"]", "workload"),
+        ("memory_max = \"8G\"", "environment = { MORE = \"--x --vote-account k\" }", "arm \"large\""),
         ("memory_max = \"8G\"", "arguments = [\"--vote-account=k.json\"]", "arm \"large\""),
     ] {
         let plan = but(TWO_ARMS, from, to);
@@ -221,9 +232,9 @@ fn folders_that_may_not_be_cleared_are_refused() {
     folder(&mut facts, "/mnt/accounts").not_marked = Some("no mark".to_owned());
     only(&plan, &facts, Refuse, "accounts cannot be cleared before a run: no mark");
     let as_is = but(TWO_ARMS, "download", "as-is");
-    assert_eq!(told(&as_is, &facts), [], "nothing is cleared");
+    only(&as_is, &facts, Warn, "no two begin equal");
     folder(&mut facts, "/mnt/accounts").is_there = false;
-    only(&as_is, &facts, Refuse, "accounts /mnt/accounts is not there");
+    assert!(told(&as_is, &facts)[0].1.contains("accounts /mnt/accounts is not there"));
 
     let mut facts = fit(&plan);
     facts.homes = vec!["/mnt/ledger/sol".into()];
@@ -289,8 +300,18 @@ fn what_a_design_cannot_show_is_said() {
     only(&few, &fit(&few), Warn, "2 runs of each arm can be described, but not tested");
     let odd = but(TWO_ARMS, "replicates = 4", "replicates = 3");
     only(&odd, &fit(&odd), Severity::Ignore, "only with an even number of replicates");
+    let warm = but(TWO_ARMS, "how = \"download\"", "how = \"download\"\npage_cache = \"leave\"");
+    only(&warm, &fit(&warm), Warn, "what the last run read is still in memory");
     let square = but(TWO_ARMS, "replicates = 4", "replicates = 3\norder = \"latin-square\"");
     only(&square, &fit(&square), Severity::Ignore, "a Latin square of 2 arms");
+}
+
+#[test]
+fn what_may_pass_until_a_run_begins_is_only_warned_of() {
+    let plan = plan(TWO_ARMS);
+    let remark = |passes| Remark { severity: Refuse, passes, what: "swap is on".to_owned() };
+    only(&plan, &Facts { host: vec![remark(false)], ..fit(&plan) }, Refuse, "the host, now: swap is on");
+    only(&plan, &Facts { host: vec![remark(true)], ..fit(&plan) }, Warn, "the host, now: swap is on");
 }
 
 #[test]

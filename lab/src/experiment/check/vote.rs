@@ -3,6 +3,7 @@
 use super::Findings;
 use super::facts::{Facts, Stake};
 use crate::experiment::plan::{Kind, Plan};
+use std::collections::BTreeMap;
 
 /// Options of a validator that votes.
 const OPTIONS: [&str; 2] = ["--vote-account", "--authorized-voter"];
@@ -43,10 +44,15 @@ pub(super) fn check(plan: &Plan, facts: &Facts, i_vote: bool, found: &mut Findin
 /// Where a vote account is set.
 fn places(plan: &Plan, facts: &Facts) -> Vec<String> {
     let mut places = Vec::new();
-    if plan.workload.command.iter().any(|word| is_option(word)) {
-        places.push("workload.command".to_owned());
+    // A variable may hold a whole list of options for a script.
+    let set = |words: &[String], variables: &BTreeMap<String, String>| {
+        words.iter().any(|word| is_option(word))
+            || variables.values().flat_map(|value| value.split_whitespace()).any(is_option)
+    };
+    if set(&plan.workload.command, &plan.workload.environment) {
+        places.push("workload".to_owned());
     }
-    for arm in plan.arms.iter().filter(|arm| arm.arguments.iter().any(|word| is_option(word))) {
+    for arm in plan.arms.iter().filter(|arm| set(&arm.arguments, &arm.environment)) {
         places.push(format!("arm {:?}", arm.name));
     }
     for (file, text) in &facts.scripts {

@@ -63,3 +63,60 @@ pub fn validity(entries: u32, seen: &Seen) -> Validity {
         Validity::Valid
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a cache of so many entries shows when so many programs are called by turns.
+    fn cache(capacity: u64, programs: u64) -> Seen {
+        let target = capacity * 90 / 100;
+        let mut points = Vec::new();
+        let mut loaded: u64 = 0;
+        for load in 0..4 * programs {
+            // Each program is called again after all others, and is gone by then if they do not fit.
+            if load >= programs && programs <= target {
+                break;
+            }
+            loaded += 1;
+            let evictions = loaded.saturating_sub(target);
+            points.push(ProgramCachePoint {
+                water_level: Some(loaded),
+                evictions: Some(evictions),
+                insertions: Some(u64::from(load < programs)),
+                ..ProgramCachePoint::default()
+            });
+            loaded -= evictions;
+        }
+        Seen::of(&points)
+    }
+
+    #[test]
+    fn a_cache_of_the_planned_capacity_is_valid_whether_it_overflows_or_not() {
+        for (entries, programs) in [(512, 640), (512, 100), (1024, 640), (1024, 2000), (20, 50), (256, 640)] {
+            assert_eq!(
+                validity(entries, &cache(u64::from(entries), programs)),
+                Validity::Valid,
+                "{entries} {programs}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_stock_cache_is_found_out_where_it_makes_a_difference() {
+        let is_invalid = |entries, programs| matches!(validity(entries, &cache(512, programs)), Validity::Invalid(_));
+        // Too small, too large, and no difference: all entries fit into either.
+        assert!(is_invalid(1024, 640));
+        assert!(is_invalid(256, 640));
+        assert!(!is_invalid(1024, 300) && !is_invalid(512, 640));
+    }
+
+    #[test]
+    fn what_was_not_recorded_proves_nothing() {
+        let unproven = |seen: Seen| matches!(validity(512, &seen), Validity::Unproven(_));
+        assert!(unproven(Seen::default()));
+        assert!(unproven(Seen { points: 5, insertions: 600, ..Seen::default() }));
+        assert!(unproven(Seen { points: 5, insertions: 600, evictions: 1, ..Seen::default() }));
+        assert_eq!(validity(512, &Seen { points: 5, insertions: 9, ..Seen::default() }), Validity::Valid);
+    }
+}

@@ -1,4 +1,6 @@
 use super::*;
+use crate::experiment::judge::cache;
+use crate::experiment::outcome::Validity;
 use proptest::prelude::*;
 use std::io::Write as _;
 
@@ -79,12 +81,19 @@ fn the_logs_of_a_real_replay_have_every_slot_and_the_sums_that_another_program_f
     assert_eq!((large.0, large.1), ((637, 0, 0), Some(373_698)));
     // Both replayed the same.
     assert_eq!(small.2, large.2);
+    let seen = |name: &str| seen(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name)).unwrap();
+    let (small, large) = (seen("replay-512.log"), seen("replay-1024.log"));
+    assert_eq!(cache::validity(512, &small), Validity::Valid, "{small:?}");
+    assert!(matches!(cache::validity(1024, &small), Validity::Invalid(_)), "{small:?}");
+    assert!(!matches!(cache::validity(1024, &large), Validity::Invalid(_)), "{large:?}");
 }
 
 #[test]
 fn a_line_of_times_that_names_many_programs_is_read() {
     let programs = "Pubkey: ProgramTiming { accumulated_us: 1 }, ".repeat(10_000);
-    let line = format!("ledger processing timing: ExecuteTimings {{ metrics: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14], {programs}");
+    let line = format!(
+        "ledger processing timing: ExecuteTimings {{ metrics: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14], {programs}"
+    );
     assert_eq!(read_text(at(1, &line).as_bytes()).program_cache_us, Some(12));
 }
 

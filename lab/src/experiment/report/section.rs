@@ -100,13 +100,13 @@ fn by_run(experiment: &Experiment, counted: &[Counted<'_>]) -> Table {
         ("Memory at most", "GiB"),
         ("Memory limit", "GiB"),
         ("OOM kills", ""),
-        ("Page cache at the end", "GiB"),
-        ("Anonymous at the end", "GiB"),
+        ("Page cache left", "GiB"),
         ("Waited for I/O", "s"),
         ("Evidence", ""),
     ];
     let note = "From the group's own files, read after the last process of the run had ended: memory.peak and memory.events (of cgroup \
-                version 1 their like), and what systemd says where it made the group. Waited for I/O: some task of the group, by the \
+                version 1 their like), and what systemd says where it made the group. Page cache left: what was still charged to the group \
+                then. Waited for I/O: some task of the group, by the \
                 kernel's pressure stall information. GiB is 2^30 bytes.";
     let mut listed = table("runs", "Outcome and evidence of each run", &columns, note);
     listed.rows = counted.iter().map(|one| run_row(experiment, one)).collect();
@@ -136,7 +136,6 @@ fn run_row(experiment: &Experiment, one: &Counted<'_>) -> Vec<Cell> {
         number(limit.map(|limit| limit as f64 / GIB), 3, "no limit in the plan"),
         number(kills, 0, "the kernel does not tell"),
         gib(evidence.file),
-        gib(evidence.anon),
         number(told.io_some, 1, "the kernel does not tell"),
         text(Some(&told.evidence), "none"),
     ]

@@ -219,6 +219,9 @@ fn replays_are_paired_by_slot_with_the_replicate_of_the_other_arm() {
     let differences = column(paired, "Mean difference");
     assert!(differences[0].starts_with("-2") && differences[1].starts_with("-3"), "{differences:?}");
     assert_eq!(column(table(&report, "paired-counts").unwrap(), "Mean difference"), ["-19", "-20"]);
+    let together = table(&report, "paired-together").unwrap();
+    assert_eq!(column(together, "What")[0], "Replay time");
+    assert_eq!((column(together, "Pairs")[0].as_str(), column(together, "Difference")[1].as_str()), ("2", "-19.5"));
     let primary = table(&report, "primary").unwrap();
     assert_eq!(
         (column(primary, "Reference mean"), column(primary, "Other mean")),
@@ -244,4 +247,28 @@ fn two_real_replays_are_paired_slot_by_slot() {
     assert_eq!(column(counts, "Mean difference")[0], (f64::from(637 - 1378) / 39.0).to_string());
     assert_eq!(column(counts, "Mean difference")[2], (-918.0 / 39.0).to_string());
     assert_eq!(column(table(&report, "paired").unwrap(), "Slots of both"), ["40"]);
+}
+
+#[test]
+fn every_beginning_of_a_journal_can_be_reported_and_counts_no_run_twice() {
+    let folder = tempfile::tempdir().unwrap();
+    let lines = [
+        tried(1, 1, Outcome::Interrupted { why: "power".to_owned() }, Validity::Valid),
+        tried(1, 2, Outcome::OutOfMemory, Validity::Valid),
+        tried(2, 1, Outcome::Completed, Validity::Valid),
+        tried(3, 1, Outcome::Exited { code: 1 }, Validity::Unproven("few points".to_owned())),
+        vec![Entry::Stopped { why: "stop".to_owned() }, Entry::Runner { pid: 2, boot: "c".to_owned() }],
+        tried(4, 1, Outcome::Killed { signal: 9 }, Validity::Valid),
+        vec![Entry::Finished],
+    ];
+    let lines = lines.concat();
+    for end in 0..=lines.len() {
+        let experiment = experiment(folder.path(), lines[..end].to_vec());
+        let (report, _) = experiment.report().unwrap();
+        render::write(&report, &folder.path().join(format!("out-{end}")), false).unwrap();
+        let listed = table(&report, "runs").map_or(0, |runs| runs.rows.len());
+        assert_eq!((report.runs.len(), listed), (experiment.counted().len(), experiment.counted().len()), "{end}");
+        let missing = report.caveats.iter().any(|caveat| caveat.what.starts_with("The experiment is not finished"));
+        assert_eq!(missing, experiment.counted().len() < 4, "{end}");
+    }
 }

@@ -1,9 +1,10 @@
 //! What a run starts, and under which limits.
 
-use crate::experiment::folder::{self, GATE, OUTPUT};
+use crate::experiment::folder::{self, GATE, OUTPUT, OWN};
 use crate::experiment::plan::{Arm, CountedFrom, Kind, Lane, Plan, expand};
 use crate::experiment::schedule::Scheduled;
 use anyhow::Context;
+use faultline_rig::folders::Owner;
 use faultline_rig::{Job, Launcher, Limits};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -12,6 +13,8 @@ use std::time::Duration;
 
 /// Beyond all that a run may take, before a launcher that can ends it by itself.
 const SPARE: Duration = Duration::from_secs(3600);
+/// Where users are told of.
+const PASSWD: &str = "/etc/passwd";
 /// Where programs are looked for, if this program was not told.
 const USUAL_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
@@ -23,7 +26,7 @@ pub(super) fn job(
     (scope, run_folder): (&str, &Path),
     launcher: &dyn Launcher,
 ) -> anyhow::Result<Job> {
-    let expanded = expand(plan, arm, lane, run_folder, run.replicate).map_err(|unknown| {
+    let expanded = expand(plan, arm, lane, &run_folder.join(OWN), run.replicate).map_err(|unknown| {
         let said: Vec<String> = unknown.iter().map(ToString::to_string).collect();
         anyhow::anyhow!("{}", said.join("; "))
     })?;
@@ -73,7 +76,7 @@ pub(super) fn limits(arm: &Arm, lane: &Lane) -> Limits {
 pub(super) fn environment(user: Option<&str>, given: BTreeMap<String, String>) -> Vec<(OsString, OsString)> {
     let path = std::env::var_os("PATH").unwrap_or_else(|| USUAL_PATH.into());
     let mut all = BTreeMap::from([(OsString::from("PATH"), path), ("LANG".into(), "C.UTF-8".into())]);
-    let passwd = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let passwd = std::fs::read_to_string(PASSWD).unwrap_or_default();
     match user {
         Some(user) => {
             all.insert("USER".into(), user.into());
@@ -89,6 +92,31 @@ pub(super) fn environment(user: Option<&str>, given: BTreeMap<String, String>) -
 fn home<'a>(passwd: &'a str, user: &str) -> Option<&'a str> {
     let mut lines = passwd.lines().map(|line| line.split(':').collect::<Vec<_>>());
     lines.find(|fields| fields.first() == Some(&user))?.get(5).copied().filter(|home| !home.is_empty())
+}
+
+/// Whose files are to be that a user's program writes; `None` where it runs as this program's user.
+pub(super) fn owner(user: Option<&str>) -> anyhow::Result<Option<Owner>> {
+    let Some(user) = user else { return Ok(None) };
+    let passwd = std::fs::read_to_string(PASSWD).context(PASSWD)?;
+    owner_in(&passwd, user).map(Some).with_context(|| format!("{PASSWD}: there is no user {user}"))
+}
+
+fn owner_in(passwd: &str, user: &str) -> Option<Owner> {
+    let mut lines = passwd.lines().map(|line| line.split(':').collect::<Vec<_>>());
+    let found = lines.find(|fields| fields.first() == Some(&user))?;
+    Some(Owner { uid: found.get(2)?.parse().ok()?, gid: found.get(3)?.parse().ok()? })
+}
+
+/// Makes the folder of a run, and the one in it that its program may write into: where recorder and launcher write,
+/// nobody else does.
+pub(super) fn make_folder(folder: &Path, user: Option<&str>) -> anyhow::Result<()> {
+    let own = folder.join(OWN);
+    let said = || own.display().to_string();
+    std::fs::create_dir_all(&own).with_context(said)?;
+    match owner(user)? {
+        Some(Owner { uid, gid }) => std::os::unix::fs::chown(&own, Some(uid), Some(gid)).with_context(said),
+        None => Ok(()),
+    }
 }
 
 /// Longer than any run of the plan takes; `None` where it may wait for ever for its first transaction.
@@ -121,10 +149,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_users_home_is_what_passwd_says() {
+    fn a_users_home_and_numbers_are_what_passwd_says() {
         let passwd = "root:x:0:0:root:/root:/bin/bash\nsol:x:1000:1000::/home/sol:/bin/sh\nnone:x:1:1:::\n";
         assert_eq!(home(passwd, "sol"), Some("/home/sol"));
         assert_eq!(home(passwd, "none"), None);
         assert_eq!(home(passwd, "so"), None);
+        assert_eq!(owner_in(passwd, "sol"), Some(Owner { uid: 1000, gid: 1000 }));
+        assert_eq!(owner_in(passwd, "so"), None);
     }
 }

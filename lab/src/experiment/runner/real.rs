@@ -3,11 +3,13 @@
 mod host;
 mod recorder;
 
+use super::job::owner;
 use super::world::{Asked, Order, Recorder, Remark, World};
 use crate::clock;
-use crate::experiment::folder::Folder;
+use crate::experiment::folder::{Folder, OUTPUT};
 use crate::experiment::judge::cache;
 use crate::experiment::plan::{Begin, Lane, PageCache, Plan, Severity};
+use crate::experiment::replay;
 use crate::experiment::watch::Now;
 use crate::output::say;
 use crate::recorder::progress;
@@ -16,7 +18,7 @@ use crate::words::{bytes, count};
 use anyhow::Context;
 use faultline_kernel::HostRoot;
 use faultline_recording::{Progress, Recording};
-use faultline_rig::folders::{self, Owner};
+use faultline_rig::folders;
 use faultline_rig::{Launcher, cold};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
@@ -101,7 +103,8 @@ impl World for Real {
         Ok(host::remarks(&plan.host, &host::look(plan, &self.root, folder.path(), busy, groups)))
     }
 
-    fn clear(&mut self, _plan: &Plan, lane: &Lane) -> anyhow::Result<Vec<String>> {
+    fn clear(&mut self, plan: &Plan, lane: &Lane) -> anyhow::Result<Vec<String>> {
+        let owner = owner(plan.workload.user.as_deref())?;
         let mut said = Vec::new();
         for folder in folders_of(lane) {
             if !folder.exists() {
@@ -109,6 +112,10 @@ impl World for Real {
                 anyhow::bail!("{}: there is no such folder; {init}", folder.display());
             }
             let cleared = folders::clear(folder, &self.root)?;
+            // `init` may have made it as root.
+            if let Some(owner) = owner {
+                folders::hand_over(folder, owner)?;
+            }
             said.push(format!("cleared {}: {}", folder.display(), cleared_in_words(&cleared)));
         }
         Ok(said)
@@ -153,13 +160,23 @@ impl World for Real {
     }
 
     fn cache(&mut self, recording: &Path) -> anyhow::Result<cache::Seen> {
-        Ok(cache::Seen::of(&Recording::open(recording)?.program_cache_points()?))
+        let seen = cache::Seen::of(&Recording::open(recording)?.program_cache_points()?);
+        if seen.points > 0 {
+            return Ok(seen);
+        }
+        // A replay ends before it has pushed its points; its log has them too.
+        Ok(replay::seen(&recording.with_file_name(OUTPUT)).unwrap_or(seen))
     }
 
     fn room(&self, folder: &Path) -> Option<u64> {
         let told = rustix::fs::statvfs(folder).ok()?;
         told.f_bavail.checked_mul(told.f_frsize)
     }
+}
+
+/// What there is to say against a run now, but for other load and what is left of earlier runs.
+pub(crate) fn host_now(plan: &Plan) -> Vec<Remark> {
+    host::remarks(&plan.host, &host::look(plan, &HostRoot::default(), &plan.folder, None, Vec::new()))
 }
 
 /// The folders that a run in this lane fills.
@@ -181,15 +198,4 @@ pub(crate) fn cleared_in_words(cleared: &folders::Cleared) -> String {
         (false, more) => format!("; kept {} and {more} more", named.join(", ")),
     };
     format!("{} files, {}{kept}", count(cleared.files), bytes(cleared.bytes))
-}
-
-/// Whose the restored files are to be.
-fn owner(user: Option<&str>) -> anyhow::Result<Option<Owner>> {
-    let Some(user) = user else { return Ok(None) };
-    let passwd = std::fs::read_to_string("/etc/passwd").context("/etc/passwd")?;
-    let mut lines = passwd.lines().map(|line| line.split(':').collect::<Vec<_>>());
-    let found = lines.find(|fields| fields.first() == Some(&user));
-    let number = |place: usize| found.as_ref()?.get(place)?.parse().ok();
-    let owner = number(2).zip(number(3)).map(|(uid, gid)| Owner { uid, gid });
-    owner.map(Some).with_context(|| format!("there is no user {user}"))
 }

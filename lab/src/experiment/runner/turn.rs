@@ -55,10 +55,7 @@ impl Runner<'_> {
         self.write(Entry::TurnBegun { turn: turn.number, attempt }).map_err(Halt::Journal)?;
         let mut runs = Vec::new();
         for scheduled in &turn.runs {
-            match self.running(scheduled, attempt) {
-                Ok(run) => runs.push(run),
-                Err(error) => return Err(self.halt(scheduled.run, &error)),
-            }
+            runs.push(self.running(scheduled, attempt).map_err(Halt::Journal)?);
         }
         let done = self.prepare(turn.number, &mut runs).and_then(|()| self.watch(&mut runs));
         match done {
@@ -70,14 +67,12 @@ impl Runner<'_> {
     fn running(&self, scheduled: &Scheduled, attempt: u32) -> anyhow::Result<Running> {
         let arm = self.plan.arms.iter().find(|arm| arm.name == scheduled.arm);
         let lane = self.plan.lanes.iter().find(|lane| lane.name == scheduled.lane);
-        let folder = self.folder.run(scheduled, attempt);
-        std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
         Ok(Running {
             scheduled: scheduled.clone(),
             attempt,
             arm: arm.with_context(|| format!("the plan has no arm {:?}", scheduled.arm))?.clone(),
             lane: lane.with_context(|| format!("the plan has no lane {:?}", scheduled.lane))?.clone(),
-            folder,
+            folder: self.folder.run(scheduled, attempt),
             notes: Vec::new(),
             environment: Vec::new(),
             launched: None,
@@ -152,6 +147,7 @@ impl Runner<'_> {
     }
 
     fn launch(&mut self, run: &mut Running) -> anyhow::Result<Vec<String>> {
+        job::make_folder(&run.folder, self.plan.workload.user.as_deref())?;
         let launcher = self.world.launcher();
         let of = (&run.scheduled, run.attempt);
         let job = job::job(&self.plan, (&run.arm, &run.lane), of, (&self.scope, &run.folder), launcher)?;

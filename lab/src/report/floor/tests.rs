@@ -153,3 +153,20 @@ fn runs_of_a_turn_that_wait_for_the_disk_unlike_are_a_caveat() {
     }
     assert_eq!(said(&runs), "");
 }
+
+#[test]
+fn one_arm_twice_and_no_other_is_a_pair_that_says_how_good_the_host_is() {
+    let pair = |count| -> Vec<Run> {
+        (1..=count).flat_map(|turn| [run("512", turn, false, 0.0), run("512", turn, true, 0.1)]).collect()
+    };
+    for (count, standing) in [(1, Standing::Described), (3, Standing::Equivalent)] {
+        let report = report(&pair(count));
+        assert_eq!(report.verdict.standing, standing);
+        let headline = &report.verdict.headline;
+        assert!(
+            headline.starts_with("512 twice at the same time (A/A): program cache time, equivalent within 5 %"),
+            "{headline}"
+        );
+        assert_eq!(table(&report, "bias-floor").rows.len(), 2);
+    }
+}

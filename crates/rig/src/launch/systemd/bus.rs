@@ -1,6 +1,7 @@
 //! What is asked of systemd over the system bus, and its answers as types.
 
 use super::super::Error;
+use super::super::wait::wait;
 use serde::Serialize;
 use std::collections::HashMap;
 use std::time::Duration;
@@ -13,6 +14,12 @@ const MANAGER_INTERFACE: &str = "org.freedesktop.systemd1.Manager";
 const PROPERTIES: &str = "org.freedesktop.DBus.Properties";
 /// A machine that thrashes answers late.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// For systemd to come back when it executes itself anew, as upgrades have it do.
+const ABSENCE: Duration = Duration::from_secs(60);
+
+/// `CLD_EXITED` of `waitid(2)`.
+pub(super) const EXITED: i32 = 1;
 
 /// Properties of a unit to be made, with their names.
 pub(super) type Properties = Vec<(&'static str, Variant<'static>)>;
@@ -47,7 +54,9 @@ impl Bus {
 
     /// systemd's own variables, which every service gets.
     pub(super) fn environment(&self) -> Result<Vec<String>, Error> {
-        let mut manager = self.properties(MANAGER, MANAGER_INTERFACE).map_err(|error| words("systemd", &error))?;
+        let reply = self.call_once(MANAGER, PROPERTIES, "GetAll", &(MANAGER_INTERFACE,));
+        let read = reply.and_then(|reply| reply.body().deserialize::<HashMap<String, OwnedVariant>>());
+        let mut manager = read.map_err(|error| words("systemd", &error))?;
         let variables = manager.remove("Environment").and_then(|value| Vec::<String>::try_from(value).ok());
         Ok(variables.unwrap_or_default())
     }
@@ -56,7 +65,9 @@ impl Bus {
     pub(super) fn start(&self, unit: &str, properties: &Properties) -> Result<(), Error> {
         let none: Vec<(&str, Vec<(&str, Variant<'_>)>)> = Vec::new();
         let body = (unit, "fail", properties, none);
-        self.manager("StartTransientUnit", &body).map(drop).map_err(|error| words(unit, &error))
+        // Nobody knows whether it was done if there is no answer, so it is not asked twice.
+        let reply = self.call_once(MANAGER, MANAGER_INTERFACE, "StartTransientUnit", &body);
+        reply.map(drop).map_err(|error| words(unit, &error))
     }
 
     /// Queues its stop. That it is not there is no error.
@@ -124,7 +135,26 @@ impl Bus {
         self.call(MANAGER, MANAGER_INTERFACE, method, body)
     }
 
+    /// What may be asked twice.
     fn call<B: Serialize + DynamicType>(
+        &self,
+        path: &str,
+        interface: &str,
+        method: &str,
+        body: &B,
+    ) -> Result<Message, zbus::Error> {
+        let mut absent = None;
+        let answered = wait(ABSENCE, || match self.call_once(path, interface, method, body) {
+            Err(error) if is_away(&error) => {
+                absent = Some(error);
+                Ok(None)
+            }
+            answered => answered.map(Some),
+        })?;
+        answered.ok_or_else(|| absent.unwrap_or(zbus::Error::InvalidReply))
+    }
+
+    fn call_once<B: Serialize + DynamicType>(
         &self,
         path: &str,
         interface: &str,
@@ -147,10 +177,11 @@ impl Unit {
         job.is_none_or(|(id, _)| id == 0)
     }
 
-    /// Its start has succeeded once.
-    pub(super) fn was_active(&self) -> bool {
+    /// The service's program was executed. One that ended at once may never have been active; what systemd ends with when
+    /// it cannot execute a program are codes from 200 on.
+    pub(super) fn was_executed(&self) -> bool {
         let at = self.common.get("ActiveEnterTimestampMonotonic").and_then(|at| at.downcast_ref::<u64>().ok());
-        at.is_some_and(|at| at > 0)
+        at.is_some_and(|at| at > 0) || self.ended().is_some_and(|(code, status)| code != EXITED || status < 200)
     }
 
     /// The folder of its cgroup below the root of the hierarchy.
@@ -194,6 +225,15 @@ fn is_gone(error: &zbus::Error) -> bool {
     }
 }
 
+/// systemd is not on the bus at this moment.
+fn is_away(error: &zbus::Error) -> bool {
+    let zbus::Error::FDO(error) = error else { return false };
+    matches!(
+        **error,
+        zbus::fdo::Error::NoReply(_) | zbus::fdo::Error::ServiceUnknown(_) | zbus::fdo::Error::NameHasNoOwner(_)
+    )
+}
+
 /// A refusal in words that say what to do.
 fn words(unit: &str, error: &zbus::Error) -> Error {
     let advice = match error {
@@ -231,5 +271,46 @@ mod tests {
         let nobody = zbus::Error::from(fdo::Error::ServiceUnknown("no".to_owned()));
         assert!(words("a.service", &nobody).to_string().contains("direct"));
         assert!(words("a.service", &zbus::Error::InvalidReply).to_string().starts_with("a.service: "));
+    }
+
+    fn unit(own: &[(&str, Variant<'static>)], common: &[(&str, Variant<'static>)]) -> Unit {
+        let map = |values: &[(&str, Variant<'static>)]| {
+            let owned = |value: &Variant<'static>| value.try_to_owned().unwrap();
+            values.iter().map(|(name, value)| ((*name).to_owned(), owned(value))).collect()
+        };
+        Unit { common: map(common), own: map(own) }
+    }
+
+    #[test]
+    fn a_unit_tells_its_process_and_how_it_ended() {
+        let ended = [
+            ("MainPID", Variant::from(0_u32)),
+            ("ExecMainPID", Variant::from(77_u32)),
+            ("ExecMainCode", Variant::from(2_i32)),
+            ("ExecMainStatus", Variant::from(9_i32)),
+            ("Result", Variant::from("oom-kill")),
+        ];
+        let unit = unit(&ended, &[("ActiveState", Variant::from("failed"))]);
+        assert_eq!((unit.main_pid(), unit.ended(), unit.result()), (Some(77), Some((2, 9)), Some("oom-kill")));
+        assert!(unit.is_down() && unit.is_settled() && unit.was_executed());
+    }
+
+    #[test]
+    fn a_program_that_ended_at_once_was_executed_and_one_that_was_not_found_was_not() {
+        for (status, executed) in [(0_i32, true), (3, true), (203, false), (217, false)] {
+            let ended = [("ExecMainCode", Variant::from(EXITED)), ("ExecMainStatus", Variant::from(status))];
+            assert_eq!(unit(&ended, &[]).was_executed(), executed, "{status}");
+        }
+    }
+
+    #[test]
+    fn answers_of_other_types_or_none_tell_nothing() {
+        let odd = ["MainPID", "ExecMainPID", "ExecMainCode", "ExecMainStatus", "ControlGroup", "Result"];
+        let odd = odd.map(|name| (name, Variant::from(true)));
+        let state = [("ActiveState", Variant::from(7_u32)), ("Job", Variant::from("x"))];
+        for unit in [unit(&odd, &state), unit(&[], &[])] {
+            assert_eq!((unit.main_pid(), unit.ended(), unit.result(), unit.cgroup()), (None, None, None, None));
+            assert!(!unit.is_down() && !unit.was_executed());
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! One group: its slice and its service, from the first to the last.
 
-use super::bus::{Bus, Properties, Unit};
+use super::bus::{Bus, EXITED, Properties, Unit};
 use super::{KILL, PATIENCE, service_name, slice};
 use crate::launch::gate::Gate;
 use crate::launch::program::User;
@@ -64,7 +64,7 @@ impl Service {
         self.bus.start(&self.name, properties)?;
         let unit = self.settled(&self.name)?;
         match unit.main_pid() {
-            Some(pid) if unit.was_active() => {
+            Some(pid) if unit.was_executed() => {
                 self.pid = pid;
                 Ok(())
             }
@@ -200,7 +200,7 @@ fn below(root: &Path, cgroup: &str) -> Option<PathBuf> {
 /// By the codes of `waitid(2)`: exited, killed, dumped.
 fn end(unit: &Unit) -> Option<End> {
     match unit.ended()? {
-        (1, code) => Some(End::Code(code)),
+        (EXITED, code) => Some(End::Code(code)),
         (2 | 3, signal) => Some(End::Signal(signal)),
         _ => None,
     }
@@ -211,14 +211,14 @@ fn not_started(job: &Job, unit: &Unit) -> Error {
     let program = job.command.first().map(Path::new).unwrap_or(Path::new("")).display();
     let user = job.user.as_deref().unwrap_or("this user");
     let why = match unit.ended() {
-        Some((1, 200)) => match &job.folder {
+        Some((EXITED, 200)) => match &job.folder {
             Some(folder) => format!("{} cannot be entered by {user}", folder.display()),
             None => "the folder / cannot be entered".to_owned(),
         },
-        Some((1, 203)) => format!("it cannot be executed by {user}"),
-        Some((1, 205)) => format!("its number of open files cannot be set to {:?}", job.open_files),
-        Some((1, 209)) => format!("{} cannot be written", job.output.display()),
-        Some((1, 216 | 217)) => format!("there is no user {user}"),
+        Some((EXITED, 203)) => format!("it cannot be executed by {user}"),
+        Some((EXITED, 205)) => format!("its number of open files cannot be set to {:?}", job.open_files),
+        Some((EXITED, 209)) => format!("{} cannot be written", job.output.display()),
+        Some((EXITED, 216 | 217)) => format!("there is no user {user}"),
         Some((_, status)) => format!("systemd says {} ({status})", unit.result().unwrap_or("nothing")),
         None => format!("systemd says {}", unit.result().unwrap_or("nothing")),
     };

@@ -1,0 +1,291 @@
+//! The life of a simulated validator: its threads, and what each of them does.
+
+use super::memory::{Accounts, Anonymous};
+use super::points::Lines;
+use super::push::Server;
+use super::replay::Replay;
+use super::{NAME, Truth, chain, rpc};
+use crate::{Error, Result, encoding};
+use std::fs::File;
+use std::os::unix::net::UnixListener;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// From one bit of work to the next.
+const STEP: Duration = Duration::from_millis(20);
+/// Threads of a validator that have nothing to do here.
+const IDLE: [&str; 8] = [
+    "solPohTickProd",
+    "solGossip",
+    "solRcvrShred",
+    "solWinInsert",
+    "solRepairSvc",
+    "solVoteService",
+    "solScHandler00",
+    "rocksdb:low",
+];
+/// Set where the program has started itself again without an ear for SIGTERM.
+const DEAF: &str = "FAULTLINE_SIMULATED_DEAF";
+/// Transactions since genesis, when it begins.
+const TRANSACTIONS: u64 = 50_000_000;
+
+/// What a simulated validator is told on its command line.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Arguments {
+    /// `--ledger`.
+    pub ledger: PathBuf,
+    /// `--accounts`: where the file is that it reads; in the ledger without it.
+    pub accounts: Option<PathBuf>,
+    /// `--identity`: a keypair's file.
+    pub identity: Option<PathBuf>,
+    /// `--rpc-port`.
+    pub rpc_port: Option<u16>,
+}
+
+/// What the threads share.
+#[derive(Debug)]
+pub(super) struct State {
+    pub(super) identity: String,
+    pub(super) rpc_port: Option<u16>,
+    /// Since 1970.
+    pub(super) started: Duration,
+    begun: Instant,
+    truth: Truth,
+    lines: Mutex<Lines>,
+    running: AtomicBool,
+    /// Its file was read once, or there is none.
+    loaded: AtomicBool,
+    slot: AtomicU64,
+    transactions: AtomicU64,
+}
+
+impl State {
+    pub(super) fn runs(&self) -> bool {
+        self.running.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn slot(&self) -> u64 {
+        self.slot.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn tip(&self) -> u64 {
+        chain::tip(&self.truth, unix())
+    }
+
+    pub(super) fn transactions(&self) -> u64 {
+        self.transactions.load(Ordering::Relaxed)
+    }
+
+    fn lines(&self) -> MutexGuard<'_, Lines> {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Is a validator until it ends by itself, if it does; its exit code.
+///
+/// # Errors
+/// As a validator that cannot start: the ledger is another one's, the port is taken, the metrics configuration is none.
+pub fn run(arguments: &Arguments, truth: Truth) -> Result<u8> {
+    if truth.ignores_term && std::env::var_os(DEAF).is_none() {
+        return Err(start_again_deaf());
+    }
+    std::fs::write("/proc/self/comm", NAME).map_err(Error::file(Path::new("/proc/self/comm")))?;
+    let ledger = &arguments.ledger;
+    std::fs::create_dir_all(ledger).map_err(Error::file(ledger))?;
+    // Held to the end of the process.
+    let _lock = lock(&ledger.join("ledger.lock"))?;
+    let admin = admin_socket(&ledger.join("admin.rpc"))?;
+    let server = std::env::var("SOLANA_METRICS_CONFIG").ok().filter(|config| !config.is_empty());
+    let server = server.map(|config| Server::parse(&config)).transpose()?;
+    if truth.forks {
+        fork(&ledger.join("child.pid"))?;
+    }
+    let state = Arc::new(State {
+        identity: identity(arguments)?,
+        rpc_port: arguments.rpc_port,
+        started: unix(),
+        begun: Instant::now(),
+        lines: Mutex::default(),
+        running: AtomicBool::new(false),
+        loaded: AtomicBool::new(truth.file_mib == 0),
+        slot: AtomicU64::new(0),
+        transactions: AtomicU64::new(TRANSACTIONS),
+        truth,
+    });
+    cast(&state, arguments, admin, server)?;
+    let replaying = Arc::clone(&state);
+    let stage = thread("solReplayStage", move || live(&replaying))?;
+    stage.join().unwrap_or_else(|_| Err(Error::Missing("the replay stage panicked".to_owned())))
+}
+
+/// Starts the threads but for the one that replays.
+fn cast(state: &Arc<State>, arguments: &Arguments, admin: UnixListener, server: Option<Server>) -> Result<()> {
+    for name in IDLE {
+        thread(name, || {
+            loop {
+                std::thread::park();
+            }
+        })?;
+    }
+    let here = Arc::clone(state);
+    thread("solAdminRpc", move || rpc::answer_admin(&admin, &here))?;
+    let here = Arc::clone(state);
+    thread("solBgAccounts", move || allocate(&here))?;
+    if state.truth.file_mib > 0 {
+        let folder = arguments.accounts.as_ref().unwrap_or(&arguments.ledger);
+        std::fs::create_dir_all(folder).map_err(Error::file(folder))?;
+        let (here, path) = (Arc::clone(state), folder.join("simulated-accounts"));
+        thread("solAccounts00", move || read_accounts(&here, &path))?;
+    }
+    if let Some(server) = server {
+        let here = Arc::clone(state);
+        thread("solMetricsAgent", move || push(&here, &server))?;
+    }
+    Ok(())
+}
+
+fn thread<T: Send + 'static>(
+    name: &str,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<std::thread::JoinHandle<T>> {
+    let started = std::thread::Builder::new().name(name.to_owned()).spawn(work);
+    started.map_err(|source| Error::Start { program: name.into(), source })
+}
+
+/// Starts, then replays slot after slot; the exit code.
+fn live(state: &Arc<State>) -> Result<u8> {
+    let truth = &state.truth;
+    std::thread::sleep(Duration::from_millis(truth.start_ms).saturating_sub(state.begun.elapsed()));
+    while !state.loaded.load(Ordering::Relaxed) {
+        std::thread::sleep(STEP);
+    }
+    if !truth.executes {
+        loop {
+            std::thread::park();
+        }
+    }
+    let mut replay = Replay::new(truth, state.tip());
+    state.slot.store(replay.slot, Ordering::Relaxed);
+    state.lines().started(&state.identity, truth.start_ms, unix().as_nanos());
+    if let Some(port) = state.rpc_port {
+        let address = format!("127.0.0.1:{port}");
+        rpc::serve(port, state).map_err(|source| Error::Connection { address, source })?;
+    }
+    state.running.store(true, Ordering::Relaxed);
+    let running = Instant::now();
+    let (mut heard, mut last) = (state.tip(), running);
+    loop {
+        std::thread::sleep(STEP);
+        let (lived, passed) = (running.elapsed(), last.elapsed());
+        last += passed;
+        let over = |end: Option<u64>| end.is_some_and(|ms| lived >= Duration::from_millis(ms));
+        if over(truth.exits_after_ms) {
+            return Ok(u8::try_from(truth.exit_code).unwrap_or(u8::MAX));
+        }
+        let tip = state.tip();
+        let now = unix().as_nanos();
+        (heard + 1..=tip).for_each(|slot| state.lines().heard(&state.identity, slot, now));
+        heard = tip;
+        if !over(truth.hangs_after_ms) {
+            for replayed in replay.on(truth, tip, lived, passed) {
+                state.slot.store(replayed.slot, Ordering::Relaxed);
+                state.transactions.fetch_add(replayed.contents.transactions, Ordering::Relaxed);
+                state.lines().replayed(&state.identity, &replayed, now);
+            }
+        }
+    }
+}
+
+/// Takes the memory that it needs, steadily.
+fn allocate(state: &State) {
+    let (mut memory, truth) = (Anonymous::default(), &state.truth);
+    loop {
+        let share = state.begun.elapsed().as_secs_f64() * 1000.0 / truth.anonymous_ms.max(1) as f64;
+        memory.grow((truth.anonymous_mib as f64 * share.min(1.0)) as usize);
+        std::thread::sleep(STEP);
+    }
+}
+
+fn read_accounts(state: &State, path: &Path) {
+    let truth = &state.truth;
+    let read = || -> std::io::Result<()> {
+        let mut accounts = Accounts::open(path, usize::try_from(truth.file_mib).unwrap_or(usize::MAX))?;
+        state.loaded.store(true, Ordering::Relaxed);
+        let (begun, mut done) = (Instant::now(), 0);
+        loop {
+            let due = (begun.elapsed().as_secs_f64() * truth.file_mib_per_second as f64) as u64;
+            for _ in done..due {
+                accounts.read()?;
+            }
+            done = due;
+            std::thread::sleep(STEP);
+        }
+    };
+    if let Err(error) = read() {
+        eprintln!("{}: {error}", path.display());
+    }
+}
+
+fn push(state: &State, server: &Server) {
+    loop {
+        std::thread::sleep(Duration::from_millis(state.truth.push_ms));
+        let body = state.lines().body(&state.identity, unix().as_nanos());
+        if let Err(error) = server.push(&body) {
+            eprintln!("submit error: {error}");
+        }
+    }
+}
+
+fn unix() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
+fn lock(path: &Path) -> Result<File> {
+    let file = File::create(path).map_err(Error::file(path))?;
+    let taken = |error: std::fs::TryLockError| Error::File { path: path.to_owned(), source: error.into() };
+    file.try_lock().map_err(taken)?;
+    Ok(file)
+}
+
+/// Whoever has the lock owns the socket: one that is there was left by a kill.
+fn admin_socket(path: &Path) -> Result<UnixListener> {
+    if path.exists() {
+        std::fs::remove_file(path).map_err(Error::file(path))?;
+    }
+    UnixListener::bind(path).map_err(Error::file(path))
+}
+
+/// The public key of the keypair's file; without one, a key made of the ledger's path.
+fn identity(arguments: &Arguments) -> Result<String> {
+    let Some(path) = &arguments.identity else {
+        let name = arguments.ledger.to_string_lossy();
+        let mut key = [7; 32];
+        name.bytes().enumerate().for_each(|(at, byte)| key[at % 32] ^= byte.wrapping_mul(31).rotate_left(at as u32));
+        return Ok(encoding::base58(&key));
+    };
+    let text = std::fs::read_to_string(path).map_err(Error::file(path))?;
+    let bytes: Option<Vec<u8>> = serde_json::from_str(&text).ok();
+    let key = bytes.as_deref().filter(|bytes| bytes.len() == 64).map(|bytes| encoding::base58(&bytes[32..]));
+    key.ok_or_else(|| Error::malformed("no keypair", &text))
+}
+
+/// A process of its own, in a session of its own, that outlives it.
+fn fork(note: &Path) -> Result<()> {
+    let mut command = Command::new("setsid");
+    command.args(["sleep", "100000"]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let child = command.spawn().map_err(|source| Error::Start { program: "setsid".into(), source })?;
+    std::fs::write(note, child.id().to_string()).map_err(Error::file(note))
+}
+
+/// Becomes this program once more, by way of a shell that has closed its ear to SIGTERM: that is inherited. Gives why it
+/// could not.
+fn start_again_deaf() -> Error {
+    let program = std::env::current_exe().unwrap_or_default();
+    let mut shell = Command::new("/bin/sh");
+    shell.args(["-c", "trap '' TERM; exec \"$0\" \"$@\""]).arg(program).args(std::env::args_os().skip(1));
+    Error::Start { program: "/bin/sh".into(), source: shell.env(DEAF, "1").exec() }
+}

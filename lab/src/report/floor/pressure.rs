@@ -1,0 +1,60 @@
+//! Whether runs that were made at the same time waited for the disks alike.
+
+use super::turn;
+use crate::report::model::Caveat;
+use crate::report::subject::{Subject, Subjects};
+
+/// Runs of a turn share the disks: a warning where some waited for them more than others, and where nobody can tell.
+pub(crate) fn pressure(subjects: &Subjects<'_>) -> Vec<Caveat> {
+    /// Share of the time that is worth a word.
+    const MUCH: f64 = 0.01;
+    let share = |subject: &Subject<'_>| {
+        let told = subject.run.told.as_ref().and_then(|told| told.io_some);
+        let by_told = told.filter(|_| subject.run.end() > 0.0).map(|seconds| seconds / subject.run.end());
+        subject.usual.io_some.mean().or(by_told)
+    };
+    let key = |subject: &'_ Subject<'_>| {
+        let experiment = subject.run.label("experiment").unwrap_or_default().to_owned();
+        turn(subject).map(|turn| (experiment, turn.len(), turn.to_owned()))
+    };
+    let mut turns: Vec<(String, usize, String)> = subjects.all.iter().filter_map(key).collect();
+    turns.sort_unstable();
+    turns.dedup();
+    let (mut apart, mut unknown) = (Vec::new(), 0usize);
+    let mut shared = 0usize;
+    for one in turns {
+        let runs: Vec<&Subject<'_>> =
+            subjects.all.iter().filter(|subject| key(subject).as_ref() == Some(&one)).collect();
+        let number = &one.2;
+        if runs.len() < 2 {
+            continue;
+        }
+        shared += 1;
+        let shares: Option<Vec<f64>> = runs.iter().map(|run| share(run)).collect();
+        let Some(shares) = shares else {
+            unknown += 1;
+            continue;
+        };
+        let least = shares.iter().copied().fold(f64::INFINITY, f64::min);
+        let most = shares.iter().copied().fold(0.0, f64::max);
+        if most - least > MUCH && most > 1.5 * least {
+            apart.push(format!("turn {number}: {:.1} to {:.1} % of the time", 100.0 * least, 100.0 * most));
+        }
+    }
+    let mut caveats = Vec::new();
+    if !apart.is_empty() {
+        caveats.push(Caveat {
+            what: format!("Runs at the same time did not wait for I/O alike ({}).", apart.join("; ")),
+            remedy: "Give each lane a device of its own, or set a limit of I/O in every arm.".to_owned(),
+        });
+    }
+    if unknown > 0 {
+        caveats.push(Caveat {
+            what: format!(
+                "Whether runs at the same time waited for I/O alike is not known of {unknown} of {shared} turns."
+            ),
+            remedy: "Use a host with cgroup version 2, whose kernel tells the pressure of each group.".to_owned(),
+        });
+    }
+    caveats
+}

@@ -1,0 +1,163 @@
+//! What a runner does and in which order, in a pretended world: a plan and what happens in, the log out.
+//!
+//! A case is a folder in `tests/experiment_order/cases`: `plan.toml`, `happens.txt` (see `experiment_order/script.rs`) and
+//! `expected.log`. Lines with `>` are in the journal, the others are done to the world; each line of the journal comes before
+//! what it is about. After a change that is meant, renew the logs with
+//! `FAULTLINE_RENEW=1 cargo test -p faultline --test experiment_order` and read the difference.
+
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test that cannot prepare its scene fails"
+)]
+
+#[path = "experiment_order/pretended.rs"]
+mod pretended;
+#[path = "experiment_order/script.rs"]
+mod script;
+
+use faultline::experiment::folder::Folder;
+use faultline::experiment::journal::{self, Entry, Line, Standing};
+use faultline::experiment::plan::{Plan, load};
+use faultline::experiment::runner::{Over, Runner};
+use faultline::experiment::schedule::schedule;
+use pretended::Pretended;
+use proptest::prelude::*;
+use script::Script;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn folder_of_cases() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/experiment_order/cases")
+}
+
+/// A case's plan in a folder of its own.
+fn plan(case: &Path) -> (tempfile::TempDir, Plan) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("plan.toml");
+    fs::copy(case.join("plan.toml"), &file).unwrap();
+    let plan = load(&file).unwrap_or_else(|mistakes| panic!("{}: {mistakes:?}", case.display()));
+    fs::create_dir_all(&plan.folder).unwrap();
+    (folder, plan)
+}
+
+fn script(case: &Path) -> Script {
+    Script::parse(&fs::read_to_string(case.join("happens.txt")).unwrap_or_default())
+}
+
+/// Runs a case to its end, resuming it as often as it stops, at most so often.
+fn run(plan: &Plan, script: &Script, resumes: usize) -> String {
+    let mut world = Pretended::new(&Folder::new(&plan.folder), script.clone());
+    for life in 0..=resumes {
+        let runner = if life == 0 && !Folder::new(&plan.folder).journal().exists() {
+            Runner::begin(plan.clone(), schedule(plan), &mut world)
+        } else {
+            Runner::resume(plan.clone(), &mut world)
+        };
+        let over = runner.and_then(Runner::run);
+        let finished = matches!(over, Ok(Over::Finished));
+        world.log(&match over {
+            Ok(Over::Finished) => "finished".to_owned(),
+            Ok(Over::Stopped(why)) => format!("stopped: {}", why.split(';').next().unwrap_or_default()),
+            Err(error) => format!("error: {error:#}"),
+        });
+        if finished {
+            break;
+        }
+        world.rest();
+    }
+    world.words()
+}
+
+#[test]
+fn every_case_gives_its_expected_log() {
+    let mut cases: Vec<PathBuf> = fs::read_dir(folder_of_cases()).unwrap().map(|entry| entry.unwrap().path()).collect();
+    cases.sort();
+    assert!(cases.len() >= 8, "the cases are missing");
+    let renew = std::env::var_os("FAULTLINE_RENEW").is_some();
+    let mut wrong = Vec::new();
+    for case in cases {
+        let (_folder, plan) = plan(&case);
+        let log = run(&plan, &script(&case), 1);
+        let expected = case.join("expected.log");
+        if renew {
+            fs::write(&expected, &log).unwrap();
+        } else if fs::read_to_string(&expected).unwrap_or_default() != log {
+            wrong.push(format!("{}:\n{log}", case.display()));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// By the lines alone: every run has one result in the newest attempt at its turn and none is done again after its turn.
+fn assert_every_run_counts_once(lines: &[Line]) {
+    let Some(Entry::Planned { turns, .. }) = lines.first().map(|line| &line.entry) else { panic!("no plan") };
+    for turn in turns {
+        let begun = |line: &Line| matches!(line.entry, Entry::TurnBegun { turn: number, .. } if number == turn.number);
+        let newest = lines.iter().rposition(begun).expect("begun");
+        for run in &turn.runs {
+            let is_result = |line: &&Line| match &line.entry {
+                Entry::RunEnded { run: number, ending, .. } => *number == run.run && ending.outcome.is_result(),
+                _ => false,
+            };
+            assert_eq!(lines[newest..].iter().filter(is_result).count(), 1, "run {}", run.run);
+            if turn.runs.len() == 1 {
+                assert_eq!(lines[..newest].iter().filter(is_result).count(), 0, "run {}", run.run);
+            }
+        }
+    }
+    assert_eq!(lines.iter().filter(|line| line.entry == Entry::Finished).count(), 1);
+}
+
+/// The journal of a case that has everything in it: failures, an interruption, turns of several runs.
+fn whole_journal() -> (tempfile::TempDir, Plan, Vec<u8>) {
+    let case = folder_of_cases().join("concurrent");
+    let (folder, plan) = plan(&case);
+    run(&plan, &script(&case), 1);
+    let bytes = fs::read(Folder::new(&plan.folder).journal()).unwrap();
+    (folder, plan, bytes)
+}
+
+#[test]
+fn from_any_beginning_of_a_journal_the_rest_follows_and_nothing_is_done_twice() {
+    let (folder, plan, bytes) = whole_journal();
+    let path = Folder::new(&plan.folder).journal();
+    let first = bytes.iter().position(|byte| *byte == b'\n').unwrap() + 1;
+    let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig::with_cases(96));
+    // Every end of a line, then bytes anywhere.
+    let ends: Vec<usize> = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at + 1).collect();
+    let check = |cut: usize, torn: &[u8]| {
+        fs::write(&path, [&bytes[..cut], torn].concat()).unwrap();
+        let before = journal::read(&path).unwrap();
+        let done = Standing::of(&before);
+        run(&plan, &Script::default(), 0);
+        let lines = journal::read(&path).unwrap();
+        assert_eq!(lines[..before.len()], before[..], "cut at {cut}");
+        assert_every_run_counts_once(&lines);
+        let counted =
+            |standing: &Standing| standing.counted().iter().map(|(run, n, _)| (run.run, *n)).collect::<Vec<_>>();
+        let after = counted(&Standing::of(&lines));
+        assert!(counted(&done).iter().all(|run| after.contains(run)), "cut at {cut}: a run that counted does no more");
+    };
+    ends.iter().for_each(|end| check(*end, b""));
+    let cuts = (first..bytes.len(), prop_oneof![Just(0usize), 1..40usize]);
+    let done = runner.run(&cuts, |(cut, zeros)| {
+        check(cut, &vec![0; zeros]);
+        Ok(())
+    });
+    done.unwrap();
+    drop(folder);
+}
+
+#[test]
+fn what_is_bad_in_the_middle_of_a_journal_is_told_with_its_line() {
+    let (_folder, plan, bytes) = whole_journal();
+    let path = Folder::new(&plan.folder).journal();
+    let text = String::from_utf8(bytes).unwrap();
+    let mut lines: Vec<&str> = text.lines().collect();
+    lines[3] = "{\"entry\":\"unheard of\"}";
+    fs::write(&path, lines.join("\n")).unwrap();
+    let error = journal::read(&path).unwrap_err().to_string();
+    assert!(error.contains("journal.jsonl:4: this is no line of a journal"), "{error}");
+}

@@ -1,0 +1,378 @@
+//! A world in which time passes only while somebody waits, and which writes down what is done to it.
+
+use crate::script::Script;
+use faultline::experiment::folder::Folder;
+use faultline::experiment::journal::{Entry, Line};
+use faultline::experiment::judge::cache;
+use faultline::experiment::plan::{Lane, Plan, Severity};
+use faultline::experiment::runner::world::{Asked, Order, Recorder, Remark, World};
+use faultline::experiment::watch::Now;
+use faultline_recording::{Progress, TickRow};
+use faultline_rig::{Abilities, End, Error, Evidence, GroupName, Job, Launched, Launcher, Limits};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::time::Duration;
+
+/// Slots a second.
+const RATE: f64 = 2.5;
+/// When a run executes unless the script says otherwise, and how much later it is at the tip.
+const EXECUTES: f64 = 2.0;
+
+pub(crate) struct Pretended {
+    state: Rc<RefCell<State>>,
+    launcher: Pretender,
+}
+
+struct State {
+    now: Duration,
+    log: String,
+    journal: PathBuf,
+    read: usize,
+    script: Script,
+    /// When each run was let go.
+    began: BTreeMap<(u32, u32), Duration>,
+    asked_to_end: BTreeMap<(u32, u32), Duration>,
+    groups: Vec<GroupName>,
+    /// Whether a wish to stop was heeded in an earlier life.
+    heeded: bool,
+}
+
+impl State {
+    fn log(&mut self, words: &str) {
+        let text = std::fs::read_to_string(&self.journal).unwrap_or_default();
+        for line in text.get(self.read..).unwrap_or_default().lines() {
+            if let Ok(line) = serde_json::from_str::<Line>(line) {
+                self.log += &format!("{:>7.1}  > {}\n", line.unix_ns as f64 / 1e9, in_words(&line.entry));
+            }
+        }
+        self.read = text.len();
+        if !words.is_empty() {
+            self.log += &format!("{:>7.1}    {words}\n", self.now.as_secs_f64());
+        }
+    }
+
+    /// Seconds since a run began; `None` before.
+    fn age(&self, run: (u32, u32)) -> Option<f64> {
+        Some((self.now - *self.began.get(&run)?).as_secs_f64())
+    }
+
+    fn over(&self, run: (u32, u32), what: &str) -> bool {
+        self.script.of(run, what).zip(self.age(run)).is_some_and(|(at, age)| age >= at)
+    }
+
+    fn end(&self, run: (u32, u32)) -> Option<End> {
+        // Held back, it has not begun.
+        let age = self.age(run).unwrap_or(-1.0);
+        let due = |found: Option<(i32, f64)>| found.filter(|(_, at)| age >= *at).map(|(number, _)| number);
+        if let Some(code) = due(self.script.number(run, "exit")) {
+            return Some(End::Code(code));
+        }
+        if let Some(signal) = due(self.script.number(run, "signal")) {
+            return Some(End::Signal(signal));
+        }
+        if self.over(run, "oom") {
+            return Some(End::Signal(9));
+        }
+        let stubborn = self.script.of(run, "stubborn").is_some();
+        self.asked_to_end.get(&run).filter(|_| !stubborn).map(|_| End::Signal(15))
+    }
+}
+
+fn in_words(entry: &Entry) -> String {
+    match entry {
+        Entry::Planned { turns, .. } => format!("planned, {} turns", turns.len()),
+        Entry::Runner { .. } => "runner".to_owned(),
+        Entry::TurnBegun { turn, attempt } => format!("turn {turn}, attempt {attempt}"),
+        Entry::Step { run, step, .. } => format!("run {run}: {step:?}"),
+        Entry::RunEnded { run, ending, .. } => {
+            let notes: String = ending.notes.iter().map(|note| format!(" [{note}]")).collect();
+            format!("run {run} ended: {}{notes}", ending.in_words())
+        }
+        Entry::Stopped { why } => format!("stopped: {why}"),
+        Entry::Finished => "finished".to_owned(),
+    }
+}
+
+impl Pretended {
+    pub(crate) fn new(folder: &Folder, script: Script) -> Self {
+        let state = State {
+            now: Duration::ZERO,
+            log: String::new(),
+            journal: folder.journal(),
+            read: 0,
+            script,
+            began: BTreeMap::new(),
+            asked_to_end: BTreeMap::new(),
+            groups: Vec::new(),
+            heeded: false,
+        };
+        let state = Rc::new(RefCell::new(state));
+        let launcher = Pretender { state: Rc::clone(&state), can: Abilities::default() };
+        Pretended { state, launcher }
+    }
+
+    pub(crate) fn log(&self, words: &str) {
+        self.state.borrow_mut().log(words);
+    }
+
+    pub(crate) fn words(&self) -> String {
+        self.state.borrow_mut().log("");
+        self.state.borrow().log.clone()
+    }
+
+    /// Between two lives of a runner.
+    pub(crate) fn rest(&self) {
+        self.state.borrow_mut().heeded = true;
+    }
+}
+
+/// Which run and attempt a group is of.
+fn of(name: &GroupName) -> (u32, u32) {
+    let (run, attempt) = name.run.strip_prefix('r').unwrap().split_once("_a").unwrap();
+    (run.parse().unwrap(), attempt.parse().unwrap())
+}
+
+impl World for Pretended {
+    fn now(&self) -> Now {
+        let uptime = self.state.borrow().now;
+        Now { uptime, unix_ns: i64::try_from(uptime.as_nanos()).unwrap() }
+    }
+
+    fn boot(&self) -> String {
+        "boot".to_owned()
+    }
+
+    fn wait(&mut self, at_most: Duration) {
+        self.state.borrow_mut().now += at_most;
+    }
+
+    fn asked(&self) -> Option<Asked> {
+        let state = self.state.borrow();
+        let passed = |what: &str| state.script.all(what).is_some_and(|at| state.now.as_secs_f64() >= at);
+        let asked = Asked { by: "SIGINT".to_owned(), force: passed("asked twice") };
+        (!state.heeded && (passed("asked") || passed("asked twice"))).then_some(asked)
+    }
+
+    fn tell(&mut self, _words: &str) {}
+
+    fn launcher(&self) -> &dyn Launcher {
+        &self.launcher
+    }
+
+    fn host(&mut self, _plan: &Plan, _scope: &str) -> anyhow::Result<Vec<Remark>> {
+        let state = self.state.borrow();
+        let mut found = Vec::new();
+        if state.script.all("busy").is_some_and(|until| state.now.as_secs_f64() < until) {
+            let what = "CPUs are busy".to_owned();
+            found.push(Remark { severity: Severity::Refuse, passes: true, what });
+        }
+        if state.script.all("swap").is_some() {
+            found.push(Remark { severity: Severity::Warn, passes: false, what: "swap is on".to_owned() });
+        }
+        Ok(found)
+    }
+
+    fn clear(&mut self, _plan: &Plan, lane: &Lane) -> anyhow::Result<Vec<String>> {
+        self.log(&format!("clear lane {}", lane.name));
+        Ok(Vec::new())
+    }
+
+    fn restore(&mut self, _plan: &Plan, lane: &Lane, _from: &Path) -> anyhow::Result<Vec<String>> {
+        self.log(&format!("restore lane {}", lane.name));
+        Ok(Vec::new())
+    }
+
+    fn cool(&mut self, plan: &Plan, lane: &Lane) -> anyhow::Result<Vec<String>> {
+        self.log(&format!("cool lane {} ({:?})", lane.name, plan.page_cache));
+        Ok(Vec::new())
+    }
+
+    fn record(&mut self, order: &Order<'_>) -> anyhow::Result<Box<dyn Recorder>> {
+        let labels: Vec<String> = order.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        let whom = order.pid.map_or("the ledger's validator".to_owned(), |_| "the process".to_owned());
+        self.log(&format!("record {} of {whom}", labels.join(" ")));
+        Ok(Box::new(Tape { state: Rc::clone(&self.state), run: of(&order.name) }))
+    }
+
+    fn progress(&mut self, recording: &Path) -> Option<Progress> {
+        let state = self.state.borrow();
+        let mut parts = recording.iter().rev().map(|part| part.to_str().unwrap());
+        let (attempt, name) = (parts.nth(1)?, parts.next()?);
+        let run = (name.split('-').next()?.parse().ok()?, attempt.strip_prefix('a')?.parse().ok()?);
+        let age = state.age(run)?;
+        let at = |what: &str, usual: f64| state.script.of(run, what).unwrap_or(usual);
+        let executes = Some(at("executes", EXECUTES)).filter(|at| *at > 0.0 && age >= *at);
+        let told = state.script.of(run, "silent").map_or(age, |until| age.min(until));
+        let moving = state.script.of(run, "slots").map_or(told, |until| told.min(until));
+        let began = state.began[&run].as_nanos();
+        let tick = TickRow {
+            id: 1,
+            session: 1,
+            number: 1,
+            unix_ns: 0,
+            uptime_ns: (told * 1e9) as i64,
+            process: Some(1),
+            phase: Some("catching_up".into()),
+        };
+        Some(Progress {
+            last_tick: Some(tick),
+            process: true,
+            ended: false,
+            first_transaction_unix_ns: executes.map(|at| i64::try_from(began).unwrap() + (at * 1e9) as i64),
+            newest_slot: executes.map(|at| 100 + ((moving - at).max(0.0) * RATE) as u64),
+            at_tip: executes.is_some_and(|first| age >= at("tip", first + 3.0)),
+        })
+    }
+
+    fn cache(&mut self, _recording: &Path) -> anyhow::Result<cache::Seen> {
+        Ok(cache::Seen { points: 10, water_level: 462, water_level_evicting: 462, insertions: 700, evictions: 200 })
+    }
+
+    fn room(&self, _folder: &Path) -> Option<u64> {
+        let state = self.state.borrow();
+        let full = state.script.all("no room").is_some_and(|at| !state.heeded && state.now.as_secs_f64() >= at);
+        Some(if full { 0 } else { 1 << 40 })
+    }
+}
+
+struct Pretender {
+    state: Rc<RefCell<State>>,
+    can: Abilities,
+}
+
+impl Launcher for Pretender {
+    fn name(&self) -> &'static str {
+        "pretended"
+    }
+
+    fn can(&self) -> &Abilities {
+        &self.can
+    }
+
+    fn launch(&self, job: &Job) -> Result<Box<dyn Launched>, Error> {
+        let mut state = self.state.borrow_mut();
+        let run = of(&job.name);
+        let limits = format!(
+            "memory_max={:?} cpus={:?}",
+            job.limits.memory_max,
+            job.limits.cpus.as_ref().map(ToString::to_string)
+        );
+        state.log(&format!("launch {} {}: {limits}", job.name.run, job.name.part));
+        if state.script.of(run, "launch").is_some() {
+            return Err(Error::Refused("there is no such program".to_owned()));
+        }
+        state.groups.push(job.name.clone());
+        let mut limits = job.limits.clone();
+        if state.script.of(run, "limits").is_some() {
+            limits.memory_max = Some(1 << 40);
+        }
+        Ok(Box::new(Started { state: Rc::clone(&self.state), name: job.name.clone(), limits, open: true }))
+    }
+
+    fn leftovers(&self, _scope: &str) -> Result<Vec<String>, Error> {
+        Ok(Vec::new())
+    }
+
+    fn sweep(&self, _scope: &str, _grace: Duration) -> Result<Vec<String>, Error> {
+        self.state.borrow_mut().log("sweep");
+        Ok(Vec::new())
+    }
+}
+
+struct Started {
+    state: Rc<RefCell<State>>,
+    name: GroupName,
+    limits: Limits,
+    open: bool,
+}
+
+impl Started {
+    fn log(&self, what: &str) {
+        self.state.borrow_mut().log(&format!("{what} {} {}", self.name.run, self.name.part));
+    }
+}
+
+impl Launched for Started {
+    fn pid(&self) -> u32 {
+        4711
+    }
+
+    fn go(&mut self, told: &[u8]) -> Result<(), Error> {
+        assert!(told.starts_with(b"SOLANA_METRICS_CONFIG=host=http://127.0.0.1:9"));
+        self.log("go");
+        let mut state = self.state.borrow_mut();
+        let now = state.now;
+        state.began.insert(of(&self.name), now);
+        Ok(())
+    }
+
+    fn limits(&self) -> Result<Limits, Error> {
+        Ok(self.limits.clone())
+    }
+
+    fn ended(&mut self) -> Result<Option<End>, Error> {
+        Ok(self.state.borrow().end(of(&self.name)))
+    }
+
+    fn ask_to_end(&mut self) -> Result<(), Error> {
+        self.log("ask to end");
+        let mut state = self.state.borrow_mut();
+        let now = state.now;
+        state.asked_to_end.insert(of(&self.name), now);
+        Ok(())
+    }
+
+    fn evidence(&mut self) -> Result<Evidence, Error> {
+        let state = self.state.borrow();
+        let kills = u64::from(state.over(of(&self.name), "oom"));
+        let memory_events = BTreeMap::from([("oom_kill".to_owned(), kills)]);
+        Ok(Evidence { end: state.end(of(&self.name)), memory_events, ..Evidence::default() })
+    }
+
+    fn close(mut self: Box<Self>) -> Result<Evidence, Error> {
+        self.open = false;
+        self.log("close");
+        let evidence = self.evidence()?;
+        // What did not end by itself was killed.
+        Ok(Evidence { end: evidence.end.or(Some(End::Signal(9))), ..evidence })
+    }
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        if self.open {
+            self.log("drop");
+        }
+    }
+}
+
+struct Tape {
+    state: Rc<RefCell<State>>,
+    run: (u32, u32),
+}
+
+impl Recorder for Tape {
+    fn ingest(&self) -> Option<String> {
+        Some("127.0.0.1:9".to_owned())
+    }
+
+    fn ended(&mut self) -> anyhow::Result<Option<(End, String)>> {
+        let ended = self.state.borrow().over(self.run, "recorder");
+        Ok(ended.then(|| (End::Signal(9), "its last words".to_owned())))
+    }
+
+    fn complaints(&mut self) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn see_the_end(&mut self) {
+        self.state.borrow_mut().log(&format!("wait until the end of run {} is recorded", self.run.0));
+    }
+
+    fn finish(self: Box<Self>) -> anyhow::Result<()> {
+        self.state.borrow_mut().log(&format!("end the recorder of run {}", self.run.0));
+        Ok(())
+    }
+}
