@@ -127,12 +127,12 @@ fn a_larger_program_cache_changes_what_the_experiments_report_says_and_raw_lines
     let plan = experiment.with_file_name("cache.toml");
     let upstream = Sink::start()?;
     stage.configuration(&plan, &upstream);
-    let own = format!(
+    let own = String::from(
         "[report]\nprimary = \"cache-time\"\n\n\
-         [[arm]]\nname = \"512\"\ncache_entries = 512\n\n[[arm]]\nname = \"1024\"\ncache_entries = 1024\n"
+         [[arm]]\nname = \"512\"\ncache_entries = 512\n\n[[arm]]\nname = \"1024\"\ncache_entries = 1024\n",
     );
     let lane = stage.lane("cache", 0, &stage.places()[0]);
-    let text = stage.plan("program-cache", &experiment, MINUTE, &lane, &own);
+    let text = stage.plan("program-cache", &experiment, MINUTE, &lane, own);
     fs::write(&plan, format!("replicates = {replicates}\n{text}")).expect("a plan");
     let load = stage.load(RATE)?;
     stage.run(&plan, &[stage.ledger("cache", 0)], || {})?;
@@ -198,7 +198,7 @@ fn under_three_limits_of_memory_a_follower_runs_is_squeezed_and_killed_and_is_ki
         .expect("a plan");
     let load = stage.load(RATE)?;
     let (killed, mut seen) = (killed_for_memory(), BTreeSet::new());
-    stage.run(&plan, &[ledger.clone()], || seen.extend(about(&[&ledger, &experiment.join("runs")])))?;
+    stage.run(&plan, std::slice::from_ref(&ledger), || seen.extend(about(&[&ledger, &experiment.join("runs")])))?;
     load.stop();
     assert!(killed_for_memory() >= killed + 2, "the kernel counts its kills");
     let of = |program: &str| seen.iter().filter(|seen| seen.program == program).collect::<Vec<_>>();
@@ -273,9 +273,9 @@ fn one_arm_twice_at_the_same_time_is_called_equivalent_and_its_difference_is_the
             format!("\n[[lane]]\nname = \"lane-{}\"\ncpus = \"{number}\"\n{keys}", number + 1)
         })
         .collect();
-    let own = format!(
+    let own = String::from(
         "[report]\nprimary = \"replay-p50\"\nmargin = {MARGIN}\n\n[concurrent]\n\n\
-         [[arm]]\nname = \"512\"\nmemory_max = \"4G\"\ncache_entries = 512\n"
+         [[arm]]\nname = \"512\"\nmemory_max = \"4G\"\ncache_entries = 512\n",
     );
     fs::write(&plan, format!("replicates = 1\n{}", stage.plan("concurrent", &experiment, MINUTE, &lanes, &own)))
         .expect("a plan");
