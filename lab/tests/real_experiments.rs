@@ -132,7 +132,7 @@ fn a_larger_program_cache_changes_what_the_experiments_report_says_and_raw_lines
          [[arm]]\nname = \"512\"\ncache_entries = 512\n\n[[arm]]\nname = \"1024\"\ncache_entries = 1024\n",
     );
     let lane = stage.lane("cache", 0, &stage.places()[0]);
-    let text = stage.plan("program-cache", &experiment, MINUTE, &lane, own);
+    let text = stage.plan("program-cache", &experiment, MINUTE, &lane, &own);
     fs::write(&plan, format!("replicates = {replicates}\n{text}")).expect("a plan");
     let load = stage.load(RATE)?;
     stage.run(&plan, &[stage.ledger("cache", 0)], || {})?;
