@@ -127,7 +127,7 @@ fn a_larger_program_cache_changes_what_the_experiments_report_says_and_raw_lines
     let plan = experiment.with_file_name("cache.toml");
     let upstream = Sink::start()?;
     stage.configuration(&plan, &upstream);
-    let own = String::from(
+    let own = format!(
         "[report]\nprimary = \"cache-time\"\n\n\
          [[arm]]\nname = \"512\"\ncache_entries = 512\n\n[[arm]]\nname = \"1024\"\ncache_entries = 1024\n",
     );
@@ -273,7 +273,7 @@ fn one_arm_twice_at_the_same_time_is_called_equivalent_and_its_difference_is_the
             format!("\n[[lane]]\nname = \"lane-{}\"\ncpus = \"{number}\"\n{keys}", number + 1)
         })
         .collect();
-    let own = String::from(
+    let own = format!(
         "[report]\nprimary = \"replay-p50\"\nmargin = {MARGIN}\n\n[concurrent]\n\n\
          [[arm]]\nname = \"512\"\nmemory_max = \"4G\"\ncache_entries = 512\n",
     );
