@@ -6,6 +6,7 @@ pub(crate) use log::Log;
 
 use anyhow::Context;
 use faultline_recording::{Error, Progress, Recording};
+use faultline_rig::End;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -145,6 +146,15 @@ fn excepted(before: Option<&str>) -> String {
         Some(hosts) if !hosts.is_empty() => format!("{hosts},127.0.0.1"),
         _ => "127.0.0.1".to_owned(),
     }
+}
+
+/// How the daemon ended and its last complaint, if it had one, behind words on when: `, by signal 9: REASON`.
+pub(crate) fn with_its_words(end: End, complaint: &str) -> String {
+    let how = match end {
+        End::Code(code) => format!("with exit code {code}"),
+        End::Signal(signal) => format!("by signal {signal}"),
+    };
+    if complaint.is_empty() { format!(", {how}") } else { format!(", {how}: {complaint}") }
 }
 
 /// How far a recording has come; nothing, too, of what is no recording (yet).

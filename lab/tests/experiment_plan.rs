@@ -3,7 +3,7 @@
 #![allow(clippy::expect_used, clippy::panic, reason = "a test that cannot prepare its scene fails")]
 #![expect(clippy::disallowed_methods, reason = "a test starts programs itself")]
 
-use faultline::experiment::plan::{Begin, Cluster, Kind, Plan, load};
+use faultline::experiment::plan::{Begin, Cluster, Kind, Order, Plan, load};
 use faultline::experiment::schedule::schedule;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -28,6 +28,8 @@ fn every_ready_plan_is_without_mistakes() {
             let plan = read(&file);
             assert!(plan.arms.len() > 1 && schedule(&plan).len() > 1, "{file}");
             assert!(plan.replicates >= 3, "{file}: too few for a test");
+            let balanced = plan.order != Order::Abba || plan.concurrent.is_some() || plan.replicates.is_multiple_of(2);
+            assert!(balanced, "{file}: ABBA is whole only in pairs");
             names.push(plan.name);
         }
     }
@@ -132,6 +134,26 @@ fn a_validator_that_votes_needs_a_word() {
 }
 
 #[test]
+fn a_vote_account_behind_scripts_is_found_and_what_was_looked_at_is_said() {
+    let (folder, file) = scene("command = [\"/bin/sh\", \"v.sh\"]\nworking_folder = \"work\"", "");
+    let work = folder.path().join("work");
+    std::fs::create_dir(&work).expect("a folder");
+    let write = |name: &str, text: &str| std::fs::write(work.join(name), text).expect("a script");
+    write("v.sh", "#!/bin/sh\nexec \"$(dirname \"$0\")/w.sh\" \"$@\"\n");
+    write("w.sh", "#!/bin/sh\nexec agave-validator --no-voting # not: --vote-account\n");
+    let text = said(&plan(&file, &[]));
+    assert!(!text.contains("sets a vote account"), "{text}");
+    let looked = format!("the plan's words, {0}/v.sh, {0}/w.sh", work.display());
+    assert!(text.contains("no vote account was found in") && text.contains(&looked), "{text}");
+    write("w.sh", "#!/bin/sh\nexec agave-validator \\\n  --vote-account key.json\n");
+    let output = plan(&file, &[]);
+    let text = said(&output);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("work/w.sh sets a vote account"), "{text}");
+    assert!(!said(&plan(&file, &["--i-vote"])).contains("vote account"));
+}
+
+#[test]
 fn a_broken_plan_is_wrong_usage_and_all_its_mistakes_are_told() {
     let (_folder, file) = scene("command = []\nlegder = \"x\"", "memory_max = \"5GB\"");
     let output = plan(&file, &["--json"]);
@@ -150,9 +172,9 @@ fn everything_is_in_one_object_of_json() {
     let (_folder, file) = scene("command = [\"sh\", \"-c\", \"exit\"]", "memory_max = \"64M\"");
     let output = plan(&file, &["--json"]);
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    assert_eq!(json["turns"].as_array().map(Vec::len), Some(6));
+    assert_eq!(json["turns"].as_array().map(Vec::len), Some(8));
     assert_eq!(json["arms"][0]["limits"]["memory_max"], 64 << 20);
-    assert_eq!(json["estimate"]["shortest_seconds"], 6 * 12 * 3600 + 5 * 300);
+    assert_eq!(json["estimate"]["shortest_seconds"], 8 * 12 * 3600 + 7 * 300);
     assert_eq!(json["may_run"], output.status.success());
-    assert!(json["disk"][0]["bytes"].as_u64().is_some_and(|bytes| bytes > 6 * 12 * (4 << 20)));
+    assert!(json["disk"][0]["bytes"].as_u64().is_some_and(|bytes| bytes > 8 * 12 * (4 << 20)));
 }

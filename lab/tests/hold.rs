@@ -51,6 +51,7 @@ fn in_a_group_with_limits_it_becomes_another_users_program_in_the_same_process()
         open_files: None,
         gate: Some(gate),
         longest: None,
+        grace: PATIENCE,
     };
     let mut launched = launcher.launch(&job).unwrap();
     assert_eq!(launched.ended().unwrap(), None);

@@ -127,12 +127,10 @@ fn a_larger_program_cache_changes_what_the_experiments_report_says_and_raw_lines
     let plan = experiment.with_file_name("cache.toml");
     let upstream = Sink::start()?;
     stage.configuration(&plan, &upstream);
-    let own = format!(
-        "[report]\nprimary = \"cache-time\"\n\n\
-         [[arm]]\nname = \"512\"\ncache_entries = 512\n\n[[arm]]\nname = \"1024\"\ncache_entries = 1024\n",
-    );
+    let own = "[report]\nprimary = \"cache-time\"\n\n\
+               [[arm]]\nname = \"512\"\ncache_entries = 512\n\n[[arm]]\nname = \"1024\"\ncache_entries = 1024\n";
     let lane = stage.lane("cache", 0, &stage.places()[0]);
-    let text = stage.plan("program-cache", &experiment, MINUTE, &lane, &own);
+    let text = stage.plan("program-cache", &experiment, MINUTE, &lane, own);
     fs::write(&plan, format!("replicates = {replicates}\n{text}")).expect("a plan");
     let load = stage.load(RATE)?;
     stage.run(&plan, &[stage.ledger("cache", 0)], || {})?;

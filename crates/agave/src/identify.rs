@@ -74,6 +74,9 @@ pub struct Validator {
     pub rpc_port: Option<u16>,
     /// `--log`, `-o`: a path, or `-` for standard error. `None` for solana-test-validator, where it takes no value.
     pub log: Option<String>,
+    /// The CPU that the proof-of-history thread of a block producer is pinned to: `--poh-pinned-cpu-core` (since 4.4,
+    /// before with `experimental-` in front), else 0. `None` for Frankendancer and solana-test-validator.
+    pub poh_cpu: Option<usize>,
 }
 
 impl Validator {
@@ -118,9 +121,18 @@ pub fn identify<S: AsRef<str>>(comm: &str, args: &[S]) -> Process {
             ledger: option(args, &["--ledger", "-l"]),
             identity: option(args, &["--identity", "-i"]),
             rpc_port: option(args, &["--rpc-port"]).and_then(|port| port.parse().ok()),
+            poh_cpu: poh_cpu(program, args),
             log: if program == Program::TestValidator { None } else { option(args, &["--log", "-o"]) },
         }),
     }
+}
+
+fn poh_cpu(program: Program, args: &[&str]) -> Option<usize> {
+    if matches!(program, Program::Fdctl | Program::TestValidator) {
+        return None;
+    }
+    let given = option(args, &["--poh-pinned-cpu-core", "--experimental-poh-pinned-cpu-core"]);
+    given.map_or(Some(0), |core| core.parse().ok())
 }
 
 /// What else than validating the program does with these arguments.

@@ -43,6 +43,12 @@ impl Residency {
     pub fn share(&self) -> Option<f64> {
         (self.pages > 0).then(|| self.resident as f64 / self.pages as f64)
     }
+
+    /// What is in memory, in bytes.
+    #[must_use]
+    pub fn resident_bytes(&self) -> u64 {
+        self.resident.saturating_mul(rustix::param::page_size() as u64)
+    }
 }
 
 /// Writes what is dirty to the disks of these folders, and asks the kernel to forget the pages of every regular file below

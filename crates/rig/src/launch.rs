@@ -5,6 +5,7 @@ mod compare;
 mod cpus;
 mod device;
 mod direct;
+mod files;
 mod gate;
 mod program;
 mod systemd;
@@ -72,13 +73,21 @@ pub trait Launched {
     /// They cannot be read.
     fn limits(&self) -> Result<Limits, Error>;
 
-    /// How the first process ended; `None` while it runs.
+    /// How the first process ended; `None` while it runs. What it started may live on, and is left alone: see
+    /// [`is_empty`](Launched::is_empty). (systemd before version 250 asks it to end by itself.)
     ///
     /// # Errors
     /// The system cannot say.
     fn ended(&mut self) -> Result<Option<End>, Error>;
 
-    /// Asks the program and what it started to end (SIGTERM) and returns at once.
+    /// Whether no process of the group is left: neither the first one nor anything that it started.
+    ///
+    /// # Errors
+    /// The system cannot say.
+    fn is_empty(&mut self) -> Result<bool, Error>;
+
+    /// Asks the program and what it started to end, SIGTERM to each process of the group, and returns at once. Whoever
+    /// waits for that waits for [`is_empty`](Launched::is_empty): a script ends before the validator that it started.
     ///
     /// # Errors
     /// The system refuses. That it has ended already is none.
@@ -113,6 +122,9 @@ pub struct Abilities {
     pub io: bool,
     /// Pressure stall information of a group: cgroup version 2 only.
     pub pressure: bool,
+    /// Most open files that a program can be given; `None` if that cannot be told.
+    #[serde(default)]
+    pub open_files: Option<u64>,
 }
 
 /// The name of a group: unique on the host while it is there.
@@ -150,6 +162,8 @@ pub struct Job {
     pub gate: Option<PathBuf>,
     /// Longest life, where the launcher can end it even if this program is gone; a safety net.
     pub longest: Option<Duration>,
+    /// How long the caller will wait for the end of what it has asked to end: a launcher uses no force before.
+    pub grace: Duration,
 }
 
 /// What a group may use; `None`: all there is.
@@ -205,7 +219,9 @@ pub struct Evidence {
     pub end: Option<End>,
     /// systemd's `Result=` of the unit, such as `oom-kill`.
     pub result: Option<String>,
-    /// `memory.events` of the group with its name for each count; of version 1 `oom_kill` and `failcnt`.
+    /// `memory.events` of the group with its name for each count; of version 1 `oom_kill`, and how often a limit
+    /// was met: `failcnt` that of memory (absent where no swap may be used: the other one is met then), `memsw_failcnt`
+    /// that of memory and swap together (absent if 0: not every kernel counts).
     #[serde(default)]
     pub memory_events: BTreeMap<String, u64>,
     /// Most memory that was used, in bytes.

@@ -1,22 +1,29 @@
 //! What speaks against a plan on this host, before anything is run: facts are gathered first, then judged.
 
 mod cache;
+mod code;
+mod configuration;
 mod disk;
+mod environment;
 mod facts;
 mod folders;
 mod gather;
 mod keypair;
 mod limits;
 mod programs;
+mod scripts;
 mod stake;
 mod switch;
+mod tools;
 mod vote;
 
 pub use disk::{Need, needs};
 pub use facts::{Facts, FolderFacts, LauncherFacts, Stake, Switch};
 pub use gather::gather;
+pub use tools::TOOLS;
 
-use super::plan::{Begin, Kind, Order, PageCache, Plan, Severity};
+use super::plan::{Arm, Begin, Kind, Order, PageCache, Plan, Severity};
+use crate::words;
 use serde::{Deserialize, Serialize};
 
 /// Something that speaks against a plan, or should be known of it.
@@ -58,12 +65,15 @@ pub fn findings(plan: &Plan, facts: &Facts, i_vote: bool) -> Vec<Finding> {
     let mut found = Findings::default();
     limits::check(plan, facts, &mut found);
     programs::check(plan, facts, &mut found);
+    tools::check(plan, facts, &mut found);
     cache::check(plan, facts, &mut found);
     vote::check(plan, facts, i_vote, &mut found);
+    environment::check(plan, &mut found);
     folders::check(plan, facts, &mut found);
     disk::check(plan, facts, &mut found);
     host(facts, &mut found);
     design(plan, &mut found);
+    tip(plan, facts, &mut found);
     let mut all: Vec<Finding> = Vec::new();
     for finding in found.0 {
         if !all.contains(&finding) {
@@ -83,6 +93,41 @@ fn host(facts: &Facts, found: &mut Findings) {
             format!("the host, now: {}", remark.what),
             "it is looked at again before each run, by [host]",
         );
+    }
+}
+
+/// The daemon calls a validator at the tip only once it has been near it for a while.
+fn tip(plan: &Plan, facts: &Facts, found: &mut Findings) {
+    if let (Some(within), Some(wait)) = (plan.stop.at_tip_within, facts.at_tip_for)
+        && plan.workload.kind == Kind::Validator
+        && within <= wait
+    {
+        let (within, wait) = (words::time(within), words::time(wait));
+        found.warn(
+            format!(
+                "stop.at_tip_within is {within}, and a validator counts as at the tip after {wait} near it: every run \
+                 would end as one that was not at the tip in time"
+            ),
+            format!("more than {wait}, or \"never\"; [phase] at_tip_for of recorder.config says how long it waits"),
+        );
+    }
+}
+
+/// Arms that differ in nothing but their names.
+fn twins(plan: &Plan, found: &mut Findings) {
+    let names = |text: &String| text.contains("{arm}");
+    let workload = &plan.workload;
+    if workload.command.iter().chain(workload.environment.values()).any(names) {
+        return;
+    }
+    let bare = |arm: &Arm| Arm { name: String::new(), ..arm.clone() };
+    for (index, arm) in plan.arms.iter().enumerate() {
+        if let Some(twin) = plan.arms.iter().take(index).find(|other| bare(other) == bare(arm)) {
+            found.warn(
+                format!("arms {:?} and {:?} set the same: what they differ by is chance", twin.name, arm.name),
+                "leave one out, unless to see that chance, or a script that asks for FAULTLINE_ARM, is why both are there",
+            );
+        }
     }
 }
 
@@ -107,6 +152,7 @@ fn design(plan: &Plan, found: &mut Findings) {
             "\"drop-files\"",
         );
     }
+    twins(plan, found);
     if plan.concurrent.is_some() {
         return;
     }

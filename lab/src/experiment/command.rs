@@ -192,6 +192,10 @@ fn stop(args: &StopArgs) -> anyhow::Result<u8> {
     let name = standing.begun.map(|begun| begun.launcher).unwrap_or_default();
     let swept = launcher::named(&name)?.sweep(&folder.scope(&plan.name), SWEEP_GRACE)?;
     swept.iter().for_each(|name| say(&format!("{name} was left behind, and has been ended")));
-    say(&format!("nothing runs; `faultline experiment resume {}` goes on", folder.path().display()));
+    // It may have come to its end meanwhile.
+    let finished = Standing::of(&journal::read(&folder.journal())?).finished;
+    let (next, shown) = if finished { ("report", "tells what came out of it") } else { ("resume", "goes on") };
+    let over = if finished { "the experiment is finished; " } else { "" };
+    say(&format!("nothing runs; {over}`faultline experiment {next} {}` {shown}", folder.path().display()));
     Ok(0)
 }

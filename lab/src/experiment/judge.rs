@@ -1,6 +1,7 @@
 //! What became of a run, after the evidence. Nothing is asked here: it is given.
 
 pub mod cache;
+pub mod gaps;
 
 use super::outcome::Outcome;
 use super::plan::{Kind, Stop};
@@ -24,7 +25,13 @@ pub struct Facts {
     pub before: Evidence,
     /// The evidence at the end.
     pub after: Evidence,
+    /// Whether its first process ended by itself and left others of its group running.
+    pub left: bool,
 }
+
+/// Of a script that sends the validator to the background.
+const DAEMONISED: &str = "its command ended with exit code 0 while what it had started was still running: a start-up \
+                          script has to stay until the validator ends (`exec` it, or `wait` for it)";
 
 /// Whether the kernel killed something of the group for want of memory. A shell may outlive the child that was killed.
 pub fn killed_for_memory(evidence: &Evidence) -> bool {
@@ -50,6 +57,13 @@ pub fn outcome(kind: Kind, stop: &Stop, facts: &Facts) -> (Outcome, Vec<String>)
     if facts.after.result.as_deref() == Some(TIMEOUT) {
         let why = "systemd ended it: it has lived longer than any run of this plan may".to_owned();
         return (Outcome::Failed { why }, notes);
+    }
+    // What was tried was hardly the validator's own end.
+    if facts.left && kind == Kind::Validator && facts.after.end == Some(End::Code(0)) {
+        return (Outcome::Failed { why: DAEMONISED.to_owned() }, notes);
+    }
+    if facts.left {
+        notes.push("its first process ended and left others running, which were ended as well".to_owned());
     }
     let outcome = match facts.after.end {
         Some(End::Code(0)) if kind == Kind::Replay => Outcome::Completed,

@@ -77,6 +77,18 @@ pub enum Validity {
     Invalid(String),
 }
 
+impl Validity {
+    /// With one more reason, if there is one, why it cannot be said that the run was as planned. What it was not, it stays.
+    #[must_use]
+    pub fn doubted(self, why: Option<String>) -> Self {
+        match (self, why) {
+            (Validity::Valid, Some(why)) => Validity::Unproven(why),
+            (Validity::Unproven(known), Some(why)) => Validity::Unproven(format!("{known}; {why}")),
+            (validity, _) => validity,
+        }
+    }
+}
+
 /// All that is known of the end of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Ending {

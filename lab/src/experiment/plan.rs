@@ -30,7 +30,7 @@ pub struct Plan {
     pub name: String,
     /// Where state, recordings and reports go, absolute. Not on the ledger's folder.
     pub folder: PathBuf,
-    /// How often each arm is run.
+    /// How often each arm is run. Unless given: 4 forwards and backwards, else 3.
     pub replicates: u32,
     /// In which order.
     pub order: Order,
@@ -102,7 +102,7 @@ pub struct Workload {
     pub cache_variable: String,
     /// The cluster.
     pub cluster: Option<Cluster>,
-    /// JSON-RPC of the cluster, asked whether an identity has stake; `None`: the public one of the cluster.
+    /// JSON-RPC of the cluster, asked whether an identity has stake; without it nobody is asked.
     pub cluster_rpc: Option<String>,
     /// `{entrypoints}`.
     pub entrypoints: Vec<String>,

@@ -3,6 +3,7 @@
 //! It can be asked for at any time: what is missing is said. Nothing here starts, stops or changes a run.
 
 mod beside;
+mod headline;
 mod schedule;
 mod section;
 mod told;

@@ -1,4 +1,8 @@
 //! Which run comes when: decided once, before the first run, and written down.
+//!
+//! Forwards and backwards in turn (ABBA) is the usual order, with four replicates unless the plan says otherwise: with an
+//! even number, what changes steadily over the days adds as much to each arm as to any other; with three it does not, and
+//! two are too few for a test.
 
 use super::plan::{Order, Plan, Twice};
 use serde::{Deserialize, Serialize};

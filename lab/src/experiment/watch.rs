@@ -51,6 +51,8 @@ pub struct Watch {
     /// The newest tick's own time, and when it was first seen.
     tick: Option<(i64, Duration)>,
     latest: Duration,
+    /// Whether it was told that the recording does not grow.
+    told: bool,
 }
 
 impl Watch {
@@ -67,7 +69,13 @@ impl Watch {
             phase: None,
             tick: None,
             latest: now.uptime,
+            told: false,
         }
+    }
+
+    /// When it began.
+    pub fn began(&self) -> Now {
+        self.began
     }
 
     /// Takes what the recording says now; `None` if it cannot be read at this moment. Whether the run is to be ended.
@@ -120,6 +128,13 @@ impl Watch {
             (Kind::Validator, CountedFrom::FirstTransaction) => self.executing,
             (Kind::Replay, _) | (_, CountedFrom::Start) => Some(self.began.uptime),
         }
+    }
+
+    /// For how long the recording has not grown, once each time when that is remarkable.
+    pub fn falls_silent(&mut self) -> Option<Duration> {
+        let unheard = self.unheard();
+        let told = std::mem::replace(&mut self.told, unheard >= self.stale);
+        (self.told && !told).then_some(unheard)
     }
 
     /// For how long the recording has not grown, if that is too long.

@@ -12,6 +12,10 @@ const LONGEST: u64 = 1 << 20;
 const SHOWN: usize = 12;
 /// Bytes before its end in which those lines are looked for.
 const TAIL: u64 = 16 << 10;
+/// Lines that are none of a log, of which an error shows so many.
+const PLAIN: usize = 3;
+/// What marks a line of the log.
+const LEVELS: [&str; 5] = [" ERROR ", " WARN ", " INFO ", " DEBUG ", " TRACE "];
 
 /// The daemon's log: a file, in memory or on disk. A pipe would break in the daemon's hands if this program were killed,
 /// while it finishes the recording.
@@ -62,10 +66,7 @@ impl Log {
 
     /// Warnings and errors among them, in the daemon's words.
     pub(crate) fn complaints(&mut self) -> Vec<String> {
-        let news = self.news();
-        news.iter()
-            .filter_map(|line| ["WARN ", "ERROR "].iter().find_map(|level| Some(line.split_once(level)?.1.to_owned())))
-            .collect()
+        self.news().iter().filter_map(|line| complaint(line)).map(str::to_owned).collect()
     }
 
     /// Its last lines.
@@ -73,6 +74,18 @@ impl Log {
         let text = self.text(self.length().saturating_sub(TAIL));
         let lines: Vec<&str> = text.lines().collect();
         lines[lines.len().saturating_sub(SHOWN)..].join("\n")
+    }
+
+    /// Its last warning or error, in the daemon's words and on one line; else what it said last that is no line of a log,
+    /// as a panic is not. Empty if there is neither.
+    pub(crate) fn last_complaint(&self) -> String {
+        let text = self.text(self.length().saturating_sub(TAIL));
+        let complaint = text.lines().rev().find_map(complaint);
+        complaint.map(str::to_owned).unwrap_or_else(|| {
+            let is_log = |line: &&str| LEVELS.iter().any(|level| line.contains(level));
+            let plain: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty() && !is_log(line)).collect();
+            plain[plain.len().saturating_sub(PLAIN)..].join("; ")
+        })
     }
 
     fn length(&self) -> u64 {
@@ -88,6 +101,11 @@ impl Log {
             Err(_) => String::new(),
         }
     }
+}
+
+/// What a line complains of.
+fn complaint(line: &str) -> Option<&str> {
+    ["WARN ", "ERROR "].iter().find_map(|level| Some(line.split_once(level)?.1))
 }
 
 #[cfg(test)]
@@ -111,6 +129,22 @@ mod tests {
         assert_eq!(log.news().len(), 20_000);
         daemon.write_all(b"after\n").unwrap();
         assert_eq!((log.news(), log.tail().as_str()), (vec!["after".to_owned()], "after"));
+    }
+
+    #[test]
+    fn the_last_complaint_is_one_line_without_what_went_well() {
+        let of = |text: &str| {
+            let file = tempfile::NamedTempFile::new().unwrap();
+            std::fs::write(file.path(), text).unwrap();
+            Log::on_disk(file.path()).unwrap().last_complaint()
+        };
+        let (info, warn) = ("2026-01-01T00:00:00Z  INFO listening\n", "2026-01-01T00:00:00Z  WARN no room\n");
+        let error = "2026-01-01T00:00:00Z ERROR the file is gone\n";
+        assert_eq!(of(&[info, warn, error, info].concat()), "the file is gone");
+        assert_eq!(of(&[info, warn, info].concat()), "no room");
+        assert_eq!(of(&[info, info].concat()), "");
+        assert_eq!(of(&[info, "\nthread panicked at x.rs:\nwhy\n"].concat()), "thread panicked at x.rs:; why");
+        assert_eq!(of(""), "");
     }
 
     #[test]

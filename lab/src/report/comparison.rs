@@ -240,7 +240,7 @@ pub(crate) fn lower(title: &str) -> String {
 pub(crate) fn words(comparison: &Comparison, scalar: &Scalar) -> String {
     match comparison.conclusion {
         Conclusion::NoValues => "no value in an arm".to_owned(),
-        Conclusion::Described => "described, not tested: an arm has a single run".to_owned(),
+        Conclusion::Described => "described, not tested: an arm has a value of a single run only".to_owned(),
         Conclusion::TooFewRuns { runs, needed } => format!("estimated, not tested: {runs} runs, a test needs {needed}"),
         Conclusion::Differs { direction, p } => {
             format!("{}{} ({})", way(direction), judged(direction, scalar.better), p_words(p))
@@ -274,4 +274,15 @@ fn judged(direction: Direction, better: Better) -> &'static str {
 
 fn p_words(p: f64) -> String {
     if p < 0.0001 { "p < 0.0001".to_owned() } else { format!("p = {p:.4}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_arm_with_several_runs_of_which_one_has_a_value_is_not_said_to_have_one_run() {
+        let compared = arms::compare(&[1.0], &[2.0, 3.0], &Settings::default());
+        assert_eq!(words(&compared, &SCALARS[0]), "described, not tested: an arm has a value of a single run only");
+    }
 }

@@ -1,6 +1,6 @@
 //! Arms that differ in memory: what is enough lies between two limits that were tried.
 
-use super::model::{Block, Table};
+use super::model::{Block, Cell, Table};
 use super::subject::Subjects;
 use super::words::{GIB, bytes, count, grouped, number, table};
 use faultline_stats::bracket::{Bracket, Replicate, bracket};
@@ -8,20 +8,53 @@ use faultline_stats::bracket::{Bracket, Replicate, bracket};
 /// Limits closer together than this are one limit on two machines.
 const ONE_LIMIT: f64 = 1.05;
 
-/// The bracket; `None` unless the runs had different limits.
-pub(crate) fn limits(subjects: &Subjects<'_>) -> Option<Bracket> {
-    let replicates: Vec<Replicate> = (subjects.all.iter())
-        .filter_map(|subject| {
-            Some(Replicate { limit: subject.limit()? as u64, kept_up: subject.measured.course.kept_up.answer })
-        })
-        .collect();
-    let smallest = replicates.iter().map(|replicate| replicate.limit).min()?;
-    let largest = replicates.iter().map(|replicate| replicate.limit).max()?;
-    (largest as f64 > ONE_LIMIT * smallest as f64).then(|| bracket(&replicates))
+/// What arms with different limits show.
+pub(crate) struct Limits {
+    bracket: Bracket,
+    /// Arms that the plan of their experiment gave no limit. The host's memory is none that was tried.
+    without: Vec<Without>,
 }
 
-/// The bracket in sentences.
-pub(crate) fn sentences(bracket: &Bracket) -> Vec<String> {
+/// An arm without a limit.
+struct Without {
+    arm: String,
+    /// Whether each of its runs kept up.
+    kept_up: Vec<Option<bool>>,
+}
+
+/// The bracket; `None` unless the runs had different limits.
+pub(crate) fn limits(subjects: &Subjects<'_>) -> Option<Limits> {
+    let mut replicates = Vec::new();
+    let mut without: Vec<Without> = Vec::new();
+    for subject in &subjects.all {
+        let kept_up = subject.measured.course.kept_up.answer;
+        let limit = match &subject.run.told {
+            Some(told) => told.limit,
+            None => subject.limit().map(|limit| limit as u64),
+        };
+        match (limit, &subject.run.told) {
+            (Some(limit), _) => replicates.push(Replicate { limit, kept_up }),
+            (None, None) => {}
+            (None, Some(_)) => match without.iter_mut().find(|known| known.arm == subject.arm) {
+                Some(known) => known.kept_up.push(kept_up),
+                None => without.push(Without { arm: subject.arm.clone(), kept_up: vec![kept_up] }),
+            },
+        }
+    }
+    let smallest = replicates.iter().map(|replicate| replicate.limit).min()?;
+    let largest = replicates.iter().map(|replicate| replicate.limit).max()?;
+    let differ = largest as f64 > ONE_LIMIT * smallest as f64;
+    differ.then(|| Limits { bracket: bracket(&replicates), without })
+}
+
+impl Without {
+    fn count(&self, answer: Option<bool>) -> usize {
+        self.kept_up.iter().filter(|kept_up| **kept_up == answer).count()
+    }
+}
+
+/// In sentences: what was enough, what failed, and whatever there is to say beside.
+pub(crate) fn sentences(Limits { bracket, without }: &Limits) -> Vec<String> {
     let mut sentences = vec![match bracket.enough {
         Some(enough) => format!("The smallest limit that kept up in every run is {}.", said(enough)),
         None => "No limit is known to have kept up in every run.".to_owned(),
@@ -37,6 +70,11 @@ pub(crate) fn sentences(bracket: &Bracket) -> Vec<String> {
             said(contradiction.failed)
         )
     }));
+    sentences.extend(without.iter().map(|arm| {
+        let (runs, kept_up) = (arm.kept_up.len(), arm.count(Some(true)));
+        let runs = if runs == 1 { "1 run".to_owned() } else { format!("{runs} runs") };
+        format!("Without a limit, and so not among these: {}, of which {kept_up} of {runs} kept up.", arm.arm)
+    }));
     sentences
 }
 
@@ -50,16 +88,16 @@ fn said(limit: u64) -> String {
 }
 
 /// The chapter's blocks.
-pub(crate) fn blocks(bracket: &Bracket) -> Vec<Block> {
+pub(crate) fn blocks(limits: &Limits) -> Vec<Block> {
     let mut listed: Table = table(
         "limits",
         "Which memory limit kept up",
         &[("Limit", "GiB"), ("Kept up", "runs"), ("Failed", "runs"), ("Not known", "runs")],
-        "Limit: the smallest over the cgroup's ancestors and the machine's memory, where it stood most of the time. Kept up: see the \
-         table of outcomes. What is enough lies between the two limits named above; nothing is said of any limit that was not tried. \
+        "Limit: of an experiment what its plan gave the arm, else the smallest over the cgroup's ancestors and the machine's memory, \
+         where it stood most of the time. Kept up: see the table of outcomes. What is enough lies between the two limits named above; nothing is said of any limit that was not tried. \
          GiB is 2^30 bytes.",
     );
-    listed.rows = (bracket.limits.iter())
+    listed.rows = (limits.bracket.limits.iter())
         .map(|limit| {
             vec![
                 number(Some(limit.limit as f64 / GIB), 3, ""),
@@ -69,5 +107,9 @@ pub(crate) fn blocks(bracket: &Bracket) -> Vec<Block> {
             ]
         })
         .collect();
-    vec![Block::Text(sentences(bracket).join(" ")), Block::Table(listed)]
+    listed.rows.extend(limits.without.iter().map(|arm| {
+        let [kept_up, failed, unknown] = [Some(true), Some(false), None].map(|answer| count(arm.count(answer)));
+        vec![Cell::Missing(format!("{} had none", arm.arm)), kept_up, failed, unknown]
+    }));
+    vec![Block::Text(sentences(limits).join(" ")), Block::Table(listed)]
 }

@@ -2,20 +2,19 @@
 
 use super::comparison::{Pair, lower, way, words};
 use super::floor::Floor;
-use super::limits;
+use super::limits::{self, Limits};
 use super::model::{Standing, Verdict};
 use super::scalars::Scalar;
 use super::subject::{Subject, Subjects};
 use super::what_happened::story;
 use super::words::{bytes, grouped};
 use faultline_stats::arms::{Comparison, Conclusion, Direction, Settings};
-use faultline_stats::bracket::Bracket;
 
 /// Answers of their own kind, where the runs have them.
 #[derive(Clone, Copy)]
 pub(crate) struct Answers<'a> {
     /// Which memory limit was enough.
-    pub(crate) bracket: Option<&'a Bracket>,
+    pub(crate) limits: Option<&'a Limits>,
     /// What an A/A pair shows.
     pub(crate) floor: Option<&'a Floor>,
 }
@@ -104,10 +103,10 @@ fn compared(
     let mut points: Vec<String> = answers.floor.map(Floor::points).unwrap_or_default();
     points.extend(pairs.iter().map(|pair| sentence(pair, primary)));
     let floor = answers.floor.and_then(|floor| floor.headline(primary));
-    let (headline, standing) = match answers.bracket {
+    let (headline, standing) = match answers.limits {
         // A bracket tests nothing: what the primary metric's test says is a point below it.
-        Some(bracket) => {
-            let mut sentences = limits::sentences(bracket);
+        Some(limits) => {
+            let mut sentences = limits::sentences(limits);
             points.splice(0..0, sentences.split_off(2.min(sentences.len())));
             (sentences.join(" "), Standing::Described)
         }

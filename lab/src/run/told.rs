@@ -13,7 +13,8 @@ pub struct Told {
     pub evidence: String,
     /// The kernel killed it for want of memory.
     pub oom: bool,
-    /// The limit of memory that held for it, in bytes; `None` if it had none of its own.
+    /// The limit of memory that its plan gave it, in bytes: the one that kills, else the one that slows down; `None` if it
+    /// had none of its own.
     pub limit: Option<u64>,
     /// Seconds in which some task of its group waited for I/O; `None` where the kernel does not tell.
     pub io_some: Option<f64>,

@@ -2,7 +2,7 @@
 
 use crate::scene::{PATIENCE, Scene, said};
 use faultline::experiment::folder::RECORDER_LOG;
-use faultline::experiment::journal::{Entry, Step};
+use faultline::experiment::journal::{Entry, Line, Step};
 use faultline::experiment::outcome::Outcome;
 use faultline_testkit::eventually::{eventually, eventually_seeing};
 use faultline_testkit::process::signal;
@@ -133,13 +133,42 @@ fn a_recorder_that_is_killed_fails_the_run_and_after_all_attempts_the_experiment
     }
     assert_eq!(eventually(PATIENCE, "it gives up", || runner.ended_with().unwrap()).code(), Some(1));
     let words = std::fs::read_to_string(scene.path("output-of-run")).unwrap();
-    assert!(words.contains("failed 2 times") && words.contains("faultlined ended in the middle"), "{words}");
+    let why = "faultlined ended in the middle of the run, by signal 9";
+    assert!(words.contains("failed 2 times") && words.contains(why) && !words.contains(" INFO "), "{words}");
     scene.assert_nothing_is_left();
     // Whoever mends what was wrong has all attempts again.
     let mut runner = scene.start(&["resume", "plan.toml"]);
     scene.wait_for("a third attempt", |entry| matches!(entry, Entry::Step { attempt: 3, step: Step::Watch, .. }));
     signal(runner.pid(), "TERM").unwrap();
     eventually(PATIENCE, "it ends", || runner.ended_with().unwrap());
+    scene.assert_nothing_is_left();
+}
+
+#[test]
+fn a_recorder_that_stands_still_has_not_recorded_the_run_and_the_run_is_repeated() {
+    let plan = SHORT.replace("duration = \"1s\"", "duration = \"6s\"");
+    let Some(scene) = Scene::new("stopped", SCRIPT, 1, &plan) else { return };
+    let mut runner = scene.start(&["run", "plan.toml"]);
+    scene.wait_for("the first run", watches(1));
+    let log = scene.folder().run(&scene.standing().turns[0].runs[0], 1).join(RECORDER_LOG);
+    let recorder = eventually_seeing(PATIENCE, "the recorder", || writer_of(&log).ok_or("nobody"));
+    signal(recorder, "STOP").unwrap();
+    scene.wait_for("its end", |entry| matches!(entry, Entry::Step { attempt: 1, step: Step::End, .. }));
+    eventually(PATIENCE, "whoever looks on is told for what it waits", || {
+        let words = std::fs::read_to_string(scene.path("output-of-run")).unwrap_or_default();
+        words.contains("waiting for faultlined to write the end of the run").then_some(())
+    });
+    signal(recorder, "CONT").unwrap();
+    assert_eq!(eventually(PATIENCE, "it ends", || runner.ended_with().unwrap()).code(), Some(0));
+    let ended = |line: &Line| match &line.entry {
+        Entry::RunEnded { attempt: 1, ending, .. } => Some(ending.outcome.clone()),
+        _ => None,
+    };
+    let first = scene.lines().iter().find_map(ended);
+    let why = "its recorder stood still";
+    assert!(matches!(&first, Some(Outcome::Failed { why: said }) if said.starts_with(why)), "{first:?}");
+    assert_eq!(scene.ends()[0].1.outcome, Outcome::Completed);
+    scene.assert_every_run_counts_once();
     scene.assert_nothing_is_left();
 }
 

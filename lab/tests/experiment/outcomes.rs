@@ -1,8 +1,8 @@
 //! How runs end, told apart by what the kernel says.
 
 use crate::scene::{Scene, said};
-use faultline::experiment::folder::OWN;
-use faultline::experiment::journal::Step;
+use faultline::experiment::folder::{OUTPUT, OWN};
+use faultline::experiment::journal::{Entry, Step};
 use faultline::experiment::outcome::Outcome;
 use faultline_recording::Recording;
 use faultline_rig::End;
@@ -16,17 +16,22 @@ case "$1" in
     shell) tail /dev/zero; sleep 1000 ;;
     exits) exit 7 ;;
     killed) kill -9 $$ ;;
+    wrapped) sh -c 'trap "sleep 0.3; echo clean; exit" TERM; echo ready; while :; do sleep 0.05; done'; echo never ;;
+    beside) sleep 1000 & exit 8 ;;
 esac
 "#;
 
 #[test]
 fn what_becomes_of_a_program_is_told_by_the_evidence() {
     let arm = |name: &str| format!("[[arm]]\nname = \"{name}\"\nmemory_max = \"64M\"\n");
-    let arms = ["runs", "stubborn", "eats", "shell", "exits", "killed"];
+    let arms = ["runs", "stubborn", "eats", "shell", "exits", "killed", "wrapped", "beside"];
     let stop = "[stop]\nduration = \"1s\"\ncounted_from = \"start\"\ngrace = \"1s\"\n";
     let Some(scene) = Scene::new("outcomes", SCRIPT, 1, &(stop.to_owned() + &arms.map(arm).concat())) else { return };
     let output = scene.faultline(&["run", "plan.toml", "--launcher", "direct"]);
     assert!(output.status.success(), "{}", said(&output));
+    // The plan's check has warned of the disk once; the recorder of each run does not again.
+    assert_eq!(said(&output).matches("on the same device").count(), 1, "{}", said(&output));
+    assert!(!said(&output).contains("takes from what the validator waits for"), "{}", said(&output));
     let ends = scene.ends();
     let outcomes: Vec<&Outcome> = ends.iter().map(|(_, end)| &end.outcome).collect();
     let (code, signal) = (7, 9);
@@ -37,8 +42,15 @@ fn what_becomes_of_a_program_is_told_by_the_evidence() {
         &Outcome::OutOfMemory,
         &Outcome::Exited { code },
         &Outcome::Killed { signal },
+        &Outcome::Completed,
+        &Outcome::Exited { code: 8 },
     ];
     assert_eq!(outcomes, expected);
+    let wrapped = scene.standing().counted().iter().find(|(run, ..)| run.arm == "wrapped").unwrap().0.clone();
+    let output = std::fs::read_to_string(scene.folder().run(&wrapped, 1).join(OUTPUT)).unwrap();
+    assert!(output.contains("clean") && !output.contains("never"), "behind its script it had its time: {output}");
+    let notes = &ends[7].1.notes;
+    assert!(notes.iter().any(|note| note.contains("left others running")), "{notes:?}");
     let evidence = |place: usize| &ends[place].1.evidence;
     assert_eq!([0, 1, 2].map(|place| evidence(place).end), [15, 9, 9].map(|signal| Some(End::Signal(signal))));
     let kills = |place: usize| evidence(place).memory_events["oom_kill"];
@@ -56,6 +68,23 @@ fn what_becomes_of_a_program_is_told_by_the_evidence() {
         assert!(recording.info().unwrap().finished);
     }
     scene.assert_every_run_counts_once();
+    let words = said(&scene.faultline(&["stop", "plan.toml"]));
+    assert!(words.contains("is finished") && !words.contains("resume"), "{words}");
+    scene.assert_nothing_is_left();
+}
+
+#[test]
+fn a_script_that_sends_its_validator_to_the_background_is_no_run_of_its_arm() {
+    let rest = "[stop]\nduration = \"20s\"\ncounted_from = \"start\"\ngrace = \"10s\"\n[[arm]]\nname = \"a\"\n";
+    let Some(scene) = Scene::new("background", "sleep 1000 & exit 0", 1, rest) else { return };
+    let output = scene.faultline(&["run", "plan.toml", "--launcher", "direct"]);
+    assert!(!output.status.success() && said(&output).contains("`exec` it"), "{}", said(&output));
+    let lines = scene.lines();
+    let ends = lines.iter().filter_map(|line| match &line.entry {
+        Entry::RunEnded { ending, .. } => Some(&ending.outcome),
+        _ => None,
+    });
+    assert!(ends.clone().all(|outcome| matches!(outcome, Outcome::Failed { .. })) && ends.count() == 2, "{lines:#?}");
     scene.assert_nothing_is_left();
 }
 

@@ -5,7 +5,7 @@ use faultline::experiment::folder::Folder;
 use faultline::experiment::journal::{Entry, Line};
 use faultline::experiment::judge::cache;
 use faultline::experiment::plan::{Lane, Plan, Severity};
-use faultline::experiment::runner::world::{Asked, Order, Recorder, Remark, World};
+use faultline::experiment::runner::world::{Asked, Cooled, Order, Recorder, Remark, World};
 use faultline::experiment::watch::Now;
 use faultline_recording::{Progress, TickRow};
 use faultline_rig::{Abilities, End, Error, Evidence, GroupName, Job, Launched, Launcher, Limits};
@@ -134,6 +134,26 @@ fn of(name: &GroupName) -> (u32, u32) {
     (run.parse().unwrap(), attempt.parse().unwrap())
 }
 
+/// The same from the path of its recording.
+fn of_recording(recording: &Path) -> Option<(u32, u32)> {
+    let mut parts = recording.iter().rev().map(|part| part.to_str().unwrap());
+    let (attempt, name) = (parts.nth(1)?, parts.next()?);
+    Some((name.split('-').next()?.parse().ok()?, attempt.strip_prefix('a')?.parse().ok()?))
+}
+
+/// A tick so many seconds after a beginning.
+fn tick(began: f64, at: f64) -> TickRow {
+    TickRow {
+        id: 1,
+        session: 1,
+        number: 1,
+        unix_ns: ((began + at) * 1e9) as i64,
+        uptime_ns: (at * 1e9) as i64,
+        process: Some(1),
+        phase: Some("catching_up".into()),
+    }
+}
+
 impl World for Pretended {
     fn now(&self) -> Now {
         let uptime = self.state.borrow().now;
@@ -184,9 +204,10 @@ impl World for Pretended {
         Ok(Vec::new())
     }
 
-    fn cool(&mut self, plan: &Plan, lane: &Lane) -> anyhow::Result<Vec<String>> {
+    fn cool(&mut self, plan: &Plan, lane: &Lane) -> anyhow::Result<Cooled> {
         self.log(&format!("cool lane {} ({:?})", lane.name, plan.page_cache));
-        Ok(Vec::new())
+        let warm = self.state.borrow().script.all("warm").is_some();
+        Ok(Cooled { said: Vec::new(), not_cold: warm.then(|| "it did not begin cold".to_owned()) })
     }
 
     fn record(&mut self, order: &Order<'_>) -> anyhow::Result<Box<dyn Recorder>> {
@@ -198,24 +219,14 @@ impl World for Pretended {
 
     fn progress(&mut self, recording: &Path) -> Option<Progress> {
         let state = self.state.borrow();
-        let mut parts = recording.iter().rev().map(|part| part.to_str().unwrap());
-        let (attempt, name) = (parts.nth(1)?, parts.next()?);
-        let run = (name.split('-').next()?.parse().ok()?, attempt.strip_prefix('a')?.parse().ok()?);
+        let run = of_recording(recording)?;
         let age = state.age(run)?;
         let at = |what: &str, usual: f64| state.script.of(run, what).unwrap_or(usual);
         let executes = Some(at("executes", EXECUTES)).filter(|at| *at > 0.0 && age >= *at);
         let told = state.script.of(run, "silent").map_or(age, |until| age.min(until));
         let moving = state.script.of(run, "slots").map_or(told, |until| told.min(until));
         let began = state.began[&run].as_nanos();
-        let tick = TickRow {
-            id: 1,
-            session: 1,
-            number: 1,
-            unix_ns: 0,
-            uptime_ns: (told * 1e9) as i64,
-            process: Some(1),
-            phase: Some("catching_up".into()),
-        };
+        let tick = tick(0.0, told);
         Some(Progress {
             last_tick: Some(tick),
             process: true,
@@ -228,6 +239,15 @@ impl World for Pretended {
 
     fn cache(&mut self, _recording: &Path) -> anyhow::Result<cache::Seen> {
         Ok(cache::Seen { points: 10, water_level: 462, water_level_evicting: 462, insertions: 700, evictions: 200 })
+    }
+
+    fn ticks(&mut self, recording: &Path) -> anyhow::Result<Vec<TickRow>> {
+        let state = self.state.borrow();
+        let run = of_recording(recording).unwrap();
+        let began = state.began[&run].as_secs_f64();
+        let still = state.script.of(run, "still");
+        let ticks = (0..=state.age(run).unwrap() as i64).filter(|at| still.is_none_or(|from| (*at as f64) < from));
+        Ok(ticks.map(|at| tick(began, at as f64)).collect())
     }
 
     fn room(&self, _folder: &Path) -> Option<u64> {
@@ -314,6 +334,14 @@ impl Launched for Started {
 
     fn ended(&mut self) -> Result<Option<End>, Error> {
         Ok(self.state.borrow().end(of(&self.name)))
+    }
+
+    fn is_empty(&mut self) -> Result<bool, Error> {
+        let state = self.state.borrow();
+        let run = of(&self.name);
+        // What it left behind ends when it is asked.
+        let leaves = state.script.of(run, "leaves").is_some() && !state.asked_to_end.contains_key(&run);
+        Ok(!leaves && state.end(run).is_some())
     }
 
     fn ask_to_end(&mut self) -> Result<(), Error> {

@@ -7,7 +7,9 @@
 //! run 2 attempt 1: slots at 30         (no new slot from then on)            run 2 attempt 1: stubborn
 //! run 2 attempt 1: limits              (they do not hold)                    run 2 attempt 1: launch
 //! asked at 100                         asked twice at 100                    busy until 50
-//! no room at 100                       swap
+//! no room at 100                       swap                                  warm (not cold)
+//! run 2 attempt 1: leaves              (others of its group, when it ends)
+//! run 2 attempt 1: still at 30         (no tick is recorded from then on, which is found out at the end)
 //! ```
 
 use std::collections::HashMap;

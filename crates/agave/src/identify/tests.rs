@@ -34,6 +34,20 @@ fn an_option_with_a_longer_name_is_another_option() {
 }
 
 #[test]
+fn the_cpu_of_the_proof_of_history_is_the_first_unless_another_one_is_given() {
+    for (line, cpu) in [
+        ("agave-validator --ledger /l", Some(0)),
+        ("agave-validator --experimental-poh-pinned-cpu-core 3 --ledger /l", Some(3)),
+        ("agave-validator --poh-pinned-cpu-core=10", Some(10)),
+        ("agave-validator --poh-pinned-cpu-core many", None),
+    ] {
+        assert_eq!(validator("agave-validator", line).poh_cpu, cpu, "{line}");
+    }
+    assert_eq!(validator("fdctl", "fdctl run-agave --config-fd 0").poh_cpu, None);
+    assert_eq!(validator("solana-test-val", "x").poh_cpu, None);
+}
+
+#[test]
 fn every_program_is_known_by_its_cut_name() {
     for (comm, program, ledger) in [
         ("agave-validator\n", Program::AgaveValidator, Some("ledger")),

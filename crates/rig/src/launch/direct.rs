@@ -13,11 +13,13 @@ mod v2;
 use super::gate::Gate;
 use super::program::User;
 use super::wait::wait;
-use super::{Abilities, Error, Job, Launched, Launcher, Limits, device, program};
+use super::{Abilities, Error, Job, Launched, Launcher, Limits, device, files, program};
 use child::Child;
 use faultline_kernel::HostRoot;
 use group::Group;
 use place::Place;
+use rustix::process::geteuid;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -40,7 +42,7 @@ impl Default for CgroupRoots {
     }
 }
 
-/// Makes cgroups itself. It cannot keep [`Job::longest`], and another user's program has no supplementary groups.
+/// Makes cgroups itself. It cannot keep [`Job::longest`]. For another user's program it needs `setpriv` of util-linux.
 #[derive(Debug)]
 pub struct Direct {
     roots: CgroupRoots,
@@ -100,16 +102,18 @@ impl Launcher for Direct {
     fn launch(&self, job: &Job) -> Result<Box<dyn Launched>, Error> {
         job.name.check()?;
         refuse(job, &self.can)?;
+        files::check(job, &self.can)?;
         let file = program::file(job)?;
         if file.as_os_str().as_bytes().contains(&b'=') {
             return Err(Error::Refused(format!("{}: a path with a = in it cannot be started", file.display())));
         }
         let user = job.user.as_deref().map(|name| User::find(&self.roots.etc, name)).transpose()?;
+        let becoming = user.map_or(Ok(Vec::new()), becoming)?;
         let disks = self.disks(&job.limits)?;
         let group = Group::make(&self.place, &job.name, &job.limits, disks)?;
         group.limit(&job.limits)?;
         let gate = job.gate.as_deref().map(|path| Gate::make(path, user)).transpose()?;
-        Ok(Box::new(Child::start(job, &file, user, group, gate)?))
+        Ok(Box::new(Child::start(job, &file, becoming, group, gate)?))
     }
 
     fn leftovers(&self, scope: &str) -> Result<Vec<String>, Error> {
@@ -127,6 +131,25 @@ impl Launcher for Direct {
             .map(|group| Ok(group.name().to_owned()).and_then(|name| group.end().map(|()| name)))
             .collect()
     }
+}
+
+/// Becomes a user, with the groups that the host gives him, before what follows.
+const SETPRIV: &str = "setpriv";
+
+/// The words before a program that make it this user's; none if he is this program's.
+fn becoming(user: User) -> Result<Vec<OsString>, Error> {
+    if user.uid == geteuid().as_raw() {
+        return Ok(Vec::new());
+    }
+    if !geteuid().is_root() {
+        return Err(Error::Refused(format!("only root starts programs as another user ({})", user.uid)));
+    }
+    let setpriv = program::in_path(std::env::var_os("PATH").as_deref(), OsStr::new(SETPRIV)).ok_or_else(|| {
+        let words = "programs of another user are started with setpriv of util-linux, which is not in PATH: install it";
+        Error::Refused(words.to_owned())
+    })?;
+    let (uid, gid) = (format!("--reuid={}", user.uid), format!("--regid={}", user.gid));
+    Ok(vec![setpriv.into(), uid.into(), gid.into(), "--init-groups".into(), "--".into()])
 }
 
 /// What cannot be done on this host, before anything is made.

@@ -22,10 +22,12 @@ pub(super) fn file(job: &Job) -> Result<PathBuf, Error> {
     }
     let given = job.environment.iter().rfind(|(key, _)| key == "PATH").map(|(_, value)| value.clone());
     let folders = given.or_else(|| std::env::var_os("PATH")).unwrap_or_default();
-    std::env::split_paths(&folders)
-        .map(|folder| folder.join(name))
-        .find(|file| is_program(file))
-        .ok_or_else(|| missing(name))
+    in_path(Some(&folders), name).ok_or_else(|| missing(name))
+}
+
+/// The first program of this name in the folders of a `PATH`.
+pub(super) fn in_path(path: Option<&OsStr>, name: &OsStr) -> Option<PathBuf> {
+    std::env::split_paths(path?).map(|folder| folder.join(name)).find(|file| is_program(file))
 }
 
 fn is_program(file: &Path) -> bool {

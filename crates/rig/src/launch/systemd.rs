@@ -8,7 +8,7 @@ mod service;
 
 use super::program::{self, User};
 use super::wait::wait;
-use super::{Abilities, Error, GroupName, Job, Launched, Launcher, device};
+use super::{Abilities, Error, GroupName, Job, Launched, Launcher, device, files};
 use bus::Bus;
 use faultline_kernel::HostRoot;
 use service::Service;
@@ -32,7 +32,12 @@ pub struct Systemd {
     cgroup: PathBuf,
     etc: PathBuf,
     can: Abilities,
+    /// Whether it can leave a service alone whose first process has ended.
+    outlives: bool,
 }
+
+/// The first version with `ExitType=`.
+const EXIT_TYPE: u32 = 250;
 
 impl Systemd {
     /// Finds systemd and what it can limit; nothing is changed before the first [`launch`](Launcher::launch).
@@ -41,7 +46,7 @@ impl Systemd {
     /// systemd does not run here or does not answer, or memory is not with cgroup version 2.
     pub fn connect(host: &HostRoot) -> Result<Systemd, Error> {
         let bus = Bus::connect()?;
-        bus.environment()?;
+        let outlives = bus.version()?.is_some_and(|version| version >= EXIT_TYPE);
         let path = host.cgroup.join("cgroup.controllers");
         let text = std::fs::read_to_string(&path).unwrap_or_default();
         let has = |name: &str| text.split_whitespace().any(|word| word == name);
@@ -57,8 +62,9 @@ impl Systemd {
             cpus: has("cpuset"),
             io: has("io"),
             pressure: host.procfs.join("pressure/memory").exists(),
+            open_files: files::everybody(host),
         };
-        Ok(Systemd { bus, cgroup: host.cgroup.clone(), etc: "/etc".into(), can })
+        Ok(Systemd { bus, cgroup: host.cgroup.clone(), etc: "/etc".into(), can, outlives })
     }
 
     /// Starts slice and service; what has been started so far goes with the value if there is an error.
@@ -67,7 +73,8 @@ impl Systemd {
         for limit in &job.limits.io {
             device::node(&limit.device)?;
         }
-        let properties = properties::service(job, &slice(&job.name), program, &self.bus.environment()?)?;
+        let global = self.bus.environment()?;
+        let properties = properties::service(job, &slice(&job.name), program, &global, self.outlives)?;
         let of_slice = properties::slice(format!("Run {} of {}", job.name.run, job.name.scope), &job.limits)?;
 
         let mut service = Service::begin(self.bus.clone(), &job.name, &of_slice)?;
@@ -92,6 +99,8 @@ impl Launcher for Systemd {
 
     fn launch(&self, job: &Job) -> Result<Box<dyn Launched>, Error> {
         job.name.check()?;
+        // systemd would silently give what it can.
+        files::check(job, &self.can)?;
         let file = program::file(job)?;
         Ok(Box::new(self.start(job, &file)?))
     }

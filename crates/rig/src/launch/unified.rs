@@ -54,6 +54,19 @@ pub(super) fn evidence(folder: &Path) -> Result<Evidence, Error> {
     })
 }
 
+/// Whether no process is in this cgroup, nor in any below it.
+///
+/// # Errors
+/// The folder is not there, the file refuses, or does not say.
+pub(super) fn is_empty(folder: &Path) -> Result<bool, Error> {
+    there(folder)?;
+    let name = "cgroup.events";
+    let events = read(folder, name)?.as_deref().map(counts).unwrap_or_default();
+    let populated =
+        events.get("populated").ok_or_else(|| strange(folder, name, "it does not say whether it is populated"))?;
+    Ok(*populated == 0)
+}
+
 fn there(folder: &Path) -> Result<(), Error> {
     std::fs::metadata(folder).map(drop).map_err(Error::at(folder))
 }

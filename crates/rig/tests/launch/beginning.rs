@@ -111,12 +111,61 @@ fn nobody() -> (String, String) {
     (id("-u"), id("-g"))
 }
 
+/// Of this user, as `id` says.
+fn groups(user: &str) -> String {
+    let output = std::process::Command::new("id").args(["-G", user]).output().expect("id runs");
+    String::from_utf8_lossy(&output.stdout).trim().to_owned()
+}
+
+pub(crate) fn groups_of_the_user(scene: &Scene) {
+    let text = fs::read_to_string("/etc/passwd").expect("a list of users");
+    let names = text.lines().filter_map(|line| line.split(':').next()).filter(|name| *name != "root");
+    let Some(user) = names.clone().find(|name| groups(name).contains(' ')) else {
+        return eprintln!("SKIPPED: no user of this host is in a second group");
+    };
+    let mut launched = scene.launch(&Job { user: Some(user.to_owned()), ..scene.script("id -G") });
+    assert_eq!(end_of(&mut *launched), End::Code(0), "{}", scene.output());
+    let sorted = |text: &str| {
+        let mut numbers: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
+        numbers.sort();
+        numbers
+    };
+    assert_eq!(sorted(&scene.output()), sorted(&groups(user)), "{user}");
+    launched.close().expect("it is closed");
+}
+
+pub(crate) fn closed_folder(scene: &Scene) {
+    let closed = scene.path("closed");
+    fs::create_dir(&closed).expect("a folder");
+    fs::set_permissions(&closed, std::os::unix::fs::PermissionsExt::from_mode(0o700)).expect("a mode");
+    let job = Job { user: Some("nobody".to_owned()), folder: Some(closed), ..scene.script("echo begun") };
+    let held = scene.held(job);
+    let error = match scene.launcher.launch(&held) {
+        Ok(mut launched) => launched.go(b"go").expect_err("it cannot have begun"),
+        Err(error) => error,
+    };
+    assert!(!scene.output().contains("begun"), "{error}: {}", scene.output());
+}
+
 pub(crate) fn open_files(scene: &Scene) {
-    let job = Job { open_files: Some(1234), ..scene.script("echo \"$(ulimit -Sn) $(ulimit -Hn)\"") };
-    let mut launched = scene.launch(&scene.held(job));
-    launched.go(b"go").expect("it is let go");
-    assert_eq!(end_of(&mut *launched), End::Code(0));
-    scene.says("1234 1234");
+    for user in [None, Some("nobody".to_owned())] {
+        let script = scene.script("echo \"$(id -un): $(ulimit -Sn) $(ulimit -Hn)\"");
+        let name = user.clone().unwrap_or("root".to_owned());
+        let mut launched = scene.launch(&scene.held(Job { open_files: Some(1234), user, ..script }));
+        launched.go(b"go").expect("it is let go");
+        assert_eq!(end_of(&mut *launched), End::Code(0));
+        scene.says(&format!("{name}: 1234 1234"));
+        launched.close().expect("it is closed");
+    }
+}
+
+pub(crate) fn too_many_files(scene: &Scene) {
+    let error = scene.refused(&scene.held(Job { open_files: Some(1 << 50), ..scene.job(&["true"]) }));
+    assert!(error.contains("open files"), "{error}");
+    let most = scene.launcher.can().open_files.expect("it is known how many there can be");
+    let mut launched = scene.launch(&Job { open_files: Some(most), ..scene.script("ulimit -n") });
+    assert_eq!(end_of(&mut *launched), End::Code(0), "{}", scene.output());
+    scene.says(&most.to_string());
     launched.close().expect("it is closed");
 }
 

@@ -51,6 +51,43 @@ pub(crate) fn children_are_asked(scene: &Scene) {
     launched.close().expect("it is closed");
 }
 
+/// A start-up script that does not become the validator, and the validator's clean end.
+pub(crate) fn children_have_time(scene: &Scene) {
+    let end =
+        format!("echo asked; while ! [ -e {} ]; do sleep 0.05; done; echo clean; exit", scene.path("may").display());
+    let child = format!("trap \"{end}\" TERM; echo ready; while :; do sleep 0.05; done");
+    let mut launched = scene.launch(&scene.script(&format!("sh -c '{child}'; echo never")));
+    scene.says("ready");
+    assert!(!launched.is_empty().expect("it is told"));
+    launched.ask_to_end().expect("it is asked");
+    assert_eq!(end_of(&mut *launched), End::Signal(15));
+    scene.says("asked");
+    assert!(!launched.is_empty().expect("it is told"), "{}", scene.output());
+    std::fs::write(scene.path("may"), "").expect("a file");
+    eventually(PATIENCE, "an empty group", || launched.is_empty().expect("it is told").then_some(()));
+    let output = scene.output();
+    // A shell may say what has become of its children.
+    assert!(output.contains("clean") && !output.contains("never"), "{output}");
+    assert_eq!(launched.close().expect("it is closed").end, Some(End::Signal(15)));
+}
+
+/// A script that sends the validator to the background: whoever launched it decides what that means.
+pub(crate) fn left_alone(scene: &Scene) {
+    let wait = format!("while ! [ -e {} ]; do sleep 0.05; done; echo lives", scene.path("may").display());
+    let child = format!("trap \"echo asked; exit\" TERM; echo ready; {wait}; while :; do sleep 0.05; done");
+    let mut launched = scene.launch(&scene.script(&format!("sh -c '{child}' & exit 4")));
+    assert_eq!(end_of(&mut *launched), End::Code(4));
+    scene.says("ready");
+    std::fs::write(scene.path("may"), "").expect("a file");
+    scene.says("lives");
+    assert_eq!(scene.output(), "ready\nlives\n");
+    assert!(!launched.is_empty().expect("it is told"));
+    launched.ask_to_end().expect("it is asked");
+    eventually(PATIENCE, "an empty group", || launched.is_empty().expect("it is told").then_some(()));
+    scene.says("asked");
+    assert_eq!(launched.close().expect("it is closed").end, Some(End::Code(4)));
+}
+
 fn family(scene: &Scene) -> [u32; 3] {
     ["self ", "child ", "grandchild "].map(|word| scene.number(word))
 }

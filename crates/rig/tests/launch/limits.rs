@@ -89,6 +89,8 @@ pub(crate) fn out_of_memory(scene: &Scene) {
     assert_eq!(end_of(&mut *launched), End::Signal(9), "{}", scene.output());
     let evidence = launched.close().expect("it is closed");
     assert!(evidence.memory_events.get("oom_kill").is_some_and(|kills| *kills >= 1), "{evidence:?}");
+    let met = ["max", "failcnt", "memsw_failcnt"].map(|name| evidence.memory_events.get(name));
+    assert!(met.iter().flatten().all(|times| **times > 0), "a limit that was not met killed: {evidence:?}");
     assert_eq!(evidence.end, Some(End::Signal(9)));
     assert!(scene.launcher.name() != "systemd" || evidence.result.as_deref() == Some("oom-kill"), "{evidence:?}");
     assert!(evidence.memory_peak.is_none_or(|peak| peak > 24 * MIB && peak <= 32 * MIB), "{evidence:?}");

@@ -72,6 +72,7 @@ impl<'a> Scene<'a> {
             open_files: None,
             gate: None,
             longest: Some(Duration::from_secs(600)),
+            grace: PATIENCE,
         }
     }
 

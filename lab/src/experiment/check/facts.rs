@@ -2,8 +2,9 @@
 
 use crate::experiment::runner::world::Remark;
 use faultline_rig::{Abilities, CpuSet};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Everything that findings rest on. What could not be learnt is `None` or an `Err` with the reason.
 #[derive(Debug, Clone)]
@@ -20,8 +21,10 @@ pub struct Facts {
     pub programs: BTreeMap<String, Result<PathBuf, String>>,
     /// Whether program files contain the cache's variable.
     pub switches: BTreeMap<PathBuf, Switch>,
-    /// Scripts that a command runs, with their text.
+    /// Scripts and other text files that a command leads to, with their text.
     pub scripts: BTreeMap<PathBuf, String>,
+    /// Words in them that start something which is only known once it runs.
+    pub unfollowed: BTreeSet<String>,
     /// Folders that runs work in, and that of the experiment.
     pub folders: BTreeMap<PathBuf, FolderFacts>,
     /// Devices of `io` limits: the device's number, or why it is none.
@@ -30,8 +33,16 @@ pub struct Facts {
     pub files: BTreeMap<PathBuf, Result<(), String>>,
     /// Whether the user is there.
     pub user: Result<(), String>,
+    /// Programs of the host that runs may need ([`super::TOOLS`]) and that are there.
+    pub tools: BTreeSet<&'static str>,
+    /// Whether the user is another one than this program's.
+    pub other_user: bool,
     /// The daemon's program.
     pub recorder: Result<PathBuf, String>,
+    /// What the daemon says of the configuration that the plan gives it; `None` where there is none, or no daemon.
+    pub configuration: Option<Result<(), String>>,
+    /// How long a validator is near the tip before the daemon says so; `None` if its configuration cannot be read.
+    pub at_tip_for: Option<Duration>,
     /// Stake of the identity of each lane, by the lane's name.
     pub stakes: BTreeMap<String, Stake>,
     /// What is copied before each run, in bytes; `None` where nothing is.
@@ -84,6 +95,8 @@ pub struct FolderFacts {
     pub not_marked: Option<String>,
     /// The device that it is on, or will be made on.
     pub device: Option<u64>,
+    /// What is in its place, or on the way to it, and is no folder.
+    pub blocked: Option<PathBuf>,
     /// Free bytes there, for ordinary users.
     pub free: Option<u64>,
 }

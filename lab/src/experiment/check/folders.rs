@@ -25,6 +25,10 @@ pub(super) fn check(plan: &Plan, facts: &Facts, found: &mut Findings) {
     for (what, path) in working(plan) {
         let Some(folder) = facts.folders.get(path) else { continue };
         let shown = path.display();
+        // What is in its place is said below.
+        if folder.blocked.is_some() {
+            continue;
+        }
         if !cleared && !folder.is_there {
             found.refuse(
                 format!("{what} {shown} is not there, and begin.how is \"as-is\""),
@@ -48,6 +52,7 @@ pub(super) fn check(plan: &Plan, facts: &Facts, found: &mut Findings) {
             );
         }
     }
+    blocked(plan, facts, found);
     apart(plan, facts, found);
     beside(plan, facts, found);
     if let Some(Err(why)) = &facts.kept {
@@ -55,6 +60,21 @@ pub(super) fn check(plan: &Plan, facts: &Facts, found: &mut Findings) {
             format!("begin.from cannot be copied: {why}"),
             "name a folder with a kept snapshot that can be read",
         );
+    }
+}
+
+/// A file where a folder is to be.
+fn blocked(plan: &Plan, facts: &Facts, found: &mut Findings) {
+    let mut all = working(plan);
+    all.push(("folder".to_owned(), &plan.folder));
+    for (what, path) in all {
+        if let Some(file) = facts.folders.get(path).and_then(|folder| folder.blocked.as_ref()) {
+            let (shown, file) = (path.display(), file.display());
+            found.refuse(
+                format!("{what} {shown} is a folder that cannot be made: {file} is there and is no folder"),
+                "name another folder, or move that away",
+            );
+        }
     }
 }
 

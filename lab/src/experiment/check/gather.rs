@@ -3,24 +3,23 @@
 use super::cache::{first_word, program_of};
 use super::facts::{Facts, FolderFacts, LauncherFacts};
 use super::folders::working;
-use super::{stake, switch};
-use crate::experiment::plan::{Begin, Plan, expand};
+use super::{TOOLS, configuration, keypair, scripts, stake, switch};
+use crate::experiment::plan::{Begin, Plan};
 use crate::experiment::runner::host_now;
 use crate::recorder::{self, in_path};
 use faultline_kernel::HostRoot;
 use faultline_rig::{CpuSet, folders, host};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-
-/// A longer file is no start-up script.
-const LONGEST_SCRIPT: u64 = 1 << 20;
 
 /// Learns what there is to know; never fails, since not knowing is a fact as well.
 pub fn gather(plan: &Plan, launcher: Result<LauncherFacts, String>) -> Facts {
     let paths: Vec<&Path> = named_folders(plan);
     let state = host::look(&HostRoot::default(), &paths, &|_| false);
     let online = std::fs::read_to_string("/sys/devices/system/cpu/online").ok();
+    let followed = scripts::follow(plan, home_of(plan).as_deref());
+    let recorder = recorder::find(plan.recorder.program.as_deref(), "recorder.program").map_err(|e| e.to_string());
     let mut facts = Facts {
         launcher,
         ram: state.memory_total,
@@ -28,12 +27,17 @@ pub fn gather(plan: &Plan, launcher: Result<LauncherFacts, String>) -> Facts {
         cpus: online.and_then(|text| CpuSet::parse(&text).ok()),
         programs: programs(plan),
         switches: BTreeMap::new(),
-        scripts: scripts(plan),
+        scripts: followed.texts,
+        unfollowed: followed.unfollowed,
         folders: BTreeMap::new(),
         io_devices: BTreeMap::new(),
         files: files(plan),
         user: user(plan),
-        recorder: recorder::find(plan.recorder.program.as_deref(), "recorder.program").map_err(|e| e.to_string()),
+        tools: TOOLS.into_iter().filter(|tool| in_path(tool).is_some()).collect(),
+        other_user: other_user(plan),
+        configuration: configuration::checked(plan, recorder.as_deref().ok()),
+        at_tip_for: configuration::at_tip_for(plan),
+        recorder,
         stakes: stake::ask(plan),
         kept: kept(plan),
         host: host_now(plan),
@@ -46,6 +50,7 @@ pub fn gather(plan: &Plan, launcher: Result<LauncherFacts, String>) -> Facts {
             real: std::fs::canonicalize(&path).ok(),
             not_marked: folders::check(&path).err().map(|error| error.to_string()),
             device: disk.device,
+            blocked: blocked(&path),
             free: disk.free,
         };
         facts.folders.insert(path, folder);
@@ -95,35 +100,18 @@ fn executable(file: &Path) -> Result<(), String> {
     if meta.permissions().mode() & 0o111 == 0 { Err("may not be executed (chmod +x)".to_owned()) } else { Ok(()) }
 }
 
-/// The scripts among the words of the commands, for instance after `bash`.
-fn scripts(plan: &Plan) -> BTreeMap<PathBuf, String> {
-    let Some(lane) = plan.lanes.first() else { return BTreeMap::new() };
-    let commands = plan.arms.iter().filter_map(|arm| expand(plan, arm, lane, Path::new("/"), 1).ok());
-    let words: BTreeSet<String> = commands.flat_map(|expanded| expanded.command).collect();
-    words.iter().filter(|word| !word.starts_with('-')).filter_map(|word| script(word)).collect()
-}
-
-fn script(word: &str) -> Option<(PathBuf, String)> {
-    let file = if word.contains('/') { PathBuf::from(word) } else { in_path(word)? };
-    let meta = std::fs::metadata(&file).ok().filter(|meta| meta.is_file() && meta.len() <= LONGEST_SCRIPT)?;
-    let text = String::from_utf8(std::fs::read(&file).ok()?).ok()?;
-    let is_script = text.starts_with("#!") || meta.permissions().mode() & 0o111 != 0 || word.ends_with(".sh");
-    is_script.then_some((file, text))
-}
-
 /// Files and folders that must be there already.
 fn files(plan: &Plan) -> BTreeMap<PathBuf, Result<(), String>> {
     let mut found = BTreeMap::new();
     let mut look = |path: &Path, check: fn(&Path) -> Result<(), String>| {
         found.insert(path.to_owned(), check(path));
     };
-    let readable = |path: &Path| std::fs::File::open(path).map(drop).map_err(in_words);
     let folder = |path: &Path| match std::fs::metadata(path).map_err(in_words)?.is_dir() {
         true => Ok(()),
         false => Err("is no folder".to_owned()),
     };
     for lane in &plan.lanes {
-        lane.identity.iter().for_each(|path| look(path, readable));
+        lane.identity.iter().for_each(|path| look(path, |path| readable(path).and_then(|()| keypair::check(path))));
     }
     plan.recorder.config.iter().for_each(|path| look(path, readable));
     plan.workload.working_folder.iter().for_each(|path| look(path, folder));
@@ -132,10 +120,28 @@ fn files(plan: &Plan) -> BTreeMap<PathBuf, Result<(), String>> {
     found
 }
 
+fn readable(path: &Path) -> Result<(), String> {
+    std::fs::File::open(path).map(drop).map_err(in_words)
+}
+
 fn user(plan: &Plan) -> Result<(), String> {
     let Some(user) = &plan.workload.user else { return Ok(()) };
     let known = accounts().iter().any(|account| account.first() == Some(user));
     if known { Ok(()) } else { Err("is not in /etc/passwd".to_owned()) }
+}
+
+fn other_user(plan: &Plan) -> bool {
+    let own = rustix::process::geteuid().as_raw().to_string();
+    let Some(user) = &plan.workload.user else { return false };
+    let account = accounts().into_iter().find(|account| account.first() == Some(user));
+    account.is_none_or(|account| account.get(2) != Some(&own))
+}
+
+/// The home of the plan's user, or of this program's.
+fn home_of(plan: &Plan) -> Option<PathBuf> {
+    let Some(user) = &plan.workload.user else { return std::env::var_os("HOME").map(PathBuf::from) };
+    let account = accounts().into_iter().find(|account| account.first() == Some(user))?;
+    account.into_iter().nth(5).map(PathBuf::from)
 }
 
 /// Homes of users that are more than a placeholder.
@@ -153,6 +159,12 @@ fn accounts() -> Vec<Vec<String>> {
 fn kept(plan: &Plan) -> Option<Result<u64, String>> {
     let Begin::Restore { from } = &plan.begin else { return None };
     Some(folders::measure(from).map(|source| source.bytes).map_err(|error| error.to_string()))
+}
+
+/// What is at this path or above it, and is no folder.
+fn blocked(path: &Path) -> Option<PathBuf> {
+    let there = path.ancestors().find(|path| path.symlink_metadata().is_ok())?;
+    (!there.is_dir()).then(|| there.to_owned())
 }
 
 /// The number of a block device, or of that which a file is on.

@@ -5,6 +5,14 @@ use std::path::Path;
 /// Such a file is 64 numbers in JSON.
 const LONGEST: u64 = 4096;
 
+/// Whether the file is a keypair.
+///
+/// # Errors
+/// It cannot be read, or is none.
+pub(super) fn check(file: &Path) -> Result<(), String> {
+    public_key(file).map(drop).map_err(|_| "is no keypair as solana-keygen writes it".to_owned())
+}
+
 /// The public key, in base 58.
 ///
 /// # Errors

@@ -7,6 +7,8 @@ use crate::words;
 use faultline_rig::Abilities;
 use std::collections::BTreeSet;
 
+/// What the launcher is called that makes groups of version 1.
+const CGROUP_V1: &str = "cgroup v1";
 /// Kept free beside concurrent runs: a twentieth of the memory, within these bounds.
 const RESERVE: (u64, u64) = (512 << 20, 8 << 30);
 
@@ -43,6 +45,12 @@ fn possible(plan: &Plan, arm: &Arm, (launcher, can): (&str, &Abilities), facts: 
         found.refuse(
             format!("arm {name:?} sets memory_max, and {launcher} cannot limit memory here"),
             "enable the memory controller, or use the other launcher",
+        );
+    }
+    if arm.swap_max.is_some() && arm.memory_max.is_none() && launcher == CGROUP_V1 {
+        found.refuse(
+            format!("arm {name:?} sets swap_max without memory_max, and {launcher} limits only both together"),
+            "give it a memory_max as well, or leave swap_max out",
         );
     }
     match arm.swap_max {

@@ -29,6 +29,12 @@ pub(super) fn check(plan: &Plan, facts: &Facts, found: &mut Findings) {
             "put faultlined beside this program or in PATH, or name it in recorder.program",
         );
     }
+    if let (Some(config), Some(Err(why))) = (&plan.recorder.config, &facts.configuration) {
+        found.refuse(
+            format!("recorder.config {}: {why}", config.display()),
+            "mend it: `faultlined check-config --config FILE` says what it takes",
+        );
+    }
     for (file, usable) in &facts.files {
         if let Err(why) = usable {
             found.refuse(format!("{}: {why}", file.display()), "mend the plan, or put it there");

@@ -75,7 +75,7 @@ fn vote_accounts(url: &str) -> Result<VoteAccounts, String> {
 /// The body of the answer. HTTP/1.0, so that it comes in one piece and ends with the connection.
 fn post(url: &str, body: &str) -> Result<Vec<u8>, String> {
     let Some(rest) = url.strip_prefix("http://") else {
-        return Err("is asked over TLS, which this program does not speak; name one with http://".to_owned());
+        return Err("speaks TLS (https), which this program does not, so it was not asked".to_owned());
     };
     let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
     let path = if path.is_empty() { "/" } else { path };

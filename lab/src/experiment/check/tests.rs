@@ -4,6 +4,7 @@ use crate::experiment::runner::world::Remark;
 use faultline_rig::{Abilities, CpuSet};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 const GIB: u64 = 1 << 30;
 
@@ -60,7 +61,16 @@ fn plan(text: &str) -> Plan {
 
 /// A host on which nothing speaks against the plan.
 fn fit(plan: &Plan) -> Facts {
-    let can = Abilities { memory_max: true, memory_high: true, swap_max: true, cpus: true, io: true, pressure: true };
+    let open_files = Some(1_048_576);
+    let can = Abilities {
+        memory_max: true,
+        memory_high: true,
+        swap_max: true,
+        cpus: true,
+        io: true,
+        pressure: true,
+        open_files,
+    };
     let mut folders = BTreeMap::new();
     for (number, (_, path)) in
         (1..).zip(super::folders::working(plan)).chain([(50, (String::new(), plan.folder.as_path()))])
@@ -70,6 +80,7 @@ fn fit(plan: &Plan) -> Facts {
             real: Some(path.to_owned()),
             not_marked: None,
             device: Some(number),
+            blocked: None,
             free: Some(1000 * GIB),
         };
         folders.insert(path.to_owned(), fact);
@@ -82,11 +93,16 @@ fn fit(plan: &Plan) -> Facts {
         programs: BTreeMap::from([("/v".to_owned(), Ok(PathBuf::from("/v")))]),
         switches: BTreeMap::new(),
         scripts: BTreeMap::new(),
+        unfollowed: Default::default(),
         folders,
         io_devices: BTreeMap::new(),
         files: BTreeMap::new(),
         user: Ok(()),
+        tools: super::TOOLS.into(),
+        other_user: false,
         recorder: Ok("/faultlined".into()),
+        configuration: None,
+        at_tip_for: Some(Duration::from_secs(60)),
         stakes: BTreeMap::from([("main".to_owned(), Stake::Known(0))]),
         kept: None,
         host: Vec::new(),
@@ -226,6 +242,170 @@ fn a_validator_that_votes_is_refused_without_a_word() {
 }
 
 #[test]
+fn a_vote_account_is_found_wherever_it_is_set() {
+    let in_command = |words: &str| but(TWO_ARMS, "[\"/v\", \"--ledger\", \"{ledger}\"]", words);
+    for words in [
+        "[\"/bin/bash\", \"-c\", \"exec x --vote-account=foo\"]",
+        "[\"/v\", \"--vote-account={ledger}/k\"]",
+        "[\"/bin/bash\", \"-c\", \"exec x --vote-account k\", \"--no-voting\"]",
+        "[\"python3\", \"-c\", \"run(['v', '--authorized-voter', 'k'])\"]",
+    ] {
+        let plan = in_command(words);
+        only(&plan, &fit(&plan), Refuse, "workload sets a vote account");
+    }
+    let plan = plan(TWO_ARMS);
+    let script =
+        |file: &str, text: &str| Facts { scripts: BTreeMap::from([(file.into(), text.to_owned())]), ..fit(&plan) };
+    for text in
+        ["A=(\n--identity k\n--vote-account $V\n)\n", "run([\"v\", \"--vote-account\", k])\n", "x='--vote-account k'"]
+    {
+        only(&plan, &script("/s", text), Refuse, "the script /s sets a vote account");
+    }
+    only(&plan, &script("/f.toml", "[consensus]\nvote_account_path = \"/k\"\n"), Refuse, "the file /f.toml");
+    for text in ["exec v --no-voting # no --vote-account\n", "exec v --vote-account-x", "vote_account_path = \"/k\"\n"]
+    {
+        assert_eq!(told(&plan, &script("/s", text)), [], "{text}");
+    }
+    assert_eq!(told(&plan, &script("/f.toml", "vote_account_path = \"\"\n")), []);
+}
+
+#[test]
+fn a_vote_account_beside_no_voting_is_only_warned_of() {
+    let beside = |words: &str| but(TWO_ARMS, "\"{ledger}\"]", &format!("\"{{ledger}}\", {words}]"));
+    let plan = beside("\"--vote-account\", \"k\", \"--no-voting\"");
+    only(&plan, &fit(&plan), Warn, "workload sets a vote account beside --no-voting");
+    let script = |text: &str| Facts { scripts: BTreeMap::from([("/s".into(), text.to_owned())]), ..fit(&plan) };
+    let plan = self::plan(TWO_ARMS);
+    only(
+        &plan,
+        &script("exec v --no-voting \\\n --vote-account k\n"),
+        Warn,
+        "the script /s sets a vote account beside",
+    );
+    // Another command's word is none for this one.
+    only(&plan, &script("v --no-voting\nv --vote-account k\n"), Refuse, "the script /s sets a vote account, and");
+    let arm = but(TWO_ARMS, "memory_max = \"8G\"", "arguments = [\"--vote-account\", \"k\"]");
+    only(&arm, &fit(&arm), Refuse, "arm \"large\" sets a vote account");
+}
+
+#[test]
+fn what_nobody_looked_at_in_a_script_is_said_where_no_stake_can_be_asked() {
+    let plan = plan(TWO_ARMS);
+    let unknown = || BTreeMap::from([("main".to_owned(), Stake::Unknown("the plan names no identity".to_owned()))]);
+    let facts = Facts {
+        scripts: BTreeMap::from([("/v".into(), "#!/bin/sh\nexec $X/start\n".to_owned())]),
+        unfollowed: ["$X/start".to_owned()].into(),
+        ..fit(&plan)
+    };
+    assert_eq!(told(&plan, &facts), []);
+    let said = told(&plan, &Facts { stakes: unknown(), ..facts.clone() });
+    assert!(said.iter().all(|(severity, _)| *severity == Warn) && said.len() == 2, "{said:#?}");
+    let script = said.iter().find(|(_, what)| what.contains("the command is a script")).unwrap();
+    assert!(script.1.contains("the plan's words, /v; not looked at: $X/start"), "{script:?}");
+    assert_eq!(findings(&plan, &Facts { stakes: unknown(), ..facts }, true), []);
+    only(&plan, &Facts { stakes: unknown(), ..fit(&plan) }, Warn, "nobody could say");
+    let shell = BTreeMap::from([("/v".to_owned(), Ok(PathBuf::from("/usr/bin/bash")))]);
+    assert_eq!(told(&plan, &Facts { stakes: unknown(), programs: shell, ..fit(&plan) }).len(), 2);
+}
+
+#[test]
+fn an_identity_that_is_no_keypair_is_said_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("id.json");
+    std::fs::write(&file, "name = \"p\"\n").unwrap();
+    let plan = but(TWO_ARMS, "[stop]", &format!("identity = {file:?}\n[stop]"));
+    let gathered = gather(&plan, Err("not asked".to_owned()));
+    let facts = Facts { files: gathered.files, stakes: gathered.stakes, ..fit(&plan) };
+    only(&plan, &facts, Refuse, "id.json: is no keypair as solana-keygen writes it");
+    std::fs::write(&file, format!("{:?}", [1_u8; 64])).unwrap();
+    assert_eq!(gather(&plan, Err(String::new())).files[&file], Ok(()));
+}
+
+#[test]
+fn a_file_in_the_place_of_a_folder_is_refused() {
+    let root = tempfile::tempdir().unwrap();
+    let file = root.path().join("base.toml");
+    std::fs::write(&file, "").unwrap();
+    for folder in [file.clone(), file.join("x/y")] {
+        let plan = but(TWO_ARMS, "\"/state\"", &format!("{folder:?}"));
+        let mut facts = fit(&plan);
+        let gathered = gather(&plan, Err(String::new())).folders;
+        facts.folders.insert(folder.clone(), gathered[&folder].clone());
+        only(&plan, &facts, Refuse, &format!("{} is there and is no folder", file.display()));
+    }
+    let plan = plan(TWO_ARMS);
+    let mut facts = fit(&plan);
+    folder(&mut facts, "/mnt/ledger").blocked = Some("/mnt".into());
+    folder(&mut facts, "/mnt/ledger").not_marked = Some("no mark".to_owned());
+    only(&plan, &facts, Refuse, "ledger /mnt/ledger is a folder that cannot be made: /mnt is there");
+}
+
+#[test]
+fn a_limit_of_swap_alone_is_refused_where_version_1_would_refuse_it_at_each_run() {
+    let plan = but(TWO_ARMS, "memory_max = \"8G\"", "swap_max = \"1G\"");
+    assert_eq!(told(&plan, &fit(&plan)), []);
+    let mut facts = fit(&plan);
+    facts.launcher.as_mut().unwrap().name = "cgroup v1".to_owned();
+    only(&plan, &facts, Refuse, "arm \"large\" sets swap_max without memory_max");
+}
+
+#[test]
+fn a_recorder_that_does_not_take_its_configuration_is_told_before_any_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = |name: &str, text: &str| {
+        let file = folder.path().join(name);
+        std::fs::write(&file, format!("#!/bin/sh\n{text}\n")).unwrap();
+        std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        file
+    };
+    let asked = |recorder: &Path| {
+        let more = format!("[recorder]\nprogram = {recorder:?}\nconfig = {:?}\n[stop]", folder.path().join("fine"));
+        let plan = but(TWO_ARMS, "[stop]", &more);
+        let configuration = gather(&plan, Err(String::new())).configuration;
+        (told(&plan, &Facts { configuration: configuration.clone(), ..fit(&plan) }), configuration)
+    };
+    let fine = script("fine", "test \"$1 $2\" = 'check-config --config'");
+    assert_eq!(asked(&fine), (vec![], Some(Ok(()))));
+    let (said, _) = asked(&script("bad", "for n in 1 2 3 4 5 6; do echo configuration: line $n >&2; done; exit 64"));
+    assert!(said[0].1.ends_with("fine: line 1; line 2; and 4 lines more"), "{said:?}");
+    assert!(asked(&script("x", "").with_file_name("none")).1.is_none());
+}
+
+#[test]
+fn a_tip_that_can_never_be_reached_in_time_is_told() {
+    let within = |time: &str| but(TWO_ARMS, "[stop]", &format!("[stop]\nat_tip_within = \"{time}\""));
+    for time in ["30s", "1m"] {
+        only(&within(time), &fit(&within(time)), Warn, "counts as at the tip after 1 min");
+    }
+    assert_eq!(told(&within("2m"), &fit(&within("2m"))), []);
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("faultlined.toml");
+    let plan = but(TWO_ARMS, "[stop]", &format!("[recorder]\nconfig = {config:?}\n[stop]\nat_tip_within = \"30s\""));
+    let known = |text: &str| {
+        std::fs::write(&config, text).unwrap();
+        let at_tip_for = gather(&plan, Err(String::new())).at_tip_for;
+        (at_tip_for, told(&plan, &Facts { at_tip_for, ..fit(&plan) }).len())
+    };
+    assert_eq!(known("[phase]\nat_tip_for = \"5s\"\n"), (Some(Duration::from_secs(5)), 0));
+    assert_eq!(known("[phase]\n"), (Some(Duration::from_secs(60)), 1));
+    assert_eq!(known("["), (None, 0));
+}
+
+#[test]
+fn arms_that_set_the_same_are_told() {
+    let twins = but(TWO_ARMS, "memory_max = \"8G\"", "memory_max = \"4096M\"");
+    only(&twins, &fit(&twins), Warn, "arms \"small\" and \"large\" set the same");
+    let named = plan(&twins.text.replace("\"--ledger\"", "\"--name={arm}\", \"--ledger\""));
+    assert_eq!(told(&named, &fit(&named)), []);
+}
+
+#[test]
+fn a_log_that_silences_datapoints_is_warned_of() {
+    let plan = but(TWO_ARMS, "memory_max = \"8G\"", "environment = { RUST_LOG = \"warn\" }");
+    only(&plan, &fit(&plan), Warn, "RUST_LOG of arm \"large\" is \"warn\", which silences solana_core::replay_stage");
+}
+
+#[test]
 fn folders_that_may_not_be_cleared_are_refused() {
     let plan = plan(TWO_ARMS);
     let mut facts = fit(&plan);
@@ -345,4 +525,25 @@ fn facts_of_this_host_can_be_gathered() {
     assert!(matches!(facts.stakes["main"], Stake::Unknown(_)));
     let said = told(&plan, &facts);
     assert!(said.iter().any(|(_, what)| what.contains("start.sh sets a vote account")), "{said:#?}");
+}
+
+#[test]
+fn what_the_host_lacks_to_start_and_look_at_runs_is_known_beforehand() {
+    let plan = plan(TWO_ARMS);
+    let without = |tool: &str| {
+        let tools = super::TOOLS.into_iter().filter(|one| *one != tool).collect();
+        Facts { tools, other_user: true, ..fit(&plan) }
+    };
+    only(&plan, &without("fincore"), Warn, "fincore");
+    only(&plan, &without("setpriv"), Refuse, "setpriv");
+    assert_eq!(told(&plan, &Facts { other_user: false, ..without("setpriv") }), []);
+    let mut leaves = plan.clone();
+    leaves.page_cache = crate::experiment::plan::PageCache::Leave;
+    assert!(!told(&leaves, &without("fincore")).iter().any(|what| format!("{what:?}").contains("fincore")));
+
+    let mut many = plan.clone();
+    many.workload.open_files = Some(1_048_577);
+    only(&many, &fit(&many), Refuse, "1048577");
+    many.workload.open_files = Some(1_048_576);
+    assert_eq!(told(&many, &fit(&many)), []);
 }

@@ -1,69 +1,169 @@
 //! Experiments are for validators that do not vote: stopping a validator with stake costs its owner and the cluster.
 
 use super::Findings;
+use super::code::{has_option, units};
 use super::facts::{Facts, Stake};
-use crate::experiment::plan::{Kind, Plan};
+use crate::experiment::plan::{Arm, Kind, Plan, Severity};
 use std::collections::BTreeMap;
+use std::path::Path;
 
 /// Options of a validator that votes.
 const OPTIONS: [&str; 2] = ["--vote-account", "--authorized-voter"];
+/// Beside them it does not.
+const NO_VOTING: &str = "--no-voting";
+/// The same in a configuration file in TOML.
+const KEY: &str = "vote_account_path";
+/// Programs whose arguments are more than options.
+const SHELLS: [&str; 12] =
+    ["sh", "bash", "dash", "zsh", "ksh", "fish", "env", "sudo", "su", "perl", "ruby", "systemd-run"];
+/// Files and words that a finding names.
+const NAMED: usize = 8;
 
 pub(super) fn check(plan: &Plan, facts: &Facts, i_vote: bool, found: &mut Findings) {
-    if plan.workload.kind != Kind::Validator {
+    if plan.workload.kind != Kind::Validator || i_vote {
         return;
     }
-    let meant = "take it out; if this validator shall vote, say --i-vote";
-    if !i_vote {
-        for place in places(plan, facts) {
-            found.refuse(format!("{place} sets a vote account, and each run stops and restarts this validator"), meant);
+    let places = places(plan, facts);
+    for (place, severity) in &places {
+        if *severity == Severity::Refuse {
+            found.refuse(
+                format!("{place} sets a vote account, and each run stops and restarts this validator"),
+                "take it out; if this validator shall vote, say --i-vote",
+            );
+        } else {
+            found.warn(
+                format!("{place} sets a vote account beside {NO_VOTING}: it does not vote as long as both stand there"),
+                "take the vote account out, to be sure",
+            );
         }
     }
+    stakes(plan, facts, found);
+    if places.is_empty() {
+        scripts(plan, facts, found);
+    }
+}
+
+fn stakes(plan: &Plan, facts: &Facts, found: &mut Findings) {
     for lane in &plan.lanes {
         let who = match plan.lanes.len() {
             0 | 1 => "the identity".to_owned(),
             _ => format!("the identity of lane {:?}", lane.name),
         };
+        // That its file is none is said already.
+        if lane.identity.as_ref().is_some_and(|file| matches!(facts.files.get(file), Some(Err(_)))) {
+            continue;
+        }
         match facts.stakes.get(&lane.name) {
             Some(Stake::Known(0)) | None => {}
-            Some(Stake::Known(lamports)) if !i_vote => {
+            Some(Stake::Known(lamports)) => {
                 let sol = lamports / 1_000_000_000;
                 found.refuse(
                     format!("{who} has a stake of {sol} SOL ({lamports} lamports): it votes for others"),
                     "use an identity without stake (solana-keygen new); if it is meant, say --i-vote",
                 );
             }
-            Some(Stake::Known(_)) => {}
             Some(Stake::Unknown(why)) => found.warn(
                 format!("nobody could say whether {who} has stake: {why}"),
-                "make sure that it has none; workload.cluster_rpc names a node to ask",
+                "make sure that it has none: name it in identity, and a node to ask in workload.cluster_rpc, as in \
+                 \"http://HOST:PORT\" (https is not spoken); or look yourself, and say --i-vote knowing",
             ),
         }
     }
 }
 
-/// Where a vote account is set.
-fn places(plan: &Plan, facts: &Facts) -> Vec<String> {
-    let mut places = Vec::new();
-    // A variable may hold a whole list of options for a script.
-    let set = |words: &[String], variables: &BTreeMap<String, String>| {
-        words.iter().any(|word| is_option(word))
-            || variables.values().flat_map(|value| value.split_whitespace()).any(is_option)
+/// What a script starts can be found out only so far.
+fn scripts(plan: &Plan, facts: &Facts, found: &mut Findings) {
+    let vouched = plan.lanes.iter().all(|lane| matches!(facts.stakes.get(&lane.name), Some(Stake::Known(_))));
+    let shell = |file: &Path| {
+        let name = file.file_name().unwrap_or_default().to_string_lossy();
+        SHELLS.contains(&name.as_ref()) || name.starts_with("python")
     };
-    if set(&plan.workload.command, &plan.workload.environment) {
-        places.push("workload".to_owned());
+    let started = facts.programs.values().flatten().any(|file| shell(file) || facts.scripts.contains_key(file));
+    if vouched || !(started || facts.scripts.values().any(|text| text.starts_with("#!"))) {
+        return;
     }
-    for arm in plan.arms.iter().filter(|arm| set(&arm.arguments, &arm.environment)) {
-        places.push(format!("arm {:?}", arm.name));
+    let mut looked: Vec<String> = vec!["the plan's words".to_owned()];
+    looked.extend(facts.scripts.keys().map(|file| file.display().to_string()));
+    let mut what = format!("the command is a script, and no vote account was found in {}", some(&looked));
+    if !facts.unfollowed.is_empty() {
+        let words: Vec<String> = facts.unfollowed.iter().cloned().collect();
+        what += &format!("; not looked at: {}", some(&words));
+    }
+    what += "; what other programs set, or a script puts together while it runs, nobody has seen";
+    found.warn(
+        what,
+        "look through what it starts for --vote-account; or name identity and an http:// workload.cluster_rpc, so that \
+         its stake can be asked",
+    );
+}
+
+/// The first of a list, and how many more there are.
+fn some(all: &[String]) -> String {
+    let named = all.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
+    match all.len().saturating_sub(NAMED) {
+        0 => named,
+        more => format!("{named} and {more} more"),
+    }
+}
+
+/// Where a vote account is set: [`Severity::Refuse`], or [`Severity::Warn`] where the same command says not to vote.
+fn places(plan: &Plan, facts: &Facts) -> BTreeMap<String, Severity> {
+    let mut places = BTreeMap::new();
+    let mut add = |place: String, severity: Option<Severity>| {
+        if let Some(severity) = severity {
+            let worst = places.entry(place).or_insert(severity);
+            *worst = severity.max(*worst);
+        }
+    };
+    for arm in &plan.arms {
+        for (of_arm, severity) in commands(plan, arm) {
+            add(if of_arm { format!("arm {:?}", arm.name) } else { "workload".to_owned() }, Some(severity));
+        }
+        for value in arm.environment.values() {
+            add(format!("arm {:?}", arm.name), code(value));
+        }
+    }
+    for value in plan.workload.environment.values() {
+        add("workload".to_owned(), code(value));
     }
     for (file, text) in &facts.scripts {
-        let code = text.lines().filter(|line| !line.trim_start().starts_with('#'));
-        if code.flat_map(str::split_whitespace).any(|word| is_option(word.trim_matches(['"', '\'']))) {
-            places.push(format!("the script {}", file.display()));
+        add(format!("the script {}", file.display()), code(text));
+        if file.extension().is_some_and(|ending| ending == "toml") && units(text).iter().any(|unit| has_key(unit)) {
+            add(format!("the file {}", file.display()), Some(Severity::Refuse));
         }
     }
     places
 }
 
-fn is_option(word: &str) -> bool {
-    OPTIONS.iter().any(|option| word.strip_prefix(option).is_some_and(|rest| rest.is_empty() || rest.starts_with('=')))
+/// What an arm's command says, and whether it is the arm that says it.
+fn commands(plan: &Plan, arm: &Arm) -> Vec<(bool, Severity)> {
+    // What has blanks is code, to be read by itself; the other words are one command.
+    let is_code = |word: &&String| word.contains(char::is_whitespace);
+    let command = &plan.workload.command;
+    let plain: Vec<&str> = command.iter().chain(&arm.arguments).filter(|w| !is_code(w)).map(String::as_str).collect();
+    let own = !command.iter().filter(|word| !is_code(word)).any(|word| sets(word));
+    let mut all: Vec<(bool, Severity)> = unit(&plain.join(" ")).map(|severity| (own, severity)).into_iter().collect();
+    all.extend(command.iter().filter(is_code).filter_map(|word| Some((false, code(word)?))));
+    all.extend(arm.arguments.iter().filter(is_code).filter_map(|word| Some((true, code(word)?))));
+    all
+}
+
+/// The gravest of a script, or of a value that may be options for one.
+fn code(text: &str) -> Option<Severity> {
+    units(text).iter().filter_map(|piece| unit(piece)).max()
+}
+
+/// Of one command.
+fn unit(text: &str) -> Option<Severity> {
+    let severity = if has_option(text, NO_VOTING) { Severity::Warn } else { Severity::Refuse };
+    sets(text).then_some(severity)
+}
+
+fn sets(text: &str) -> bool {
+    OPTIONS.iter().any(|option| has_option(text, option))
+}
+
+fn has_key(unit: &str) -> bool {
+    let value = unit.strip_prefix(KEY).and_then(|rest| rest.trim_start().strip_prefix('='));
+    value.is_some_and(|value| !value.trim().trim_matches(['"', '\'']).is_empty())
 }

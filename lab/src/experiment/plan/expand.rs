@@ -32,6 +32,30 @@ impl std::fmt::Display for Unknown {
 /// Placeholders that are one word of a command or several, and nothing inside one.
 const WHOLE: [&str; 3] = ["entrypoints", "known_validators", "arguments"];
 
+/// Placeholders that are one word.
+const SINGLE: [&str; 12] = [
+    "ledger",
+    "accounts",
+    "snapshots",
+    "identity",
+    "rpc_port",
+    "gossip_port",
+    "port_range",
+    "binary",
+    "cache_entries",
+    "arm",
+    "run",
+    "run_folder",
+];
+/// Before the name of a placeholder, in a script's environment.
+const PREFIX: &str = "FAULTLINE_";
+
+/// Whether a variable is one by which scripts are told what placeholders stand for.
+pub(super) fn is_set_by_the_runner(variable: &str) -> bool {
+    let named = |name: &&str| variable.strip_prefix(PREFIX).is_some_and(|rest| rest == name.to_uppercase());
+    SINGLE.iter().chain(&WHOLE).any(named)
+}
+
 /// The command and the environment of one run. A plan that was loaded expands for each of its arms and lanes.
 ///
 /// # Errors
@@ -77,7 +101,7 @@ pub fn expand(
     }
     for (name, value) in values {
         if let Some(value) = value {
-            environment.insert(format!("FAULTLINE_{}", name.to_uppercase()), value);
+            environment.insert(format!("{PREFIX}{}", name.to_uppercase()), value);
         }
     }
     let lists = [

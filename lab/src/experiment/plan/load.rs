@@ -10,12 +10,17 @@ use super::{
     Stop, Twice, Workload,
 };
 use crate::report::{SCALARS, scalar};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use toml::de::{DeTable, DeValue};
 
 /// Largest plan that is read, in bytes.
 const LARGEST: u64 = 1 << 20;
+/// Most mistakes of the language that are looked at: the rest comes of them.
+const MOST_OF_SYNTAX: usize = 20;
+/// Characters of a line that are shown.
+const LONGEST_SHOWN: usize = 120;
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -42,10 +47,7 @@ pub fn load(file: &Path) -> Result<Plan, Vec<Mistake>> {
 pub fn parse(text: &str, file: &Path) -> Result<Plan, Vec<Mistake>> {
     let (top, errors) = DeTable::parse_recoverable(text);
     let mut m = Mistakes::of(file, text);
-    for error in &errors {
-        let line = error.span().and_then(|span| m.line(span.start));
-        m.push(line, error.message());
-    }
+    syntax(text, &errors, &mut m);
     if !m.is_empty() {
         return Err(m.in_order());
     }
@@ -59,6 +61,25 @@ pub fn parse(text: &str, file: &Path) -> Result<Plan, Vec<Mistake>> {
         whole::check(&plan, &places, &mut m);
     }
     if m.is_empty() { Ok(plan) } else { Err(m.in_order()) }
+}
+
+/// Mistakes of the language, one a line, with the line. Where something is never closed, whatever follows looks wrong: then
+/// only the first is told.
+fn syntax(text: &str, errors: &[toml::de::Error], m: &mut Mistakes<'_>) {
+    let unclosed = errors.iter().any(|error| error.message().contains("unclosed"));
+    let mut told = BTreeSet::new();
+    let mut errors: Vec<_> = errors.iter().collect();
+    errors.sort_by_key(|error| error.span().map(|span| span.start));
+    for error in errors.iter().take(if unclosed { 1 } else { MOST_OF_SYNTAX }) {
+        let line = error.span().and_then(|span| m.line(span.start));
+        if !told.insert(line) {
+            continue;
+        }
+        let written = line.and_then(|line| text.lines().nth(line.checked_sub(1)?)).unwrap_or_default().trim();
+        let written: String = written.chars().take(LONGEST_SHOWN).collect();
+        let before = if unclosed { "; a bracket, brace or quote before it may lack its end" } else { "" };
+        m.push(line, format!("{}: `{written}`{before}", error.message()));
+    }
 }
 
 /// The folder that relative paths are relative to.
@@ -99,10 +120,13 @@ fn sections(top: &mut Table<'_>, base: &Base, m: &mut Mistakes<'_>) -> (Plan, Pl
     let mut plan = empty();
     plan.name = top.need("name", m, |v| name(&text(v)?)).unwrap_or_default();
     plan.folder = top.need("folder", m, |v| base.path(v)).unwrap_or_default();
-    top.set("replicates", &mut plan.replicates, m, |v| whole(v, 1..=1000));
+    let replicates = top.take("replicates", m, |v| whole(v, 1..=1000));
     top.set("attempts", &mut plan.attempts, m, |v| whole(v, 1..=100));
     top.set("seed", &mut plan.seed, m, |v| whole(v, 0..=u64::MAX >> 1));
     order(top, &mut plan, m);
+    // ABC CBA is whole only in pairs.
+    let pairs = plan.order == Order::Abba && !top.has("concurrent");
+    plan.replicates = replicates.unwrap_or(if pairs { 4 } else { 3 });
     let mut places = Places { arms: Vec::new(), lanes: Vec::new(), workload: None };
     if !top.has("workload") {
         top.refuse("[workload] is missing: what is run", m);

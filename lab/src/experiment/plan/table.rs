@@ -7,6 +7,10 @@ use std::time::Duration;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+/// What is said of an empty string; of one that cannot be left out, the other.
+const EMPTY: &str = "is empty; leave the key out instead";
+const NEEDED: &str = "is empty, and is needed";
+
 /// One thing wrong with a plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mistake {
@@ -130,7 +134,7 @@ impl<'a> Table<'a> {
             let line = if self.path.is_empty() { None } else { self.line(m) };
             m.push(line, format!("{} is missing", self.name(key)));
         }
-        self.take(key, m, read)
+        self.take(key, m, |value| read(value).map_err(|what| if what == EMPTY { NEEDED.to_owned() } else { what }))
     }
 
     /// Reads `key` into `place`, which keeps its default where the key is missing.
@@ -288,7 +292,7 @@ fn wanted(what: &str, found: &DeValue<'_>) -> String {
 /// A string that is not empty and has no NUL.
 pub(super) fn text(value: &DeValue<'_>) -> Result<String, String> {
     match value.as_str() {
-        Some("") => Err("is empty; leave the key out instead".to_owned()),
+        Some("") => Err(EMPTY.to_owned()),
         Some(text) if text.contains('\0') => Err(format!("{text:?} has a NUL, which no program takes")),
         Some(text) => Ok(text.to_owned()),
         None => Err(wanted("a string", value)),

@@ -1,9 +1,8 @@
 //! What the experiment says before its recordings do: the outcomes, what is missing, what weakens it.
 
-use super::told::words;
+use super::headline::{self, invalid, runs};
 use super::{Counted, Experiment, section};
 use crate::experiment::outcome::{Outcome, Validity};
-use crate::experiment::plan::Kind;
 use crate::report::Beside;
 use crate::report::model::Caveat;
 
@@ -11,82 +10,16 @@ use crate::report::model::Caveat;
 const NAMED: usize = 8;
 
 /// All of it.
-pub(crate) fn beside(experiment: &Experiment, counted: &[Counted<'_>], unread: Vec<String>) -> Beside {
-    let headline = memory(experiment, counted);
-    let mut points = Vec::new();
-    points.extend(without(experiment, counted));
+pub(crate) fn beside<'e>(experiment: &'e Experiment, counted: &[Counted<'e>], unread: Vec<String>) -> Beside {
+    let (tallies, kind) = (headline::tallies(experiment, counted), experiment.plan.workload.kind);
     Beside {
         title: format!("Experiment {}", experiment.plan.name),
-        headline,
-        points,
+        before: headline::unfinished(&tallies),
+        headline: headline::ends(&tallies, kind),
+        points: headline::points(&tallies, kind),
         caveats: caveats(experiment, counted, unread),
         section: Some(section::section(experiment, counted)),
     }
-}
-
-/// Runs of an arm, and how many of them had one outcome.
-struct Tally<'e> {
-    arm: &'e str,
-    runs: usize,
-    killed: usize,
-    completed: usize,
-}
-
-fn tallies<'e>(experiment: &'e Experiment, counted: &[Counted<'_>]) -> Vec<Tally<'e>> {
-    let of = |arm: &'e str| {
-        let runs = || counted.iter().filter(|one| one.scheduled.arm == arm && !invalid(one));
-        let with = |outcome: &Outcome| runs().filter(|one| one.ending.outcome == *outcome).count();
-        Tally { arm, runs: runs().count(), killed: with(&Outcome::OutOfMemory), completed: with(&Outcome::Completed) }
-    };
-    experiment.plan.arms.iter().map(|arm| of(&arm.name)).collect()
-}
-
-pub(crate) fn invalid(one: &Counted<'_>) -> bool {
-    matches!(one.ending.validity, Validity::Invalid(_))
-}
-
-/// Where memory killed: which arms it killed, and which it did not.
-fn memory(experiment: &Experiment, counted: &[Counted<'_>]) -> Option<String> {
-    let tallies = tallies(experiment, counted);
-    let named = |which: &dyn Fn(&Tally<'_>) -> Option<usize>| {
-        let said = tallies.iter().filter_map(|tally| {
-            let count = which(tally).filter(|count| *count > 0)?;
-            Some(format!("{} ({count} of {})", tally.arm, runs(tally.runs)))
-        });
-        said.collect::<Vec<_>>().join(", ")
-    };
-    let killed = named(&|tally| Some(tally.killed));
-    if killed.is_empty() {
-        return None;
-    }
-    let fine = named(&|tally| (tally.killed == 0).then_some(tally.completed));
-    let done = if experiment.plan.workload.kind == Kind::Replay { "Did all of its work" } else { "Ran its whole time" };
-    Some(if fine.is_empty() {
-        format!("Killed for want of memory: {killed}. No arm ran without a kill.")
-    } else {
-        format!("Killed for want of memory: {killed}. {done}: {fine}.")
-    })
-}
-
-/// Arms of which no run counts, or which never completed one.
-fn without(experiment: &Experiment, counted: &[Counted<'_>]) -> Vec<String> {
-    let mut said = Vec::new();
-    for tally in tallies(experiment, counted) {
-        if tally.runs == 0 {
-            said.push(format!("{} has no run that counts.", tally.arm));
-        } else if tally.completed == 0 {
-            let mut how: Vec<String> = Vec::new();
-            for one in counted.iter().filter(|one| one.scheduled.arm == tally.arm && !invalid(one)) {
-                let word = words(&one.ending.outcome, experiment.plan.workload.kind);
-                if !how.contains(&word) {
-                    how.push(word);
-                }
-            }
-            let of = if tally.runs == 1 { "Its run was" } else { "Its runs were" };
-            said.push(format!("{} never came to its end. {of}: {}.", tally.arm, how.join("; ")));
-        }
-    }
-    said
 }
 
 fn caveats(experiment: &Experiment, counted: &[Counted<'_>], unread: Vec<String>) -> Vec<Caveat> {
@@ -116,8 +49,10 @@ fn caveats(experiment: &Experiment, counted: &[Counted<'_>], unread: Vec<String>
     }
     for (why, runs) in why(|validity| if let Validity::Unproven(why) = validity { Some(why) } else { None }) {
         say(
-            format!("Whether it tried what its arm says could not be seen: {}: {why}.", listed(&runs)),
-            "Run longer, or with more load, until the cache fills.",
+            format!("Not proven to be what its arm says: {}: {why}.", listed(&runs)),
+            "A cache that did not fill: run longer, or with more load. Files in memory at the beginning: end what else \
+             uses them, or `begin.page_cache = \"drop-all\"`. A recorder that stood still: a disk of its own for the \
+             experiment's folder, and CPU time to spare.",
         );
     }
     let early = |one: &&Counted<'_>| one.ending.outcome != Outcome::Completed && !invalid(one);
@@ -129,7 +64,7 @@ fn caveats(experiment: &Experiment, counted: &[Counted<'_>], unread: Vec<String>
         );
     }
     for (warning, runs) in together(counted.iter().flat_map(warnings)) {
-        say(format!("{}: {warning}", listed(&runs)), "Make the host as the plan's [host] wants it, and run again.");
+        say(format!("{}: {warning}", listed(&runs)), "Mend what is warned of, and run again.");
     }
     caveats
 }
@@ -188,8 +123,4 @@ fn listed(runs: &[String]) -> String {
 pub(crate) fn name(one: &Counted<'_>) -> String {
     let twin = if one.scheduled.second { " (A/A)" } else { "" };
     format!("{}{twin}, run {}", one.scheduled.arm, one.scheduled.replicate)
-}
-
-fn runs(count: usize) -> String {
-    if count == 1 { "1 run".to_owned() } else { format!("{count} runs") }
 }

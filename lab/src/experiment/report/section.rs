@@ -81,8 +81,8 @@ fn arms(plan: &Plan, counted: &[Counted<'_>]) -> Table {
             of(|one| one.ending.outcome == Outcome::OutOfMemory),
             of(|one| matches!(one.ending.outcome, Outcome::Exited { .. })),
             of(|one| matches!(one.ending.outcome, Outcome::Killed { .. })),
-            of(|one| matches!(one.ending.outcome, Outcome::NeverExecuted | Outcome::NoProgress | Outcome::NotAtTip)),
-            of(super::beside::invalid),
+            of(|one| super::headline::by_a_rule(&one.ending.outcome)),
+            of(super::headline::invalid),
         ]);
     }
     without_missing(listed)
@@ -119,7 +119,7 @@ fn run_row(experiment: &Experiment, one: &Counted<'_>) -> Vec<Cell> {
     let limit = experiment.plan.arms.iter().find(|arm| arm.name == one.scheduled.arm).and_then(|arm| arm.memory_max);
     let validity = match &one.ending.validity {
         Validity::Valid => "yes".to_owned(),
-        Validity::Unproven(why) => format!("not seen: {why}"),
+        Validity::Unproven(why) => format!("not proven: {why}"),
         Validity::Invalid(why) => format!("no, left out: {why}"),
     };
     let kills = evidence.memory_events.get("oom_kill").map(|count| *count as f64);

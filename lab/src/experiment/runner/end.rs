@@ -4,13 +4,19 @@ use super::turn::Running;
 use super::{Halt, Runner};
 use crate::experiment::folder::RECORDING;
 use crate::experiment::journal::{Entry, Step};
+use crate::experiment::judge::gaps::{Lasted, Recorded};
 use crate::experiment::judge::{self, Facts, cache};
 use crate::experiment::outcome::{Ending, Outcome, Validity};
+use crate::recorder::USUAL_INTERVAL;
+use crate::words::time;
+use anyhow::Context;
 use faultline_rig::Evidence;
 use std::time::Duration;
 
 /// From look to look at what is about to end.
 const LOOK: Duration = Duration::from_millis(100);
+/// What takes longer is told.
+const MOMENT: Duration = Duration::from_secs(2);
 
 impl Runner<'_> {
     /// Ends these runs together, judges them, and writes their ends.
@@ -19,6 +25,13 @@ impl Runner<'_> {
             runs.iter_mut().enumerate().filter(|(place, _)| which.contains(place)).map(|(_, run)| run).collect();
         for run in &concluded {
             self.step(run, Step::End)?;
+        }
+        let now = self.world.now();
+        for run in &mut concluded {
+            run.lasted = run.watch.as_ref().map(|watch| {
+                let began = watch.began();
+                Lasted { from_unix_ns: began.unix_ns, length: now.uptime.saturating_sub(began.uptime) }
+            });
         }
         self.ask_to_end(&mut concluded);
         for run in concluded {
@@ -65,7 +78,8 @@ impl Runner<'_> {
         }
     }
 
-    /// Asks programs to end, and waits for them as long as the plan says, or until somebody is in a hurry.
+    /// Asks programs and all that they started to end, and waits for them as long as the plan says, or until somebody is in
+    /// a hurry.
     fn ask_to_end(&mut self, runs: &mut [&mut Running]) {
         for run in &mut *runs {
             if let Some(launched) = &mut run.launched
@@ -75,14 +89,22 @@ impl Runner<'_> {
             }
         }
         let since = self.world.now().uptime;
+        let mut told = false;
         loop {
             let ended = |run: &mut &mut Running| {
-                run.launched.as_mut().is_none_or(|launched| !matches!(launched.ended(), Ok(None)))
+                run.launched.as_mut().is_none_or(|launched| !matches!(launched.is_empty(), Ok(false)))
             };
             let all = runs.iter_mut().all(ended);
             let hurry = self.world.asked().is_some_and(|asked| asked.force);
-            if all || hurry || self.world.now().uptime.saturating_sub(since) >= self.plan.stop.grace {
+            let waited = self.world.now().uptime.saturating_sub(since);
+            if all || hurry || waited >= self.plan.stop.grace {
                 return;
+            }
+            if waited >= MOMENT && !std::mem::replace(&mut told, true) {
+                let open = runs.iter_mut().filter_map(|run| (!ended(run)).then(|| run.scheduled.run.to_string()));
+                let open = open.collect::<Vec<_>>().join(", ");
+                let grace = time(self.plan.stop.grace);
+                self.world.tell(&format!("run {open}: waiting for it to end, for {grace} at most"));
             }
             self.world.wait(LOOK);
         }
@@ -92,7 +114,7 @@ impl Runner<'_> {
     fn close(&mut self, run: &mut Running) -> anyhow::Result<Evidence> {
         let begun = run.watch.is_some();
         // The recorder reads the group's files as well: they stay until it has.
-        let ended = run.launched.as_mut().is_some_and(|launched| matches!(launched.ended(), Ok(Some(_))));
+        let ended = run.launched.as_mut().is_some_and(|launched| matches!(launched.is_empty(), Ok(true)));
         if let (true, true, Some(recorder)) = (begun, ended, &mut run.recorder) {
             recorder.see_the_end();
         }
@@ -105,7 +127,7 @@ impl Runner<'_> {
                 recorder.see_the_end();
             }
             if let Err(error) = recorder.finish() {
-                run.notes.push(format!("the recorder did not end in order: {error:#}"));
+                run.notes.push(format!("warning: the recorder did not end in order: {error:#}"));
             }
         }
         Ok(evidence)
@@ -113,21 +135,31 @@ impl Runner<'_> {
 
     fn judge(&mut self, run: &mut Running, after: Evidence) -> Ending {
         let (why, before) = run.why.take().map_or((None, Evidence::default()), |(why, before)| (Some(why), before));
-        let facts = Facts { why, before, after };
+        let facts = Facts { why, before, after, left: run.lingers };
         let (outcome, remarks) = judge::outcome(self.plan.workload.kind, &self.plan.stop, &facts);
         run.notes.extend(remarks);
-        let recording = run.folder.join(RECORDING);
-        let validity = match (run.arm.cache_entries, self.world.cache(&recording)) {
-            (None, Ok(_)) => Validity::Valid,
-            (Some(entries), Ok(seen)) => cache::validity(entries, &seen),
-            (_, Err(error)) => {
-                let why = format!("its recording cannot be read: {error:#}");
-                let notes = std::mem::take(&mut run.notes);
-                let outcome = Outcome::Failed { why };
-                return Ending { outcome, validity: Validity::Valid, evidence: facts.after, notes };
+        let (outcome, validity) = match self.recorded(run) {
+            Ok((seen, recorded)) => {
+                let cache = run.arm.cache_entries.map(|entries| cache::validity(entries, &seen)).unwrap_or_default();
+                let outcome = recorded.weighed(outcome);
+                let doubt = recorded.too_little().filter(|_| outcome.is_result());
+                (outcome, cache.doubted(doubt))
+            }
+            Err(error) => {
+                (Outcome::Failed { why: format!("its recording cannot be read: {error:#}") }, Validity::Valid)
             }
         };
+        let validity = validity.doubted(run.not_cold.take().filter(|_| outcome.is_result()));
         Ending { outcome, validity, evidence: facts.after, notes: std::mem::take(&mut run.notes) }
+    }
+
+    /// What a run's recording says of its cache, and how much of the run it has.
+    fn recorded(&mut self, run: &Running) -> anyhow::Result<(cache::Seen, Recorded)> {
+        let recording = run.folder.join(RECORDING);
+        let seen = self.world.cache(&recording)?;
+        let interval = self.plan.recorder.interval.unwrap_or(USUAL_INTERVAL);
+        let lasted = run.lasted.context("it was never begun")?;
+        Ok((seen, Recorded::of(&self.world.ticks(&recording)?, lasted, interval)))
     }
 
     fn write_end(&mut self, run: &mut Running, ending: Ending) -> Result<(), Halt> {

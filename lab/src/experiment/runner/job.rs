@@ -44,6 +44,7 @@ pub(super) fn job(
         open_files: plan.workload.open_files,
         gate: Some(gate),
         longest: longest(plan),
+        grace: plan.stop.grace,
     })
 }
 

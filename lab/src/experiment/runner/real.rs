@@ -1,10 +1,11 @@
 //! The host, as it is.
 
+mod cool;
 mod host;
 mod recorder;
 
 use super::job::owner;
-use super::world::{Asked, Order, Recorder, Remark, World};
+use super::world::{Asked, Cooled, Order, Recorder, Remark, World};
 use crate::clock;
 use crate::experiment::folder::{Folder, OUTPUT};
 use crate::experiment::judge::cache;
@@ -17,16 +18,13 @@ use crate::signals::Signals;
 use crate::words::{bytes, count};
 use anyhow::Context;
 use faultline_kernel::HostRoot;
-use faultline_recording::{Progress, Recording};
-use faultline_rig::folders;
-use faultline_rig::{Launcher, cold};
+use faultline_recording::{Progress, Recording, TickRow};
+use faultline_rig::{Launcher, cold, folders};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 /// Signals are waited for in pieces of this length.
 const PIECE: Duration = Duration::from_millis(900);
-/// A share of pages in memory beyond which files are not called cold.
-const COLD: f64 = 0.01;
 /// Of what was not deleted, so many are named.
 const NAMED: usize = 3;
 
@@ -124,10 +122,11 @@ impl World for Real {
     fn restore(&mut self, plan: &Plan, lane: &Lane, from: &Path) -> anyhow::Result<Vec<String>> {
         let owner = owner(plan.workload.user.as_deref())?;
         let restored = folders::restore(from, &lane.ledger, lane.snapshots.as_deref(), owner)?;
-        Ok(vec![format!("restored {} files, {}", count(restored.files), bytes(restored.bytes))])
+        let not_copied = named("; not copied: ", &restored.left);
+        Ok(vec![format!("restored {} files, {}{not_copied}", count(restored.files), bytes(restored.bytes))])
     }
 
-    fn cool(&mut self, plan: &Plan, lane: &Lane) -> anyhow::Result<Vec<String>> {
+    fn cool(&mut self, plan: &Plan, lane: &Lane) -> anyhow::Result<Cooled> {
         let mut warm: Vec<&Path> = folders_of(lane).collect();
         if let Begin::Restore { from } = &plan.begin {
             warm.push(from);
@@ -136,19 +135,13 @@ impl World for Real {
             cold::drop_all(&self.root)?;
         }
         let dropped = cold::drop_files(&warm)?;
-        let mut said =
-            vec![format!("dropped {} files, {}, from the page cache", count(dropped.files), bytes(dropped.bytes))];
-        said.push(match cold::residency(&warm) {
-            Ok(found) => match found.share() {
-                Some(share) if share >= COLD => {
-                    format!("not cold: {:.1} % of the files' pages are still in memory", 100.0 * share)
-                }
-                Some(share) => format!("{:.2} % of the files' pages are in memory", 100.0 * share),
-                None => "the folders hold no pages".to_owned(),
-            },
-            Err(error) => format!("how cold it is cannot be told: {error}"),
-        });
-        Ok(said)
+        let said = format!(
+            "dropped {} files, {}, from the page cache{}",
+            count(dropped.files),
+            bytes(dropped.bytes),
+            named("; left alone: ", &dropped.left)
+        );
+        Ok(cool::cooled(said, cold::residency(&warm)))
     }
 
     fn record(&mut self, order: &Order<'_>) -> anyhow::Result<Box<dyn Recorder>> {
@@ -166,6 +159,10 @@ impl World for Real {
         }
         // A replay ends before it has pushed its points; its log has them too.
         Ok(replay::seen(&recording.with_file_name(OUTPUT)).unwrap_or(seen))
+    }
+
+    fn ticks(&mut self, recording: &Path) -> anyhow::Result<Vec<TickRow>> {
+        Ok(Recording::open(recording)?.ticks()?)
     }
 
     fn room(&self, folder: &Path) -> Option<u64> {
@@ -189,13 +186,31 @@ pub(crate) fn folders_of(lane: &Lane) -> impl Iterator<Item = &Path> {
 
 /// What was deleted, or would be.
 pub(crate) fn cleared_in_words(cleared: &folders::Cleared) -> String {
-    let named: Vec<String> =
-        cleared.kept.iter().take(NAMED).map(|kept| format!("{} ({})", kept.path.display(), kept.why)).collect();
-    let more = cleared.kept.len().saturating_sub(NAMED);
-    let kept = match (named.is_empty(), more) {
-        (true, _) => String::new(),
-        (false, 0) => format!("; kept {}", named.join(", ")),
-        (false, more) => format!("; kept {} and {more} more", named.join(", ")),
-    };
+    let kept = named("; kept ", &cleared.kept);
     format!("{} files, {}{kept}", count(cleared.files), bytes(cleared.bytes))
+}
+
+/// The first of these, each with its reason, behind `what`; nothing without any.
+fn named(what: &str, all: &[folders::Kept]) -> String {
+    let named: Vec<String> =
+        all.iter().take(NAMED).map(|kept| format!("{} ({})", kept.path.display(), kept.why)).collect();
+    match (named.is_empty(), all.len().saturating_sub(NAMED)) {
+        (true, _) => String::new(),
+        (false, 0) => format!("{what}{}", named.join(", ")),
+        (false, more) => format!("{what}{} and {more} more", named.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_left_alone_is_named_with_its_reason_and_no_more_than_a_few() {
+        let kept = |name: &str| folders::Kept { path: name.into(), why: "is a socket" };
+        assert_eq!(named("; not copied: ", &[]), "");
+        assert_eq!(named("; not copied: ", &[kept("a")]), "; not copied: a (is a socket)");
+        let all = ["a", "b", "c", "d", "e"].map(kept);
+        assert!(named("; kept ", &all).ends_with("c (is a socket) and 2 more"), "{}", named("; kept ", &all));
+    }
 }

@@ -3,12 +3,13 @@
 use super::world::{Order, Recorder};
 use super::{Halt, Runner, job};
 use crate::experiment::journal::{self, Entry, Step};
+use crate::experiment::judge::gaps::Lasted;
 use crate::experiment::judge::killed_for_memory;
 use crate::experiment::plan::{Arm, Begin, Kind, Lane, PageCache, Severity};
 use crate::experiment::schedule::{Scheduled, Turn};
 use crate::experiment::watch::{Watch, Why};
 use crate::record::opening;
-use crate::recorder::{Addresses, USUAL_INTERVAL, metrics_variables};
+use crate::recorder::{Addresses, USUAL_INTERVAL, metrics_variables, with_its_words};
 use anyhow::Context;
 use faultline_rig::{Evidence, Launched};
 use std::ffi::OsString;
@@ -37,6 +38,12 @@ pub(super) struct Running {
     pub(super) watch: Option<Watch>,
     /// Why it is ended, and what the evidence was when that was decided.
     pub(super) why: Option<(Why, Evidence)>,
+    /// Whether the last look found that its first process had ended by itself, and others of its group had not.
+    pub(super) lingers: bool,
+    /// Why it cannot be said that it began cold.
+    pub(super) not_cold: Option<String>,
+    /// How long it lasted, once it is over.
+    pub(super) lasted: Option<Lasted>,
     /// Whether its end is written.
     pub(super) over: bool,
 }
@@ -79,6 +86,9 @@ impl Runner<'_> {
             recorder: None,
             watch: None,
             why: None,
+            lingers: false,
+            not_cold: None,
+            lasted: None,
             over: false,
         })
     }
@@ -136,7 +146,11 @@ impl Runner<'_> {
         let done = match (step, &self.plan.begin) {
             (Step::Clear, _) => self.world.clear(&self.plan, &run.lane)?,
             (Step::Restore, Begin::Restore { from }) => self.world.restore(&self.plan, &run.lane, from)?,
-            (Step::Cool, _) => self.world.cool(&self.plan, &run.lane)?,
+            (Step::Cool, _) => {
+                let cooled = self.world.cool(&self.plan, &run.lane)?;
+                run.not_cold = cooled.not_cold;
+                cooled.said
+            }
             (Step::Launch, _) => self.launch(run)?,
             (Step::Record, _) => self.record(turn, run)?,
             (Step::Begin, _) => self.go(run)?,
@@ -262,8 +276,15 @@ impl Runner<'_> {
             for complaint in recorder.complaints() {
                 self.world.tell(&format!("run {}: faultlined: {complaint}", run.scheduled.run));
             }
-            if let (Some((_, words)), false) = (recorder.ended()?, ended.is_some()) {
-                anyhow::bail!("faultlined ended in the middle of the run: {words}");
+            if let (Some((end, words)), false) = (recorder.ended()?, ended.is_some()) {
+                anyhow::bail!("faultlined ended in the middle of the run{}", with_its_words(end, &words));
+            }
+        }
+        if ended.is_some() && !killed {
+            // What writes its output or the like may need a moment to see that it has ended.
+            let lingered = std::mem::replace(&mut run.lingers, !launched.is_empty()?);
+            if run.lingers && !lingered {
+                return Ok(Found::Runs);
             }
         }
         if ended.is_some() || killed {
@@ -275,6 +296,10 @@ impl Runner<'_> {
         let why = watch.look(now, seen.as_ref());
         let room = self.world.room(self.folder.path());
         anyhow::ensure!(room.is_none_or(|free| free >= NO_ROOM), "the recording cannot be written");
+        if let Some(unheard) = watch.falls_silent() {
+            let unheard = crate::words::time(unheard);
+            self.world.tell(&format!("run {}: faultlined has recorded nothing for {unheard}", run.scheduled.run));
+        }
         if let Some(silent) = watch.silent() {
             anyhow::bail!("nothing was recorded for {}", crate::words::time(silent));
         }

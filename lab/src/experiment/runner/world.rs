@@ -3,7 +3,7 @@
 use crate::experiment::judge::cache;
 use crate::experiment::plan::{Lane, Plan, Severity};
 use crate::experiment::watch::Now;
-use faultline_recording::Progress;
+use faultline_recording::{Progress, TickRow};
 use faultline_rig::{End, GroupName, Launcher};
 use std::path::Path;
 use std::time::Duration;
@@ -46,11 +46,11 @@ pub trait World {
     /// It cannot be read, or there is no room.
     fn restore(&mut self, plan: &Plan, lane: &Lane, from: &Path) -> anyhow::Result<Vec<String>>;
 
-    /// Drops from the page cache what the plan says; what was done and what is left, in words.
+    /// Drops from the page cache what the plan says, and looks what is left.
     ///
     /// # Errors
     /// It cannot be dropped.
-    fn cool(&mut self, plan: &Plan, lane: &Lane) -> anyhow::Result<Vec<String>>;
+    fn cool(&mut self, plan: &Plan, lane: &Lane) -> anyhow::Result<Cooled>;
 
     /// Starts a recorder, which listens, and follows the process if it was told one, when this returns.
     ///
@@ -67,8 +67,23 @@ pub trait World {
     /// It cannot be read.
     fn cache(&mut self, recording: &Path) -> anyhow::Result<cache::Seen>;
 
+    /// The ticks of a recording, in the order of time.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    fn ticks(&mut self, recording: &Path) -> anyhow::Result<Vec<TickRow>>;
+
     /// Free bytes on the disk of a folder; `None` if that cannot be told.
     fn room(&self, folder: &Path) -> Option<u64>;
+}
+
+/// How cold a run begins.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Cooled {
+    /// What was done and what was found, in words.
+    pub said: Vec<String>,
+    /// Why it cannot be said that the files are cold; `None` where they are.
+    pub not_cold: Option<String>,
 }
 
 /// A wish to stop.
@@ -113,7 +128,7 @@ pub trait Recorder {
     /// The address that a validator is to push to; `None` if the daemon takes no pushes.
     fn ingest(&self) -> Option<String>;
 
-    /// How it ended, if it did, with its last words.
+    /// How it ended, if it did, with its last complaint; that is empty if it had none.
     ///
     /// # Errors
     /// The system cannot say.

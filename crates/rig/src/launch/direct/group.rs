@@ -110,7 +110,17 @@ impl Group {
 
     /// Whether there is a process in it, or nobody can say.
     pub(super) fn is_busy(&self) -> bool {
-        self.folders().into_iter().any(|folder| procs::list(folder).map_or(true, |list| !list.is_empty()))
+        !self.is_empty().unwrap_or(false)
+    }
+
+    /// Whether there is no process in it.
+    pub(super) fn is_empty(&self) -> Result<bool, Error> {
+        for folder in self.folders() {
+            if !procs::list(folder)?.is_empty() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Kills what is in it and waits until nothing is.

@@ -3,7 +3,7 @@
 use super::CgroupRoots;
 use super::group::Group;
 use super::room;
-use crate::launch::{Abilities, Error, GroupName};
+use crate::launch::{Abilities, Error, GroupName, files};
 use faultline_kernel::parse::mountinfo::{self, Mount};
 use faultline_kernel::{HostRoot, locate};
 use rustix::fs::{Access, access};
@@ -79,6 +79,7 @@ impl Place {
                 cpus: tops.cpuset.is_some(),
                 io: tops.blkio.as_ref().is_some_and(|blkio| blkio.join("blkio.throttle.read_bps_device").exists()),
                 pressure: false,
+                open_files: files::most(host),
             },
             Place::V2(Delegated { folder, controllers, .. }) => {
                 let has = |name: &str| controllers.iter().any(|controller| controller == name);
@@ -92,6 +93,7 @@ impl Place {
                     cpus: has("cpuset"),
                     io: has("io"),
                     pressure: folder.join("memory.pressure").exists(),
+                    open_files: files::most(host),
                 }
             }
         }

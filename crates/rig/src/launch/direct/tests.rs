@@ -139,6 +139,17 @@ fn evidence_of_version_1_is_what_its_files_say_and_no_more() {
         ..Evidence::default()
     };
     assert_eq!(evidence, expected, "no peak and no count of failures in these files");
+    let write = |file: &str, number: u64| fs::write(memory.join(file), format!("{number}\n")).unwrap();
+    write("memory.failcnt", 5);
+    write("memory.memsw.failcnt", 0);
+    write("memory.limit_in_bytes", 100);
+    let met = |memory: &Path| v1::evidence(memory).unwrap().memory_events;
+    write("memory.memsw.limit_in_bytes", 200);
+    assert_eq!(met(&memory), [("oom_kill".to_owned(), 2), ("failcnt".to_owned(), 5)].into());
+    write("memory.memsw.limit_in_bytes", 100);
+    assert_eq!(met(&memory), [("oom_kill".to_owned(), 2)].into(), "its own limit is never met then");
+    write("memory.memsw.failcnt", 9);
+    assert_eq!(met(&memory), [("oom_kill".to_owned(), 2), ("memsw_failcnt".to_owned(), 9)].into());
     fs::write(memory.join("memory.usage_in_bytes"), "much\n").unwrap();
     let error = v1::evidence(&memory).unwrap_err().to_string();
     assert!(error.contains("memory.usage_in_bytes"), "{error}");

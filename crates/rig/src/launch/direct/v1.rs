@@ -125,11 +125,21 @@ pub(super) fn evidence(memory: &Path) -> Result<Evidence, Error> {
     let control = memory.join("memory.oom_control");
     let text = fs::read_to_string(&control).map_err(Error::at(&control))?;
     let kills = text.lines().find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse().ok());
-    let failures = count(&memory.join("memory.failcnt"))?;
-    for (name, count) in [("oom_kill", kills), ("failcnt", failures)] {
+    for (name, count) in [("oom_kill", kills)].into_iter().chain(failures(memory)?) {
         evidence.memory_events.extend(count.map(|count| (name.to_owned(), count)));
     }
     Ok(evidence)
+}
+
+/// How often the limits were met. A 0 that would say nothing is left out.
+fn failures(memory: &Path) -> Result<[(&'static str, Option<u64>); 2], Error> {
+    let [limit, both] = [MEMORY, BOTH].map(|file| count(&memory.join(file)));
+    // Memory and swap are charged together first: where they may not be more than memory, its own limit is never met.
+    let is_met = both?.zip(limit?).is_none_or(|(both, memory)| both > memory);
+    let own = count(&memory.join("memory.failcnt"))?.filter(|_| is_met);
+    // Newer kernels (6.18) have the file and do not count.
+    let together = count(&memory.join("memory.memsw.failcnt"))?.filter(|count| *count > 0);
+    Ok([("failcnt", own), ("memsw_failcnt", together)])
 }
 
 /// A file with one number; `None` if this kernel does not have it.

@@ -54,11 +54,20 @@ impl Bus {
 
     /// systemd's own variables, which every service gets.
     pub(super) fn environment(&self) -> Result<Vec<String>, Error> {
+        let variables = self.own()?.remove("Environment").and_then(|value| Vec::<String>::try_from(value).ok());
+        Ok(variables.unwrap_or_default())
+    }
+
+    /// systemd's version; `None` if it does not say.
+    pub(super) fn version(&self) -> Result<Option<u32>, Error> {
+        Ok(text(&self.own()?, "Version").and_then(version))
+    }
+
+    /// What systemd says of itself.
+    fn own(&self) -> Result<HashMap<String, OwnedVariant>, Error> {
         let reply = self.call_once(MANAGER, PROPERTIES, "GetAll", &(MANAGER_INTERFACE,));
         let read = reply.and_then(|reply| reply.body().deserialize::<HashMap<String, OwnedVariant>>());
-        let mut manager = read.map_err(|error| words("systemd", &error))?;
-        let variables = manager.remove("Environment").and_then(|value| Vec::<String>::try_from(value).ok());
-        Ok(variables.unwrap_or_default())
+        read.map_err(|error| words("systemd", &error))
     }
 
     /// Makes a unit and queues its start.
@@ -209,6 +218,12 @@ impl Unit {
 
 fn text<'a>(properties: &'a HashMap<String, OwnedVariant>, name: &str) -> Option<&'a str> {
     properties.get(name)?.downcast_ref::<&str>().ok()
+}
+
+/// The number that a version begins with, as in `252.30-1~deb12u2` or `v256`.
+fn version(text: &str) -> Option<u32> {
+    let text = text.trim_start_matches('v');
+    text.split(|letter: char| !letter.is_ascii_digit()).next()?.parse().ok()
 }
 
 /// The unit, or its process, is not there (any more).

@@ -5,6 +5,7 @@ use super::bus::Properties;
 use rustix::process::{Resource, getrlimit};
 use std::ffi::OsStr;
 use std::path::Path;
+use std::time::Duration;
 use zbus::Variant;
 
 /// What a service finds in its environment without having been given it.
@@ -26,6 +27,9 @@ const SET_BY_SYSTEMD: [&str; 16] = [
     "TERM",
     "USER",
 ];
+
+/// Beyond the grace that a job has, before systemd uses force by itself.
+const SPARE: Duration = Duration::from_secs(30);
 
 /// Of the slice, which has the limits.
 ///
@@ -77,11 +81,18 @@ fn mask(cpus: &[u32]) -> Vec<u8> {
 }
 
 /// Of the service in `slice`, which runs `program` with the arguments of the job. `global` are the variables that
-/// systemd gives to every service.
+/// systemd gives to every service; `outlives` says that the service goes on without its first process, while another one
+/// is there.
 ///
 /// # Errors
 /// Something is not UTF-8, which is all that systemd takes.
-pub(super) fn service(job: &Job, slice: &str, program: &Path, global: &[String]) -> Result<Properties, Error> {
+pub(super) fn service(
+    job: &Job,
+    slice: &str,
+    program: &Path,
+    global: &[String],
+    outlives: bool,
+) -> Result<Properties, Error> {
     let program = utf8(program.as_os_str())?;
     let mut arguments = vec![program.clone()];
     for argument in job.command.iter().skip(1) {
@@ -110,6 +121,13 @@ pub(super) fn service(job: &Job, slice: &str, program: &Path, global: &[String])
         ("CollectMode", Variant::from("inactive-or-failed")),
     ];
     properties.extend(job.user.clone().map(|user| ("User", Variant::from(user))));
+    if outlives {
+        // What a program leaves running is not ended behind its caller's back.
+        properties.push(("ExitType", Variant::from("cgroup")));
+    }
+    // The caller decides when force is used, this only if the caller is gone.
+    let stop = u64::try_from((job.grace + SPARE).as_micros()).unwrap_or(u64::MAX);
+    properties.push(("TimeoutStopUSec", Variant::from(stop)));
     let longest = job.longest.and_then(|longest| u64::try_from(longest.as_micros()).ok());
     properties.extend(longest.map(|longest| ("RuntimeMaxUSec", Variant::from(longest))));
     properties.extend(rlimits(job));

@@ -124,6 +124,10 @@ impl Launched for Service {
         Ok(end(&self.unit()?))
     }
 
+    fn is_empty(&mut self) -> Result<bool, Error> {
+        unified::is_empty(&self.folder)
+    }
+
     fn ask_to_end(&mut self) -> Result<(), Error> {
         self.bus.kill(&self.name, "all", rustix::process::Signal::TERM.as_raw())
     }

@@ -47,3 +47,16 @@ fn scripts_find_the_same_in_their_environment() {
     assert_eq!(of("AGAVE_PROGRAM_CACHE_ENTRIES"), Some("1024"));
     assert_eq!(expanded(r#"["v"]"#, "").environment.get("AGAVE_PROGRAM_CACHE_ENTRIES"), None);
 }
+
+#[test]
+fn every_variable_that_a_script_is_told_is_known_as_the_runners() {
+    let plan = plan(r#"["v"]"#, "cache_entries = 5");
+    assert!(
+        values(&plan, &plan.arms[0], &plan.lanes[0], Path::new("/"), 1)
+            .keys()
+            .eq(SINGLE.iter().collect::<std::collections::BTreeSet<_>>())
+    );
+    let told = expanded(r#"["v"]"#, "").environment;
+    assert!(told.keys().filter(|name| name.starts_with("FAULTLINE_")).all(|name| is_set_by_the_runner(name)));
+    assert!(!is_set_by_the_runner("FAULTLINE_LOG") && !is_set_by_the_runner("LEDGER"));
+}

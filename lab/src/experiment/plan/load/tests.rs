@@ -40,7 +40,7 @@ fn a_small_plan_has_the_defaults() {
     let plan = read(SMALL).unwrap();
     assert_eq!(plan.folder, Path::new("/plans/state"));
     assert_eq!(plan.workload.command, ["/plans/start.sh", "--ledger", "{ledger}"]);
-    assert_eq!((plan.replicates, plan.order, plan.seed, plan.attempts), (3, Order::Abba, 1, 3));
+    assert_eq!((plan.replicates, plan.order, plan.seed, plan.attempts), (4, Order::Abba, 1, 3));
     assert_eq!(plan.stop.duration, Duration::from_secs(12 * 3600));
     assert_eq!(plan.stop.counted_from, CountedFrom::FirstTransaction);
     assert_eq!(plan.host.busy_cpus, Rule { bound: 2.0, severity: Severity::Warn });
@@ -101,7 +101,65 @@ fn what_is_missing_is_named() {
         assert!(found.iter().any(|mistake| mistake.contains(missing)), "{missing}: {found:?}");
     }
     refused(&with("ledger = \"/mnt/ledger\"", ""), "workload.ledger is missing");
-    refused("name = = 3", "plan.toml:1:");
+}
+
+#[test]
+fn mistakes_of_the_language_are_told_once_a_line_with_the_line() {
+    let found = mistakes("name = = 3\nreplicates 3\nfolder = \"x\" y\n");
+    assert_eq!(found.len(), 3, "{found:#?}");
+    for (line, (said, text)) in (1..).zip(found.iter().zip(["name = = 3", "replicates 3", "folder = \"x\" y"])) {
+        assert!(
+            said.starts_with(&format!("/plans/plan.toml:{line}: ")) && said.ends_with(&format!("`{text}`")),
+            "{said}"
+        );
+    }
+    // Whatever follows looks wrong where an array lacks its end.
+    let found = mistakes(&with("{ledger}\"]", "{ledger}\""));
+    assert_eq!(found.len(), 1, "{found:#?}");
+    assert!(found[0].contains("plan.toml:6: ") && found[0].contains("may lack its end"), "{found:#?}");
+}
+
+#[test]
+fn what_is_needed_cannot_be_left_out_where_it_is_empty() {
+    refused(&with("\"small\"", "\"\""), "plan.toml:2: name: is empty, and is needed");
+    refused(&with("\"state\"", "\"\""), "folder: is empty, and is needed");
+    refused(&with("ledger = \"/mnt/ledger\"", "ledger = \"/mnt/ledger\"\nuser = \"\""), "leave the key out instead");
+}
+
+#[test]
+fn forwards_and_backwards_is_done_in_pairs_unless_said_otherwise() {
+    let times =
+        |more: &str| read(&with("folder = \"state\"", &format!("folder = \"state\"\n{more}"))).unwrap().replicates;
+    assert_eq!((times(""), times("order = \"abba\""), times("replicates = 3")), (4, 4, 3));
+    assert_eq!((times("order = \"latin-square\""), times("order = \"random\"")), (3, 3));
+    assert_eq!(read(&concurrent(TWO_LANES)).unwrap().replicates, 3);
+}
+
+#[test]
+fn ports_of_one_lane_differ() {
+    let ports = |ports: &str| with("ledger = \"/mnt/ledger\"", &format!("ledger = \"/mnt/ledger\"\n{ports}"));
+    let range = "port_range = \"8002-8040\"";
+    refused(
+        &ports(&format!("rpc_port = 8003\n{range}")),
+        "workload: rpc_port (and the one above it) and port_range both",
+    );
+    refused(&ports(&format!("rpc_port = 8001\n{range}")), "both have port 8002");
+    refused(
+        &ports("rpc_port = 8001\ngossip_port = 8001"),
+        "rpc_port (and the one above it) and gossip_port both have port 8001",
+    );
+    refused(&ports(&format!("gossip_port = 8040\n{range}")), "both have port 8040");
+    assert!(read(&ports(&format!("rpc_port = 8899\ngossip_port = 8001\n{range}"))).is_ok());
+}
+
+#[test]
+fn what_the_runner_tells_scripts_is_not_told_otherwise() {
+    let environment = |name: &str| with("[begin]", &format!("environment = {{ {name} = \"z\" }}\n[begin]"));
+    for name in ["FAULTLINE_LEDGER", "FAULTLINE_RUN_FOLDER", "FAULTLINE_ENTRYPOINTS", "FAULTLINE_ACCOUNTS"] {
+        refused(&environment(name), &format!("workload: {name} is set by the runner"));
+    }
+    refused(&format!("{SMALL}environment = {{ FAULTLINE_ARM = \"z\" }}\n"), "arm \"all\": FAULTLINE_ARM is set");
+    assert!(read(&environment("FAULTLINE_TRUTH")).is_ok());
 }
 
 #[test]
@@ -180,7 +238,7 @@ fn lanes_of_a_concurrent_plan_share_nothing() {
     shared("8102-8140", "8040-8080", "have ports in common");
     shared("4-7", "3-7", "both have CPU 3");
     shared("name = \"b\"", "name = \"a\"", "the same name");
-    shared("8101", "8110", "inside port_range");
+    shared("8101", "8110", "lane \"b\": gossip_port and port_range both have port 8110");
     let one = TWO_LANES.split("[[lane]]\nname = \"b\"").next().unwrap_or_default();
     refused(&concurrent(one), "there are 1 lanes; a concurrent plan needs one");
     refused(&concurrent(&format!("twice = \"none\"\n{TWO_LANES}")), "\"none\" is no arm");

@@ -1,6 +1,6 @@
 //! What only the whole plan shows.
 
-use super::super::expand::expand;
+use super::super::expand::{expand, is_set_by_the_runner};
 use super::super::table::Mistakes;
 use super::super::{Begin, CountedFrom, Kind, Lane, Plan};
 use super::Places;
@@ -32,6 +32,7 @@ fn arms(plan: &Plan, places: &Places, m: &mut Mistakes<'_>) {
         {
             m.push(*line, format!("arm {:?}: memory_high is above memory_max, so it never acts", arm.name));
         }
+        runners_own(arm.environment.keys(), &format!("arm {:?}", arm.name), *line, m);
         if arm.environment.contains_key(&plan.workload.cache_variable) {
             m.push(
                 *line,
@@ -53,6 +54,7 @@ fn arms(plan: &Plan, places: &Places, m: &mut Mistakes<'_>) {
             );
         }
     }
+    runners_own(plan.workload.environment.keys(), "workload", places.workload, m);
     if plan.workload.environment.contains_key(&plan.workload.cache_variable) {
         let what = format!("workload: {} belongs to the arms: say cache_entries there", plan.workload.cache_variable);
         m.push(places.workload, what);
@@ -60,6 +62,13 @@ fn arms(plan: &Plan, places: &Places, m: &mut Mistakes<'_>) {
     let runs = (plan.arms.len() + usize::from(plan.concurrent.is_some())) * plan.replicates as usize;
     if runs > MOST_RUNS {
         m.push(None, format!("these are {runs} runs; {MOST_RUNS} at most: lower replicates"));
+    }
+}
+
+/// What the runner tells scripts is true.
+fn runners_own<'k>(names: impl Iterator<Item = &'k String>, whose: &str, line: Option<usize>, m: &mut Mistakes<'_>) {
+    for name in names.filter(|name| is_set_by_the_runner(name)) {
+        m.push(line, format!("{whose}: {name} is set by the runner for scripts; name it otherwise"));
     }
 }
 
@@ -77,11 +86,7 @@ fn lanes(plan: &Plan, places: &Places, m: &mut Mistakes<'_>) {
         m.push(places.lanes.first().copied().flatten(), format!("there are {} lanes; {why}", plan.lanes.len()));
     }
     for (index, (lane, line)) in plan.lanes.iter().zip(&places.lanes).enumerate() {
-        if let (Some(gossip), Some((first, last))) = (lane.gossip_port, lane.port_range)
-            && (first..=last).contains(&gossip)
-        {
-            m.push(*line, format!("lane {:?}: gossip_port {gossip} is inside port_range", lane.name));
-        }
+        own_ports(plan, lane, *line, m);
         for other in plan.lanes.get(..index).unwrap_or_default() {
             apart(lane, other, *line, m);
         }
@@ -112,6 +117,20 @@ fn apart(lane: &Lane, other: &Lane, line: Option<usize>, m: &mut Mistakes<'_>) {
     for (a, first) in ports(lane) {
         if let Some((b, _)) = ports(other).into_iter().find(|(_, second)| first.0 <= second.1 && second.0 <= first.1) {
             shared(format!("have ports in common: {b} of the one, {a} of the other"));
+        }
+    }
+}
+
+/// The ports of one lane differ.
+fn own_ports(plan: &Plan, lane: &Lane, line: Option<usize>, m: &mut Mistakes<'_>) {
+    let whose = if plan.lanes.len() > 1 { format!("lane {:?}", lane.name) } else { "workload".to_owned() };
+    let all = ports(lane);
+    for (index, (what, (first, last))) in all.iter().enumerate() {
+        for (other, (low, high)) in all.get(..index).unwrap_or_default() {
+            if first <= high && low <= last {
+                let port = first.max(low);
+                m.push(line, format!("{whose}: {other} and {what} both have port {port}; keep them apart"));
+            }
         }
     }
 }

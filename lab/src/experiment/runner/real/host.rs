@@ -4,13 +4,14 @@ use super::folders_of;
 use crate::experiment::plan::{HostRules, Plan, Severity};
 use crate::experiment::runner::world::Remark;
 use crate::words::bytes;
+use faultline_agave::identify::Program;
 use faultline_kernel::HostRoot;
 use faultline_rig::folders;
 use faultline_rig::host::{self, HostState};
 use std::path::Path;
 
-/// Names of validators, as the kernel cuts them.
-const VALIDATORS: [&str; 4] = ["agave-validator", "solana-validato", "fdctl", "firedancer"];
+/// One that has no arguments to be identified by.
+const FIREDANCER: &str = "firedancer";
 
 /// What is known of the host.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -29,9 +30,14 @@ pub(super) struct Seen {
 pub(super) fn look(plan: &Plan, root: &HostRoot, folder: &Path, busy: Option<f64>, groups: Vec<String>) -> Seen {
     let mut paths: Vec<&Path> = vec![folder];
     paths.extend(plan.lanes.iter().flat_map(folders_of));
-    let state = host::look(root, &paths, &|name| VALIDATORS.contains(&name));
+    let state = host::look(root, &paths, &is_validator);
     let used = plan.lanes.iter().flat_map(folders_of).flat_map(|folder| folders::users(root, folder));
     Seen { state, busy, groups, users: used.map(|user| user.to_string()).collect() }
+}
+
+/// By a process's name, as the kernel cuts it.
+fn is_validator(name: &str) -> bool {
+    Program::of_comm(name).is_some() || name == FIREDANCER
 }
 
 /// What there is to say against a run now.
@@ -68,4 +74,17 @@ pub(super) fn remarks(rules: &HostRules, seen: &Seen) -> Vec<Remark> {
         say(rules.leftovers.min(Severity::Warn), false, what);
     }
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_validator_is_known_by_the_name_that_the_kernel_cuts() {
+        for name in ["agave-validator", "solana-validato", "solana-test-val", "jito-validator", "fdctl", "firedancer"] {
+            assert!(is_validator(name), "{name}");
+        }
+        assert!(!is_validator("agave-valid") && !is_validator("bash") && !is_validator(""));
+    }
 }

@@ -3,14 +3,21 @@
 use crate::experiment::folder::{RECORDER_LOG, RECORDING};
 use crate::experiment::runner::job::held;
 use crate::experiment::runner::world::{Order, Recorder};
+use crate::output::say;
 use crate::recorder::{
     self, Addresses, LOOK, LOOKS_TO_END, LOOKS_TO_START, Log, PROGRAM, Task, USUAL_INTERVAL, Whom, looks_to_write,
-    progress,
+    progress, with_its_words,
 };
+use crate::words::time;
 use anyhow::{Context, bail};
 use faultline_rig::{End, Job, Launched, Launcher, Limits};
 use std::path::PathBuf;
 use std::time::Duration;
+
+/// Looks until it is told for what somebody waits: two seconds.
+const LOOKS_UNTOLD: u32 = 40;
+/// How the daemon's words end on a recording that shares a disk with the ledger. Who planned it so was warned once.
+const KNOWN: &str = "it takes from what the validator waits for; put it elsewhere";
 
 /// A daemon that was started for one run.
 pub(super) struct Daemon {
@@ -55,6 +62,7 @@ impl Daemon {
             open_files: None,
             gate: None,
             longest: None,
+            grace: LOOK * LOOKS_TO_END,
         };
         let launched = launcher.launch(&job)?;
         let log = Log::on_disk(&output).with_context(|| output.display().to_string())?;
@@ -75,22 +83,35 @@ impl Daemon {
                 return Ok(());
             }
             if let Some((end, words)) = self.ended()? {
-                bail!("{PROGRAM} ended ({end:?}) before it recorded:\n{words}");
+                bail!("{PROGRAM} ended before it recorded{}", with_its_words(end, &words));
             }
             std::thread::sleep(LOOK);
         }
-        bail!("{PROGRAM} does not record after half a minute:\n{}", self.log.tail())
+        bail!("{PROGRAM} does not record after half a minute{}", behind(&self.log.last_complaint()))
     }
 
-    fn wait(&mut self, looks: u32, mut until: impl FnMut(&mut Self) -> anyhow::Result<bool>) -> anyhow::Result<bool> {
-        for _ in 0..looks {
+    /// Looks so often whether something is so; if that takes a while, tells for what it waits.
+    fn wait(
+        &mut self,
+        (looks, what): (u32, &str),
+        mut until: impl FnMut(&mut Self) -> anyhow::Result<bool>,
+    ) -> anyhow::Result<bool> {
+        for look in 0..looks {
             if until(self)? {
                 return Ok(true);
+            }
+            if look == LOOKS_UNTOLD {
+                let longest = time(LOOK * looks);
+                say(&format!("waiting for {PROGRAM} {what}, for {longest} at most"));
             }
             std::thread::sleep(LOOK);
         }
         Ok(false)
     }
+}
+
+fn behind(complaint: &str) -> String {
+    if complaint.is_empty() { String::new() } else { format!(": {complaint}") }
 }
 
 impl Recorder for Daemon {
@@ -99,15 +120,18 @@ impl Recorder for Daemon {
     }
 
     fn ended(&mut self) -> anyhow::Result<Option<(End, String)>> {
-        Ok(self.launched.ended()?.map(|end| (end, self.log.tail())))
+        Ok(self.launched.ended()?.map(|end| (end, self.log.last_complaint())))
     }
 
     fn complaints(&mut self) -> Vec<String> {
-        self.log.complaints()
+        let mut all = self.log.complaints();
+        all.retain(|complaint| !complaint.ends_with(KNOWN));
+        all
     }
 
     fn see_the_end(&mut self) {
-        let seen = self.wait(looks_to_write(self.interval), |daemon| {
+        let until = (looks_to_write(self.interval), "to write the end of the run");
+        let seen = self.wait(until, |daemon| {
             let seen = progress(&daemon.recording).ok();
             // Where nobody was ever followed, there is no end to be seen.
             Ok(seen.is_none_or(|seen| seen.ended || !seen.process) || daemon.ended()?.is_some())
@@ -120,13 +144,13 @@ impl Recorder for Daemon {
         if self.ended()?.is_none() {
             self.launched.ask_to_end()?;
         }
-        let ended = self.wait(LOOKS_TO_END, |daemon| Ok(daemon.ended()?.is_some()))?;
-        let words = self.log.tail();
+        let ended = self.wait((LOOKS_TO_END, "to end"), |daemon| Ok(daemon.ended()?.is_some()))?;
+        let words = self.log.last_complaint();
         let evidence = self.launched.close()?;
         match evidence.end {
             Some(End::Code(0)) if ended => Ok(()),
-            Some(end) if ended => bail!("{PROGRAM} ended with {end:?}:\n{words}"),
-            _ => bail!("{PROGRAM} did not end and was killed:\n{words}"),
+            Some(end) if ended => bail!("{PROGRAM} ended{}", with_its_words(end, &words)),
+            _ => bail!("{PROGRAM} did not end and was killed{}", behind(&words)),
         }
     }
 }

@@ -16,6 +16,7 @@ fn job() -> Job {
         open_files: Some(1_000_000),
         gate: None,
         longest: Some(Duration::from_secs(60)),
+        grace: Duration::from_secs(600),
     }
 }
 
@@ -41,12 +42,23 @@ fn a_slice_has_the_limits_that_are_set_and_no_others() {
 
 #[test]
 fn a_service_has_what_the_job_says() {
-    let properties = service(&job(), "a.slice", Path::new("/bin/true"), &["LC_ALL=C".to_owned()]).unwrap();
+    let properties = service(&job(), "a.slice", Path::new("/bin/true"), &["LC_ALL=C".to_owned()], true).unwrap();
     assert_eq!(value::<String>(&properties, "Slice").as_deref(), Some("a.slice"));
     assert_eq!(value::<String>(&properties, "User").as_deref(), Some("sol"));
     assert_eq!(value::<String>(&properties, "WorkingDirectory").as_deref(), Some("/"));
     assert_eq!(value::<u64>(&properties, "LimitNOFILESoft"), Some(1_000_000));
     assert_eq!(value::<u64>(&properties, "RuntimeMaxUSec"), Some(60_000_000));
+    assert!(
+        value::<u64>(&properties, "TimeoutStopUSec").is_some_and(|stop| stop > 600_000_000),
+        "force is the caller's"
+    );
+    assert_eq!(value::<String>(&properties, "ExitType").as_deref(), Some("cgroup"));
+}
+
+#[test]
+fn a_systemd_that_does_not_know_it_is_not_told_the_exit_type() {
+    let properties = service(&job(), "a.slice", Path::new("/bin/true"), &[], false).unwrap();
+    assert!(!properties.iter().any(|(name, _)| *name == "ExitType"));
 }
 
 #[test]
@@ -62,6 +74,6 @@ fn only_what_is_given_stays_in_the_environment() {
 fn what_is_not_utf8_is_refused_in_words() {
     let mut job = job();
     job.command.push(OsString::from_vec(vec![0xff]));
-    let error = service(&job, "a.slice", Path::new("/bin/true"), &[]).unwrap_err().to_string();
+    let error = service(&job, "a.slice", Path::new("/bin/true"), &[], true).unwrap_err().to_string();
     assert!(error.contains("UTF-8"), "{error}");
 }

@@ -1,0 +1,60 @@
+//! How many files a program may have open.
+
+use super::{Abilities, Error, Job};
+use faultline_kernel::HostRoot;
+use rustix::process::{Resource, getrlimit};
+
+/// The bit of CAP_SYS_RESOURCE in a set of capabilities.
+const SYS_RESOURCE: u32 = 24;
+
+/// Most that this program can give to another; `None` if that cannot be told.
+pub(super) fn most(host: &HostRoot) -> Option<u64> {
+    let everybody = everybody(host)?;
+    let status = std::fs::read_to_string(host.procfs.join("self/status")).ok()?;
+    let held = status.lines().find_map(|line| u64::from_str_radix(line.strip_prefix("CapEff:")?.trim(), 16).ok())?;
+    let own = getrlimit(Resource::Nofile).maximum.filter(|_| held >> SYS_RESOURCE & 1 == 0);
+    Some(own.map_or(everybody, |own| own.min(everybody)))
+}
+
+/// Most that anybody can have.
+pub(super) fn everybody(host: &HostRoot) -> Option<u64> {
+    std::fs::read_to_string(host.procfs.join("sys/fs/nr_open")).ok()?.trim().parse().ok()
+}
+
+/// # Errors
+/// The job is to have more than can be given.
+pub(super) fn check(job: &Job, can: &Abilities) -> Result<(), Error> {
+    match (job.open_files, can.open_files) {
+        (Some(asked), Some(most)) if asked > most => Err(Error::Refused(format!(
+            "{asked} open files: at most {most} can be given here (the hard limit of this program, `ulimit -Hn`, without \
+             CAP_SYS_RESOURCE; in any case fs.nr_open)"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn without_the_capability_a_programs_own_limit_is_the_most() {
+        let folder = tempfile::tempdir().unwrap();
+        let host = HostRoot::below(folder.path());
+        assert_eq!(most(&host), None);
+        for folder in ["self", "sys/fs"] {
+            fs::create_dir_all(host.procfs.join(folder)).unwrap();
+        }
+        let own = getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX);
+        let with = |capabilities: &str, everybody: u64| {
+            fs::write(host.procfs.join("self/status"), format!("Name:\tx\nCapEff:\t{capabilities}\n")).unwrap();
+            fs::write(host.procfs.join("sys/fs/nr_open"), format!("{everybody}\n")).unwrap();
+            most(&host)
+        };
+        assert_eq!(with("0000000001000000", 1 << 40), Some(1 << 40));
+        assert_eq!(with("00000000feffffff", 1 << 40), Some(own.min(1 << 40)));
+        assert_eq!(with("00000000feffffff", 5), Some(5));
+        assert_eq!(with("", 5), None);
+    }
+}
