@@ -156,7 +156,7 @@ fn a_recorder_that_stands_still_has_not_recorded_the_run_and_the_run_is_repeated
     scene.wait_for("its end", |entry| matches!(entry, Entry::Step { attempt: 1, step: Step::End, .. }));
     eventually(PATIENCE, "whoever looks on is told for what it waits", || {
         let words = std::fs::read_to_string(scene.path("output-of-run")).unwrap_or_default();
-        words.contains("waiting for faultlined to write the end of the run").then_some(())
+        words.contains("waiting for faultlined to end, for ").then_some(())
     });
     signal(recorder, "CONT").unwrap();
     assert_eq!(eventually(PATIENCE, "it ends", || runner.ended_with().unwrap()).code(), Some(0));
