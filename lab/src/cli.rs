@@ -1,11 +1,13 @@
 //! The command line.
 
 mod experiment;
+mod top;
 
 pub use experiment::{
     Experiment, ExperimentArgs, ExperimentReportArgs, InitArgs, Launching, PlanArgs, ResumeArgs, RunArgs, StatusArgs,
     StopArgs,
 };
+pub use top::TopArgs;
 
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
@@ -51,9 +53,21 @@ pub enum Command {
     Report(ReportArgs),
     /// Run one plan unattended: arms under limits, each from a cold and equal start, and its report.
     Experiment(ExperimentArgs),
+    /// Watch a validator live, by the page of its daemon.
+    Top(TopArgs),
     /// How `record` and `experiment` start their children.
     #[command(hide = true)]
     Hold(HoldArgs),
+    /// Write manual pages and shell completions, for packages.
+    #[command(hide = true)]
+    Manual(ManualArgs),
+}
+
+/// `manual`.
+#[derive(Debug, Args)]
+pub struct ManualArgs {
+    /// The folder.
+    pub folder: PathBuf,
 }
 
 /// `record`.

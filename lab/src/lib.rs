@@ -18,4 +18,5 @@ pub mod report;
 pub mod report_command;
 pub mod run;
 mod signals;
+pub mod top;
 mod words;

@@ -2,10 +2,10 @@
 
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use faultline::cli::{Cli, Command, WrongUsage};
 use faultline::output::{print, say};
-use faultline::{clock, experiment, export, info, merge, record, report_command};
+use faultline::{clock, experiment, export, info, merge, record, report_command, top};
 use std::process::ExitCode;
 
 /// Wrong usage, as in sysexits.h.
@@ -32,7 +32,11 @@ fn main() -> ExitCode {
         }
         Command::Export(args) => answered(export::run(&args)),
         Command::Experiment(args) => experiment::command::run(&args),
+        Command::Top(args) => top::run(&args),
         Command::Merge(args) => answered(merge::run(&args)),
+        Command::Manual(args) => {
+            faultline_manual::write(Cli::command(), "1", &args.folder).map(|()| 0).map_err(Into::into)
+        }
     };
     match done {
         Ok(code) => ExitCode::from(code),

@@ -7,7 +7,7 @@ mod hold;
 mod wrapped;
 
 pub use hold::hold;
-pub(crate) use hold::opening;
+pub(crate) use hold::{asked, opening};
 
 use crate::cli::{RecordArgs, WrongUsage};
 use crate::output::say;

@@ -55,7 +55,9 @@ impl Default for Options {
 pub struct Beside {
     /// Of the page; after the runs if empty.
     pub title: String,
-    /// Said before the runs' own headline.
+    /// Said before the headline, whichever it is.
+    pub before: Option<String>,
+    /// The headline; the runs' own is the first point then.
     pub headline: Option<String>,
     /// Said before the runs' own points.
     pub points: Vec<String>,
@@ -80,6 +82,9 @@ pub fn build_beside(runs: &[Run], options: &Options, beside: Beside) -> Report {
         let own = std::mem::replace(&mut report.verdict.headline, headline);
         report.verdict.points.insert(0, own);
     }
+    if let Some(before) = beside.before {
+        report.verdict.headline = format!("{before} {}", report.verdict.headline);
+    }
     report.verdict.points.splice(0..0, beside.points);
     report.caveats.splice(0..0, beside.caveats);
     report.sections.splice(0..0, beside.section);
@@ -91,7 +96,7 @@ fn of_runs(runs: &[Run], options: &Options) -> Report {
     let settings = Settings { margin: options.margin, ..Settings::default() };
     let subjects = Subjects::new(runs, &plan);
     let mut pairs = comparison::pairs(&subjects, options.primary, &settings);
-    let bracket = limits::limits(&subjects);
+    let limits = limits::limits(&subjects);
     let paired = paired::paired(&subjects, &plan);
     let same_slots = paired.complete && paired.rows > 0;
     let floor = Floor::of(&paired, &settings);
@@ -99,7 +104,7 @@ fn of_runs(runs: &[Run], options: &Options) -> Report {
         floor.humble(&mut pairs, &subjects, options.primary);
     }
     let mut more: Vec<Block> = floor.as_ref().map(Floor::blocks).unwrap_or_default();
-    more.extend(bracket.as_ref().map(limits::blocks).unwrap_or_default());
+    more.extend(limits.as_ref().map(limits::blocks).unwrap_or_default());
     more.extend(paired.blocks());
     let mut sections: Vec<Section> = match pairs.is_empty() {
         true if floor.is_none() => Vec::new(),
@@ -118,7 +123,7 @@ fn of_runs(runs: &[Run], options: &Options) -> Report {
             hardware::section(&subjects),
         ]);
     }
-    let answers = Answers { bracket: bracket.as_ref(), floor: floor.as_ref() };
+    let answers = Answers { limits: limits.as_ref(), floor: floor.as_ref() };
     let mut caveats = caveats::caveats(&subjects, same_slots);
     caveats.extend(floor::pressure(&subjects));
     Report {

@@ -24,6 +24,8 @@ const STARTS_WITHIN: Duration = Duration::from_secs(60);
 pub struct PrometheusOptions {
     /// Scraped at `/metrics` under the job `faultline`.
     pub targets: Vec<SocketAddr>,
+    /// A label for each target, in their order; where there are fewer, the rest have none.
+    pub labels: Vec<(String, String)>,
     /// Asks for protobuf and keeps native histograms (Prometheus 2.40 and newer).
     pub native_histograms: bool,
     /// Recording and alert rules, evaluated each second.
@@ -117,6 +119,17 @@ impl Prometheus {
             .collect()
     }
 
+    /// How many series an expression has between two moments (seconds since 1970), looked at every `step` seconds.
+    ///
+    /// # Errors
+    /// As [`Prometheus::query`].
+    pub fn query_range(&self, expression: &str, (from, to): (f64, f64), step: u32) -> Result<usize> {
+        let expression = percent_encoded(expression);
+        let data = self.get(&format!("/api/v1/query_range?query={expression}&start={from}&end={to}&step={step}"))?;
+        let refuse = || Error::malformed("not a matrix", &data.to_string());
+        Ok(data["result"].as_array().ok_or_else(refuse)?.len())
+    }
+
     /// Where it listens, `127.0.0.1:port`.
     pub fn address(&self) -> &str {
         &self.address
@@ -156,10 +169,14 @@ fn config_text(options: &PrometheusOptions) -> String {
     let mut text = "global:\n  scrape_interval: 1s\n  scrape_timeout: 1s\n  evaluation_interval: 1s\n".to_owned();
     let quoted = |text: &str| format!("'{}'", text.replace('\'', "''"));
     let rules: Vec<String> = options.rule_files.iter().map(|file| quoted(&file.to_string_lossy())).collect();
-    let targets: Vec<String> = options.targets.iter().map(|target| quoted(&target.to_string())).collect();
     text += &format!("rule_files: [{}]\n", rules.join(", "));
     text += "scrape_configs:\n  - job_name: faultline\n    static_configs:\n";
-    text += &format!("      - targets: [{}]\n", targets.join(", "));
+    for (at, target) in options.targets.iter().enumerate() {
+        text += &format!("      - targets: [{}]\n", quoted(&target.to_string()));
+        if let Some((name, value)) = options.labels.get(at) {
+            text += &format!("        labels: {{ {name}: {} }}\n", quoted(value));
+        }
+    }
     text
 }
 

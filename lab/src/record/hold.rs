@@ -3,6 +3,7 @@
 
 use crate::cli::HoldArgs;
 use crate::output::say;
+use crate::recorder::LOOK;
 use anyhow::Context;
 use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
 use std::ffi::OsStr;
@@ -10,13 +11,17 @@ use std::io::{ErrorKind, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 /// Exit codes of shells, for a program that is not there and for one that may not be run.
 pub(super) const NOT_FOUND: u8 = 127;
 const NOT_RUN: u8 = 126;
 /// Never became the program: the parent is gone, or gave up.
 const GIVEN_UP: u8 = 125;
+
+/// Looks at a program that was asked something, and the bytes of its answer: what a pipe holds.
+const LOOKS_FOR_ANSWER: u32 = 200;
+const LONGEST_ANSWER: u64 = 1 << 16;
 
 /// Ends what the gate lets through: without it the parent was gone in the middle.
 const OPEN: &[u8] = b"open";
@@ -42,6 +47,30 @@ pub(super) fn held(
     }
     command.arg("--").arg(program).args(arguments);
     Ok(command)
+}
+
+/// What a program that answers at once says on standard error, and whether it ended with 0.
+///
+/// # Errors
+/// It cannot be started, or has not ended after some ten seconds, and is ended.
+pub(crate) fn asked(program: &Path, arguments: &[&OsStr]) -> std::io::Result<(bool, String)> {
+    #[expect(clippy::disallowed_methods, reason = "with `held` and `become_it`, where the lab starts programs")]
+    let mut command = Command::new(program);
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut child = command.spawn()?;
+    for _ in 0..LOOKS_FOR_ANSWER {
+        if let Some(status) = child.try_wait()? {
+            let mut words = Vec::new();
+            if let Some(pipe) = &mut child.stderr {
+                pipe.take(LONGEST_ANSWER).read_to_end(&mut words)?;
+            }
+            return Ok((status.success(), String::from_utf8_lossy(&words).into_owned()));
+        }
+        std::thread::sleep(LOOK);
+    }
+    child.kill()?;
+    child.wait()?;
+    Err(std::io::Error::new(ErrorKind::TimedOut, "it has not answered after ten seconds"))
 }
 
 /// Waits, and becomes the program. Returns only if that fails, with the exit code.

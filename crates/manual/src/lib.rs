@@ -1,0 +1,131 @@
+//! What a package needs of a program's command line: manual pages and shell completions, made from the definition that
+//! parses it, so that they cannot say anything else.
+
+use clap::Command;
+use clap_complete::Shell;
+use clap_mangen::Man;
+use clap_mangen::roff::{Roff, roman};
+use std::fs;
+use std::io::{self, Write};
+use std::path::Path;
+
+const SHELLS: [(Shell, &str); 3] = [(Shell::Bash, "bash"), (Shell::Zsh, "zsh"), (Shell::Fish, "fish")];
+
+/// Writes into `folder`, which is made if it is not there: `man/NAME.SECTION`, a page for each subcommand that is not
+/// hidden (`man/NAME-SUBCOMMAND.SECTION`), and `completions/{bash,zsh,fish}/` with the file names these shells look for.
+///
+/// # Errors
+/// A file cannot be written.
+pub fn write(command: Command, section: &str, folder: &Path) -> io::Result<()> {
+    // The help of the help is of no help.
+    let command = command.disable_help_subcommand(true);
+    let (pages, completions) = (folder.join("man"), folder.join("completions"));
+    fs::create_dir_all(&pages)?;
+    let mut built = command.clone();
+    built.build();
+    page(&built, section, &pages)?;
+    for (shell, name) in SHELLS {
+        let folder = completions.join(name);
+        fs::create_dir_all(&folder)?;
+        let mut visible = without_hidden(&command);
+        let name = command.get_name();
+        let file = match shell {
+            Shell::Zsh => format!("_{name}"),
+            Shell::Fish => format!("{name}.fish"),
+            _ => name.to_owned(),
+        };
+        clap_complete::generate(shell, &mut visible, name, &mut fs::File::create(folder.join(file))?);
+    }
+    Ok(())
+}
+
+/// Writes `man/NAME.5` into `folder`: the page of a configuration file, whose text with its comments is the description.
+///
+/// # Errors
+/// The file cannot be written.
+pub fn write_file_page(name: &str, about: &str, text: &str, folder: &Path) -> io::Result<()> {
+    let folder = folder.join("man");
+    fs::create_dir_all(&folder)?;
+    let mut page = Roff::new();
+    page.control("TH", [name, "5"]);
+    page.control("SH", ["NAME"]);
+    page.text([roman(format!("{name} - {about}"))]);
+    page.control("SH", ["DESCRIPTION"]);
+    page.control("nf", []);
+    for line in text.lines() {
+        page.text([roman(line)]);
+    }
+    page.control("fi", []);
+    page.to_writer(&mut fs::File::create(folder.join(format!("{name}.5")))?)
+}
+
+fn page(command: &Command, section: &str, folder: &Path) -> io::Result<()> {
+    for subcommand in command.get_subcommands().filter(|subcommand| !subcommand.is_hide_set()) {
+        page(subcommand, section, folder)?;
+    }
+    let page = Man::new(command.clone()).section(section);
+    let mut file = fs::File::create(folder.join(page.get_filename()))?;
+    page.render(&mut file)?;
+    file.flush()
+}
+
+/// Shells would offer hidden subcommands; there is no way to take one away but to build the command without it.
+fn without_hidden(command: &Command) -> Command {
+    let mut visible = Command::new(command.get_name().to_owned())
+        .args(command.get_arguments().cloned())
+        .disable_help_subcommand(true);
+    if let Some(about) = command.get_about() {
+        visible = visible.about(about.clone());
+    }
+    visible.subcommands(command.get_subcommands().filter(|subcommand| !subcommand.is_hide_set()).map(without_hidden))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::{Arg, ArgAction};
+
+    fn command() -> Command {
+        Command::new("tool").about("Does things").version("1.2.3").subcommands([
+            Command::new("run").about("Runs").arg(Arg::new("fast").long("fast").action(ArgAction::SetTrue)),
+            Command::new("inner").hide(true),
+            Command::new("group").subcommand(Command::new("deep").about("Is deep")),
+        ])
+    }
+
+    fn names(folder: &Path) -> Vec<String> {
+        let mut names: Vec<_> =
+            fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn each_command_that_is_not_hidden_has_a_page() {
+        let folder = tempfile::tempdir().unwrap();
+        write(command(), "8", folder.path()).unwrap();
+        let pages = names(&folder.path().join("man"));
+        assert_eq!(pages, ["tool-group-deep.8", "tool-group.8", "tool-run.8", "tool.8"]);
+        let page = fs::read_to_string(folder.path().join("man/tool-run.8")).unwrap();
+        assert!(page.contains(".TH tool-run 8") && page.contains("fast"), "{page}");
+    }
+
+    #[test]
+    fn each_shell_completes_what_is_not_hidden() {
+        let folder = tempfile::tempdir().unwrap();
+        write(command(), "1", folder.path()).unwrap();
+        for file in ["bash/tool", "zsh/_tool", "fish/tool.fish"] {
+            let text = fs::read_to_string(folder.path().join("completions").join(file)).unwrap();
+            assert!(text.contains("fast") && text.contains("deep") && !text.contains("inner"), "{file}: {text}");
+        }
+    }
+
+    #[test]
+    fn a_file_s_page_keeps_its_lines_and_nothing_in_them_is_a_command() {
+        let folder = tempfile::tempdir().unwrap();
+        write_file_page("tool.toml", "its configuration", ".SH no\n'quoted'\nback\\slash = \"-\"\n", folder.path())
+            .unwrap();
+        let page = fs::read_to_string(folder.path().join("man/tool.toml.5")).unwrap();
+        assert!(!page.contains("\n.SH no") && page.contains("back\\\\slash"), "{page}");
+    }
+}

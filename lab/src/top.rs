@@ -1,0 +1,67 @@
+//! `top`: a daemon's newest page as a view that goes on, for an operator on ssh.
+//!
+//! A thread asks for the page, [`state`] makes figures with a past of it, [`view`] makes a screen of these; neither of
+//! them reads a clock or knows a terminal.
+
+mod address;
+mod fetch;
+mod keys;
+mod live;
+mod page;
+mod rate;
+mod screen;
+mod session;
+mod state;
+mod view;
+
+use crate::cli::{TopArgs, WrongUsage};
+use crate::output::{print, say};
+use address::Address;
+use fetch::{Access, Client, Fetcher};
+use rustix::termios::{isatty, tcgetwinsize};
+use session::Session;
+use state::State;
+use std::time::Duration;
+use view::{Look, Scene};
+
+/// Columns of a screen that is not on a terminal.
+const COLUMNS: u16 = 80;
+
+/// Shows a daemon's figures, until a key or a signal ends it, or once as text.
+///
+/// # Errors
+/// [`WrongUsage`] for an address that is none; a file that cannot be used; with `--once`, a daemon that does not answer.
+pub fn run(args: &TopArgs) -> anyhow::Result<u8> {
+    let address = Address::read(args.address.as_deref().unwrap_or(address::USUAL)).map_err(WrongUsage)?;
+    let login = args.user.clone().zip(args.password_file.clone());
+    let access = Access { login, authorities: args.ca.clone() };
+    if access.login.is_some() && !address.keeps_secrets() {
+        say("the password crosses the network in the clear: an https address would keep it");
+    }
+    let client = Client::new(&address, &access, args.interval)?;
+    let variable = |name: &str| std::env::var(name).ok();
+    let look = Look::of_environment(variable);
+    let session = Session::new(State::new(args.interval));
+    let blind = variable("TERM").is_none_or(|terminal| terminal.is_empty() || terminal == "dumb");
+    let live = !args.once && !blind && isatty(std::io::stdout()) && isatty(std::io::stdin());
+    if live {
+        let fetcher = Fetcher::start(client, args.interval)?;
+        return live::run(&fetcher, session, &address.shown(), look);
+    }
+    once(&client, session, &address.shown(), look, args.interval)
+}
+
+/// One screen after two pages, an interval apart: a rate needs two.
+fn once(client: &Client, mut session: Session, address: &str, look: Look, interval: Duration) -> anyhow::Result<u8> {
+    for first in [true, false] {
+        let answer = client.fetch().map_err(|what| anyhow::anyhow!("{address}: {what}"))?;
+        session.take(Ok(answer), live::moment());
+        if first {
+            std::thread::sleep(interval);
+        }
+    }
+    let width = tcgetwinsize(std::io::stdout()).map_or(COLUMNS, |size| size.ws_col.max(COLUMNS));
+    let scene = Scene { session: &session, address, now: live::moment(), look: look.without_colours() };
+    print(view::plain(&scene, width).as_bytes())?;
+    Ok(0)
+}

@@ -1,0 +1,99 @@
+//! Where the page is: an address as people write it.
+
+use std::path::PathBuf;
+use ureq::http::Uri;
+
+/// Where a daemon listens unless it is told otherwise.
+pub(crate) const USUAL: &str = "http://127.0.0.1:9912/metrics";
+
+/// What is asked for, and the socket of this host it is asked through.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Address {
+    /// `http://HOST/metrics` or `https://...`; of a socket, `http://localhost/metrics`.
+    pub(crate) url: String,
+    /// The daemon's unix socket; `None` for a host and port.
+    pub(crate) socket: Option<PathBuf>,
+}
+
+impl Address {
+    /// From `HOST:PORT`, an `http` or `https` URL, `unix:/PATH`, or the path of a socket that begins with `/`; without a
+    /// path of its own a URL gets `/metrics`.
+    ///
+    /// # Errors
+    /// It is none of these, or it holds a user: a password would be seen by all who list processes.
+    pub(crate) fn read(text: &str) -> Result<Self, String> {
+        let path = text.strip_prefix("unix://").or_else(|| text.strip_prefix("unix:")).unwrap_or(text);
+        if path.starts_with('/') {
+            return Ok(Address { url: "http://localhost/metrics".to_owned(), socket: Some(path.into()) });
+        }
+        let whole = if text.contains("://") { text.to_owned() } else { format!("http://{text}") };
+        let example = "write HOST:PORT, http://HOST:PORT, https://HOST:PORT or unix:/PATH";
+        let uri: Uri = whole.parse().map_err(|error| format!("{text:?} is no address ({error}): {example}"))?;
+        let (Some(scheme @ ("http" | "https")), Some(host)) = (uri.scheme_str(), uri.authority()) else {
+            return Err(format!("{text:?} is no address of a page: {example}"));
+        };
+        if host.as_str().contains('@') {
+            return Err("an address with a user in it: name the user with --user, and a file with the password with \
+                        --password-file"
+                .to_owned());
+        }
+        let path = uri.path_and_query().map_or("/", |path| path.as_str());
+        let path = if path == "/" { "/metrics" } else { path };
+        Ok(Address { url: format!("{scheme}://{host}{path}"), socket: None })
+    }
+
+    /// Whether nobody between here and there can read a password: it is encrypted, or stays on this host.
+    pub(crate) fn keeps_secrets(&self) -> bool {
+        let host = self.url.strip_prefix("http://").and_then(|rest| rest.split('/').next());
+        host.is_none_or(|host| {
+            ["127.", "localhost:", "[::1]"].iter().any(|own| host.starts_with(own)) || host == "localhost"
+        })
+    }
+
+    /// As the head of the screen says it.
+    pub(crate) fn shown(&self) -> String {
+        match &self.socket {
+            Some(socket) => socket.display().to_string(),
+            None => self.url.strip_suffix("/metrics").unwrap_or(&self.url).to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_taken_as_people_write_them() {
+        let url = |text: &str| Address::read(text).unwrap().url;
+        assert_eq!(url("127.0.0.1:9912"), USUAL);
+        assert_eq!(url("http://127.0.0.1:9912/"), USUAL);
+        assert_eq!(url(USUAL), USUAL);
+        assert_eq!(url("[::1]:9912"), "http://[::1]:9912/metrics");
+        assert_eq!(
+            url("https://node.example.org/faultline/metrics?a=b"),
+            "https://node.example.org/faultline/metrics?a=b"
+        );
+        for text in ["unix:/run/f.sock", "unix:///run/f.sock", "/run/f.sock"] {
+            let address = Address::read(text).unwrap();
+            assert_eq!(
+                (address.socket.clone(), address.shown()),
+                (Some("/run/f.sock".into()), "/run/f.sock".to_owned())
+            );
+        }
+        assert_eq!(Address::read("node:1").unwrap().shown(), "http://node:1");
+        let keeps = |text: &str| Address::read(text).unwrap().keeps_secrets();
+        assert!(["https://node:1", "localhost:1", "127.0.0.1:1", "[::1]:1", "/run/f.sock"].into_iter().all(keeps));
+        assert!(!["node:1", "http://localhost.example.org:1", "10.0.0.1:1"].into_iter().any(keeps));
+    }
+
+    #[test]
+    fn what_is_no_address_is_refused_with_an_example_and_a_password_with_the_better_way() {
+        for text in ["", "ftp://a/b", "http://", "a b", "http:///metrics"] {
+            let refusal = Address::read(text).unwrap_err();
+            assert!(refusal.contains("unix:/PATH"), "{text:?}: {refusal}");
+        }
+        let refusal = Address::read("http://me:secret@node:1").unwrap_err();
+        assert!(refusal.contains("--password-file") && !refusal.contains("secret"), "{refusal}");
+    }
+}

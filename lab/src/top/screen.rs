@@ -1,0 +1,76 @@
+//! The terminal as a screen, and as it was before in the end, whatever the end is.
+
+use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The other screen, cleared, without a cursor.
+const ENTER: &[u8] = b"\x1b[?1049h\x1b[2J\x1b[?25l";
+/// Plain colours, the cursor, the screen from before.
+const LEAVE: &[u8] = b"\x1b[0m\x1b[?25h\x1b[?1049l";
+
+/// While this lives, keys come one by one and unseen, and the other screen is shown.
+#[derive(Debug)]
+pub(crate) struct Screen(Arc<Before>);
+
+#[derive(Debug)]
+struct Before {
+    input: OwnedFd,
+    output: OwnedFd,
+    settings: Termios,
+    left: AtomicBool,
+}
+
+impl Screen {
+    /// Takes the terminal that `input` reads from and `output` writes to. A panic gives it back before it says anything.
+    ///
+    /// # Errors
+    /// One of them is no terminal.
+    pub(crate) fn enter(input: impl AsFd, output: impl AsFd) -> io::Result<Self> {
+        let settings = tcgetattr(&input)?;
+        let (input, output) = (input.as_fd().try_clone_to_owned()?, output.as_fd().try_clone_to_owned()?);
+        let mut raw = settings.clone();
+        raw.make_raw();
+        tcsetattr(&input, OptionalActions::Now, &raw)?;
+        let screen = Screen(Arc::new(Before { input, output, settings, left: AtomicBool::new(false) }));
+        let before = Arc::downgrade(&screen.0);
+        let said = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            if let Some(before) = before.upgrade() {
+                before.restore();
+            }
+            said(panic);
+        }));
+        write_all(&screen.0.output, ENTER)?;
+        Ok(screen)
+    }
+}
+
+impl Before {
+    /// Once; a terminal that is gone needs nothing.
+    fn restore(&self) {
+        if !self.left.swap(true, Ordering::Relaxed) {
+            let _ = write_all(&self.output, LEAVE);
+            let _ = tcsetattr(&self.input, OptionalActions::Flush, &self.settings);
+        }
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        self.0.restore();
+    }
+}
+
+fn write_all(output: &OwnedFd, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        let written = rustix::io::retry_on_intr(|| rustix::io::write(output, bytes))?;
+        bytes = bytes.get(written..).unwrap_or_default();
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,113 @@
+//! What the terminal can show: colours, and letters beyond ASCII.
+
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::symbols::bar;
+
+/// Blocks of ASCII, for terminals that are not told of UTF-8.
+const LETTERS: bar::Set<'static> = bar::Set {
+    full: "#",
+    seven_eighths: "#",
+    three_quarters: "+",
+    five_eighths: "+",
+    half: "-",
+    three_eighths: "-",
+    one_quarter: ".",
+    one_eighth: ".",
+    empty: " ",
+};
+
+/// How things are shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Look {
+    colour: bool,
+    unicode: bool,
+}
+
+impl Look {
+    /// By the variables of the environment: colours unless `NO_COLOR` is set or the terminal is a plain one, blocks where
+    /// the locale says UTF-8.
+    pub(crate) fn of_environment(variable: impl Fn(&str) -> Option<String>) -> Self {
+        let set = |name: &str| variable(name).filter(|value| !value.is_empty());
+        let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(set).unwrap_or_default().to_lowercase();
+        let plain = set("TERM").is_none_or(|terminal| terminal == "dumb" || terminal.starts_with("vt"));
+        Look {
+            colour: set("NO_COLOR").is_none() && !plain,
+            unicode: locale.contains("utf-8") || locale.contains("utf8"),
+        }
+    }
+
+    /// The same without colours, for what is not read on a terminal.
+    pub(crate) fn without_colours(self) -> Self {
+        Look { colour: false, ..self }
+    }
+
+    /// What fills a plot.
+    pub(super) fn bars(self) -> bar::Set<'static> {
+        if self.unicode { bar::NINE_LEVELS } else { LETTERS }
+    }
+
+    /// Filled, half filled and empty parts of a bar.
+    pub(super) fn fills(self) -> [&'static str; 3] {
+        if self.unicode { ["█", "▒", "·"] } else { ["#", "=", "."] }
+    }
+
+    /// What stands for a value that is not told.
+    pub(super) fn absent(self) -> &'static str {
+        if self.unicode { "–" } else { "-" }
+    }
+
+    pub(super) fn plot(self) -> Style {
+        self.coloured(Color::Cyan)
+    }
+
+    pub(super) fn label(self) -> Style {
+        if self.colour { Style::new().fg(Color::Blue).add_modifier(Modifier::BOLD) } else { Style::new() }
+    }
+
+    pub(super) fn good(self) -> Style {
+        self.coloured(Color::Green)
+    }
+
+    pub(super) fn warn(self) -> Style {
+        self.coloured(Color::Yellow)
+    }
+
+    /// Bold also without colours: it must be seen.
+    pub(super) fn bad(self) -> Style {
+        self.coloured(Color::Red).add_modifier(Modifier::BOLD)
+    }
+
+    pub(super) fn faint(self) -> Style {
+        self.coloured(Color::DarkGray)
+    }
+
+    /// Head and foot.
+    pub(super) fn reversed(self) -> Style {
+        Style::new().add_modifier(Modifier::REVERSED)
+    }
+
+    fn coloured(self, colour: Color) -> Style {
+        if self.colour { Style::new().fg(colour) } else { Style::new() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(set: &[(&str, &str)]) -> Look {
+        Look::of_environment(|name| set.iter().find(|(own, _)| *own == name).map(|(_, value)| (*value).to_owned()))
+    }
+
+    #[test]
+    fn colours_and_letters_are_used_where_the_terminal_has_them() {
+        let neither = Look { colour: false, unicode: false };
+        let both = Look { colour: true, unicode: true };
+        assert_eq!(of(&[("TERM", "xterm-256color"), ("LANG", "en_US.UTF-8")]), both);
+        assert_eq!(of(&[("TERM", "xterm"), ("LANG", "C.utf8"), ("NO_COLOR", "")]), both);
+        assert_eq!(of(&[("TERM", "xterm"), ("LANG", "C.utf8"), ("NO_COLOR", "1")]), both.without_colours());
+        assert_eq!(of(&[("TERM", "vt100"), ("LANG", "C.utf8")]), both.without_colours());
+        assert_eq!(of(&[("TERM", "dumb"), ("LC_ALL", "C"), ("LANG", "C.utf8")]), neither);
+        assert_eq!(of(&[]), neither);
+    }
+}

@@ -1,0 +1,243 @@
+//! `faultline top` as an operator sees it: on a terminal, beside a real daemon.
+
+#![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test that cannot prepare its scene fails")]
+#![expect(clippy::disallowed_methods, reason = "a test starts programs and threads itself")]
+
+#[path = "top/terminal.rs"]
+mod terminal;
+
+use faultline_testkit::daemon::Daemon;
+use faultline_testkit::eventually::{eventually, eventually_seeing};
+use faultline_testkit::ports::PortBlock;
+use faultline_testkit::process::signal;
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use std::io::{Read, Write};
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+use std::process::{Command, Output};
+use std::time::Duration;
+use terminal::Terminal;
+
+const FAULTLINE: &str = env!("CARGO_BIN_EXE_faultline");
+const PATIENCE: Duration = Duration::from_secs(60);
+const PAGE: &str = include_str!("fixtures/top/at_tip.prom");
+
+/// The daemon with its stand-in for a validator; `None` if it was not built beside this program.
+fn demo(folder: &Path, arguments: &[&str]) -> Option<Daemon> {
+    let program = Path::new(FAULTLINE).with_file_name("faultlined");
+    if !program.is_file() {
+        eprintln!("SKIPPED: no {}; cargo build -p faultlined makes it", program.display());
+        return None;
+    }
+    let arguments: Vec<&str> = ["--demo"].into_iter().chain(arguments.iter().copied()).collect();
+    Some(Daemon::start(program.to_str().unwrap(), &arguments, folder).unwrap())
+}
+
+fn top(arguments: &[&str]) -> Command {
+    let mut command = Command::new(FAULTLINE);
+    command.arg("top").args(arguments).env("TERM", "xterm-256color").env("LC_ALL", "C.UTF-8").env_remove("NO_COLOR");
+    command
+}
+
+/// Its text for a pipe, and what it says on standard error.
+fn once(arguments: &[&str]) -> (Output, String) {
+    let output = top(arguments).args(["--once", "--interval", "100ms"]).output().unwrap();
+    let said = String::from_utf8(output.stderr.clone()).unwrap();
+    (output, said)
+}
+
+#[test]
+fn a_terminal_shows_the_daemons_validator_obeys_keys_and_sizes_and_is_given_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(daemon) = demo(folder.path(), &["--interval", "200ms"]) else { return };
+    let mut terminal = Terminal::start(&mut top(&[daemon.metrics(), "--interval", "200ms"]), 80, 24);
+    let screen = terminal.shows("demo: no real numbers");
+    assert!(screen.contains(&format!("http://{}", daemon.metrics())), "{screen}");
+    assert_eq!(screen.lines().count(), 24, "{screen}");
+    // Anonymous memory as the daemon tells it, while it does not move between the two looks.
+    eventually(PATIENCE, "the same figure on page and screen", || {
+        let page = daemon.scrape().unwrap();
+        let restarts = page.sum("agave_process_restarts_total").unwrap();
+        let file = page.get("agave_process_resident_memory_bytes", &[("type", "file")]).unwrap() / f64::from(1 << 20);
+        let screen = terminal.screen();
+        let both = [format!("restarts {restarts}"), format!("file {file:.1} MiB")];
+        both.iter().all(|words| screen.contains(words)).then_some(())
+    });
+    terminal.until("rates of faults", |screen| !screen.contains("major –") && screen.contains("minor "));
+    terminal.until("a pool", |screen| screen.contains(" solReplayStage"));
+    assert!(terminal.is_coloured());
+
+    terminal.keys("h");
+    terminal.shows("order of the pools: faults, CPU, name");
+    terminal.keys("\x1b");
+    terminal.shows(" Pools by faults");
+    terminal.keys("s");
+    terminal.shows(" Pools by CPU");
+    terminal.keys("n");
+    let by_name = terminal.shows(" Pools by name");
+    let pools = by_name.lines().skip_while(|line| !line.starts_with(" Pools")).skip(1).take(7);
+    let pools: Vec<&str> = pools.map(|line| line.split_whitespace().next().unwrap()).collect();
+    assert!(pools.is_sorted() && pools[0] == "agave-validator", "{pools:?}");
+    terminal.keys("\x1b[B\x1b[B");
+    terminal.until("scrolled", |screen| !screen.contains(" agave-validator") && screen.contains(pools[2]));
+    terminal.scribble("scribbled by somebody else");
+    terminal.shows("scribbled");
+    terminal.keys("\x0c");
+    terminal.until("drawn anew", |screen| !screen.contains("scribbled"));
+    terminal.keys("p");
+    terminal.shows("PAUSED");
+    terminal.keys(" ");
+    terminal.until("going on", |screen| !screen.contains("PAUSED"));
+
+    terminal.resize(150, 50);
+    terminal.shows(" Host ");
+    let wide = terminal.until("pools beside figures", |screen| {
+        screen.lines().nth(1).is_some_and(|line| line.starts_with(" Who") && line.contains("Pools by name"))
+    });
+    assert!(wide.lines().count() == 50 && wide.lines().any(|line| line.chars().count() > 140), "{wide}");
+    terminal.resize(80, 24);
+    terminal.until("small again", |screen| screen.lines().count() == 24 && screen.contains("\n Pools by name"));
+    terminal.keys("q");
+    assert_eq!(terminal.is_given_back().code(), Some(0));
+}
+
+#[test]
+fn signals_and_ctrl_c_give_the_terminal_back_too() {
+    // Nobody answers at port 1.
+    let start = || {
+        let mut terminal = Terminal::start(&mut top(&["127.0.0.1:1"]), 80, 24);
+        terminal.shows("NOT REACHED");
+        terminal
+    };
+    for (name, code) in [("TERM", 143), ("INT", 130), ("HUP", 129), ("QUIT", 131)] {
+        let mut terminal = start();
+        signal(terminal.pid(), name).unwrap();
+        assert_eq!(terminal.is_given_back().code(), Some(code), "{name}");
+    }
+    let mut terminal = start();
+    terminal.keys("\x03");
+    assert_eq!(terminal.is_given_back().code(), Some(0));
+}
+
+#[test]
+fn a_daemon_that_goes_and_comes_back_is_told_of_and_the_view_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let ports = PortBlock::claim(21_000).unwrap();
+    let address = format!("127.0.0.1:{}", ports.port(1));
+    let mut terminal = Terminal::start(top(&[&address, "--interval", "100ms"]).env("NO_COLOR", "1"), 80, 24);
+    terminal.shows("connection refused. It is tried again.");
+    let Some(daemon) = demo(folder.path(), &["--listen", &address]) else { return };
+    terminal.shows("demo: no real numbers");
+    terminal.shows("sources up");
+    assert!(!terminal.is_coloured());
+    daemon.stop().unwrap();
+    let gone = terminal.shows("What stands here is older.");
+    assert!(gone.contains("NOT REACHED for") && gone.contains("demo: no real numbers"), "{gone}");
+    let Some(_daemon) = demo(folder.path(), &["--listen", &address]) else { return };
+    terminal.shows("sources up");
+    terminal.resize(150, 60);
+    let told = terminal.shows("What happened");
+    for words in ["faultlined is back after", "faultlined was started anew"] {
+        assert!(told.contains(words), "{words}:\n{told}");
+    }
+    terminal.keys("q");
+    assert_eq!(terminal.is_given_back().code(), Some(0));
+}
+
+#[test]
+fn a_pipe_gets_one_screen_as_text_and_an_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(daemon) = demo(folder.path(), &[]) else { return };
+    eventually(PATIENCE, "a pool", || daemon.scrape().ok()?.sum("agave_thread_pool_threads"));
+    for arguments in [vec![daemon.metrics(), "--once"], vec![daemon.metrics(), "--interval", "100ms"]] {
+        let output = top(&arguments).env("LC_ALL", "C").output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(output.status.success() && output.stderr.is_empty(), "{:?}", output.stderr);
+        assert!(text.contains("demo: no real numbers") && text.contains(" solReplayStage"), "{text}");
+        assert!(text.is_ascii() && !text.contains('\x1b') && text.lines().all(|line| line.len() <= 80), "{text}");
+    }
+}
+
+#[test]
+fn what_cannot_be_asked_is_said_with_the_address_and_exit_codes_tell_it_from_wrong_usage() {
+    let (output, said) = once(&["127.0.0.1:1"]);
+    assert_eq!((output.status.code(), said.as_str()), (Some(1), "faultline: http://127.0.0.1:1: connection refused\n"));
+    let (output, said) = once(&["http://me:secret@127.0.0.1:1"]);
+    assert!(output.status.code() == Some(64) && said.contains("--password-file") && !said.contains("secret"), "{said}");
+    let (output, said) = once(&["/nowhere/socket"]);
+    assert!(output.status.code() == Some(1) && said.contains("no such file"), "{said}");
+    let (output, said) = once(&["--user", "me", "--password-file", "/nowhere/password"]);
+    assert!(output.status.code() == Some(1) && said.contains("/nowhere/password"), "{said}");
+}
+
+/// Answers each connection to a unix socket with this page, until the test ends.
+fn serve(socket: &Path, page: &'static str) {
+    let listener = UnixListener::bind(socket).unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut asked = Vec::new();
+            let mut byte = [0];
+            while !asked.ends_with(b"\r\n\r\n") && stream.read(&mut byte).unwrap() == 1 {
+                asked.push(byte[0]);
+            }
+            assert!(asked.starts_with(b"GET /metrics HTTP/1.1\r\n"));
+            write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{page}", page.len()).unwrap();
+        }
+    });
+}
+
+#[test]
+fn a_unix_socket_is_asked_and_a_page_of_somebody_else_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let ours = folder.path().join("ours.sock");
+    serve(&ours, PAGE);
+    let (output, said) = once(&[&format!("unix:{}", ours.display())]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success() && text.contains("461 of 512 entries"), "{said}{text}");
+    let others = folder.path().join("others.sock");
+    serve(&others, "node_load1 0.5\n");
+    let (output, said) = once(&[others.to_str().unwrap()]);
+    assert!(output.status.code() == Some(1) && said.contains("no page of faultlined"), "{said}");
+}
+
+/// Certificates, a web config file with the user `me` whose password is `secret`, and files with a right and a wrong one.
+fn protected(folder: &Path) {
+    let write = |name: &str, text: &str| std::fs::write(folder.join(name), text).unwrap();
+    let mut params = CertificateParams::new(Vec::new()).unwrap();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
+    let key = KeyPair::generate().unwrap();
+    let certificate =
+        CertificateParams::new(vec!["localhost".to_owned()]).unwrap().signed_by(&key, &authority).unwrap();
+    write("ca.pem", &authority.pem());
+    write("server.pem", &certificate.pem());
+    write("server.key", &key.serialize_pem());
+    let hash = bcrypt::hash("secret", 4).unwrap();
+    let tls = "tls_server_config:\n  cert_file: server.pem\n  key_file: server.key\n";
+    write("web.yml", &format!("{tls}basic_auth_users:\n  me: \"{hash}\"\n"));
+    write("faultlined.toml", &format!("[metrics]\nweb_config = {:?}\n", folder.join("web.yml")));
+    write("right", "secret\n");
+    write("wrong", "guess\n");
+}
+
+#[test]
+fn a_page_behind_tls_and_a_password_opens_with_the_right_ones_only() {
+    let folder = tempfile::tempdir().unwrap();
+    protected(folder.path());
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let Some(daemon) = demo(folder.path(), &["--config", &path("faultlined.toml")]) else { return };
+    let address = daemon.metrics().replace("127.0.0.1", "https://localhost");
+    let (ca, right, wrong) = (path("ca.pem"), path("right"), path("wrong"));
+    let text = eventually_seeing(PATIENCE, "a page", || {
+        let (output, said) = once(&[&address, "--ca", &ca, "--user", "me", "--password-file", &right]);
+        if output.status.success() { Ok(String::from_utf8(output.stdout).unwrap()) } else { Err(said) }
+    });
+    assert!(text.contains("demo: no real numbers"), "{text}");
+    let (_, said) = once(&[&address, "--ca", &ca, "--user", "me", "--password-file", &wrong]);
+    assert!(said.contains("does not take this user and password"), "{said}");
+    let (_, said) = once(&[&address, "--ca", &ca]);
+    assert!(said.contains("--user and --password-file"), "{said}");
+    let (output, said) = once(&[&address, "--user", "me", "--password-file", &right]);
+    assert!(output.status.code() == Some(1) && said.contains("certificate"), "{said}");
+}
