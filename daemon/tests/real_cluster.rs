@@ -3,6 +3,8 @@
 
 #![allow(clippy::expect_used, reason = "a test that cannot prepare its scene fails")]
 
+#[path = "real_cluster/dashboards.rs"]
+mod dashboards;
 #[path = "real_cluster/witness.rs"]
 mod witness;
 
@@ -32,6 +34,8 @@ struct Scene {
     daemon: Daemon,
     /// Another daemon, which reads the follower's log and is pushed nothing.
     reader: Daemon,
+    /// Scrapes both from the beginning, with the shipped rules; `None` where there is none.
+    prometheus: Option<Prometheus>,
     cluster: Cluster,
     _folder: tempfile::TempDir,
 }
@@ -48,6 +52,7 @@ impl Scene {
         let arguments = ["--config", &config, "--ledger", &ledger.display().to_string()];
         let daemon = Daemon::start(env!("CARGO_BIN_EXE_faultlined"), &arguments, folder.path())?;
         let reader = start_reader(folder.path(), &nodes)?;
+        let prometheus = start_prometheus(&daemon, &reader)?;
         assert_eq!(daemon.scrape_once_ticking().get("agave_up", &[]), Some(0.0));
         let cluster = Cluster::start(ClusterOptions {
             programs: PROGRAMS,
@@ -57,7 +62,7 @@ impl Scene {
             folder: Some(nodes),
             ..ClusterOptions::default()
         })?;
-        Ok(Scene { upstream, daemon, reader, cluster, _folder: folder })
+        Ok(Scene { upstream, daemon, reader, prometheus, cluster, _folder: folder })
     }
 
     fn follower(&self) -> u32 {
@@ -80,11 +85,30 @@ impl OnceTicking for Daemon {
     }
 }
 
+fn start_prometheus(daemon: &Daemon, reader: &Daemon) -> Result<Option<Prometheus>> {
+    if !Prometheus::is_installed() {
+        eprintln!("{}", prometheus::SKIP_MESSAGE);
+        return Ok(None);
+    }
+    let rules = Path::new(env!("CARGO_MANIFEST_DIR")).join("../grafana/prometheus/rules");
+    let rules = rules.canonicalize().expect("the rules");
+    let target = |of: &Daemon| of.metrics().parse().expect("an address");
+    let hardware = |name: &str| ("hardware".to_owned(), name.to_owned());
+    let options = PrometheusOptions {
+        targets: vec![target(daemon), target(reader)],
+        labels: vec![hardware("pushed-to"), hardware("reads-the-log")],
+        rule_files: vec![rules.join("*.yml")],
+        ..PrometheusOptions::default()
+    };
+    Prometheus::start(&options).map(Some)
+}
+
 fn start_reader(folder: &Path, nodes: &Path) -> Result<Daemon> {
     let own = folder.join("reader");
     std::fs::create_dir(&own).expect("a folder for the reader");
     let config = own.join("reader.toml");
-    let text = format!("[log]\nfile = {:?}\n", nodes.join("follower.log").display().to_string());
+    let labels = "[labels]\ncluster = \"loopback\"\nexperiment = \"by two ways\"\narm = \"log\"\nrun = \"1\"\n";
+    let text = format!("{labels}[log]\nfile = {:?}\n", nodes.join("follower.log").display().to_string());
     std::fs::write(&config, text).expect("a configuration");
     let (config, ledger) = (config.display().to_string(), nodes.join("follower").display().to_string());
     Daemon::start(env!("CARGO_BIN_EXE_faultlined"), &["--config", &config, "--ledger", &ledger, "--no-ingest"], &own)
@@ -95,7 +119,8 @@ fn write_config(folder: &Path, upstream: &Sink) -> String {
     std::fs::write(&password, "secret\n").expect("a password file");
     let config = folder.join("faultlined.toml");
     let text = format!(
-        "[threads]\ninterval = \"1s\"\n[labels]\ncluster = \"loopback\"\n[phase]\nat_tip_for = \"5s\"\n[forward]\nurl = {:?}\ndb = \"up\"\nuser = \"u\"\npassword_file = {:?}\n",
+        "[threads]\ninterval = \"1s\"\n[labels]\ncluster = \"loopback\"\nexperiment = \"by two ways\"\narm = \"push\"\nrun = \"1\"\n[flight]\nfolder = {:?}\n[phase]\nat_tip_for = \"5s\"\n[forward]\nurl = {:?}\ndb = \"up\"\nuser = \"u\"\npassword_file = {:?}\n",
+        folder.join("flight").display().to_string(),
         upstream.url(),
         password.display().to_string()
     );
@@ -119,7 +144,8 @@ fn what_the_daemon_says_of_a_real_validator_is_what_independent_witnesses_say() 
     memory_and_faults_are_those_of_proc(&scene)?;
     pools_add_up_to_the_process(&scene)?;
     transactions_are_those_of_rpc(&scene)?;
-    the_page_is_in_order_and_prometheus_agrees(&scene)?;
+    the_page_is_in_order_and_prometheus_agrees(&mut scene)?;
+    dashboards_show_it(&scene)?;
     load.stop();
     cache_counters_are_the_sums_of_the_raw_lines(&scene)?;
     the_log_tells_the_same_as_the_pushes(&scene);
@@ -207,29 +233,37 @@ fn transactions_are_those_of_rpc(scene: &Scene) -> Result<()> {
     Ok(())
 }
 
-fn the_page_is_in_order_and_prometheus_agrees(scene: &Scene) -> Result<()> {
-    if !Prometheus::is_installed() {
-        eprintln!("{}", prometheus::SKIP_MESSAGE);
-        return Ok(());
-    }
+fn the_page_is_in_order_and_prometheus_agrees(scene: &mut Scene) -> Result<()> {
+    let Some(mut prometheus) = scene.prometheus.take() else { return Ok(()) };
     promtool_check_metrics(&scene.daemon.page()?).expect("the page passes the linter");
-    let target = scene.daemon.metrics().parse().expect("an address");
-    let mut prometheus =
-        Prometheus::start(&PrometheusOptions { targets: vec![target], ..PrometheusOptions::default() })?;
     prometheus.wait_until_up(PATIENCE)?;
-    let ask = |expression: &str| prometheus.query(expression).ok().and_then(|series| Some(series.first()?.1));
+    let ask = |expression: &str| {
+        let expression = expression.replace('@', &format!("instance=\"{}\"", scene.daemon.metrics()));
+        prometheus.query(&expression).ok().and_then(|series| Some(series.first()?.1))
+    };
     eventually_seeing(PATIENCE, "Prometheus has what the page says", || {
-        let (stored, told) = (ask(MISSES), scene.number(MISSES, &[]));
+        let (stored, told) = (ask(&format!("{MISSES}{{@}}")), scene.number(MISSES, &[]));
         if stored.is_some() && stored == told { Ok(()) } else { Err((stored, told)) }
     });
     for expression in [
-        "rate(agave_process_page_faults_total{type=\"minor\"}[30s])",
-        "rate(agave_transactions_total[30s])",
-        "histogram_quantile(0.9, rate(agave_program_cache_time_seconds_bucket[60s]))",
+        "rate(agave_process_page_faults_total{@, type=\"minor\"}[30s])",
+        "rate(agave_transactions_total{@}[30s])",
+        "histogram_quantile(0.9, rate(agave_program_cache_time_seconds_bucket{@}[60s]))",
     ] {
         eventually_seeing(PATIENCE, expression, || ask(expression).filter(|x| *x > 0.0).ok_or(ask(expression)));
     }
+    scene.prometheus = Some(prometheus);
     Ok(())
+}
+
+/// While the load runs, so that what is asked for the newest value has one.
+fn dashboards_show_it(scene: &Scene) -> Result<()> {
+    let Some(prometheus) = &scene.prometheus else { return Ok(()) };
+    let series = scene.daemon.page()?.lines().filter(|line| !line.starts_with('#')).count();
+    println!("{series} series of one validator");
+    assert!(series <= 1500, "docs/DASHBOARDS.md promises at most 1,500 series for one validator, not {series}");
+    dashboards::every_query_shows_something_or_there_is_a_reason(prometheus, scene.daemon.metrics());
+    dashboards::every_dashboard_is_drawn(prometheus, scene.daemon.metrics())
 }
 
 /// The witness adds up the bytes that the daemon passed on: the follower's lines alone, though the leader pushed too.

@@ -1,10 +1,12 @@
 //! Chores of the project. `cargo run -p xtask` lists them.
 
+mod dashboards;
 mod licenses;
 mod metrics_doc;
 mod pages;
 mod rules;
 mod run;
+mod sbom;
 mod tidy;
 
 use std::path::{Path, PathBuf};
@@ -15,8 +17,11 @@ cargo run -p xtask -- CHORE
 
   metrics-doc           write docs/METRICS.md from the catalog
   metrics-doc --check   fail if docs/METRICS.md is not what the catalog says
+  dashboards            write grafana/dashboards from their descriptions, and say what is wrong with them
+  dashboards --check    fail if they are not what the descriptions say, or name what does not exist
   tidy                  fail where the tree breaks a house rule or a document does not match it
   licenses              fail where a dependency has a licence that deny.toml does not allow; list them all
+  sbom PROGRAM TARGET   print what is linked into the program for this target (CycloneDX)
 ";
 
 fn main() -> ExitCode {
@@ -25,8 +30,11 @@ fn main() -> ExitCode {
     let done = match words.as_slice() {
         ["metrics-doc"] => metrics_doc::write(&root()),
         ["metrics-doc", "--check"] => metrics_doc::check(&root()),
+        ["dashboards"] => dashboards::write(&root()),
+        ["dashboards", "--check"] => dashboards::check(&root()),
         ["tidy"] => tidy::check(&root()),
         ["licenses"] => licenses::check(&root()),
+        ["sbom", program, target] => sbom::print(&root(), program, target),
         _ => {
             eprint!("{USAGE}");
             return ExitCode::from(64);

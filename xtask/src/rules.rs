@@ -1,7 +1,7 @@
 //! Prometheus rules against the catalog and the runbooks: no rule asks for a metric or a label that does not exist, and
 //! nobody is woken by an alert without severity, runbook and tests.
 
-mod expression;
+pub(crate) mod expression;
 
 use crate::run::read;
 use anyhow::Context;
@@ -12,7 +12,8 @@ use std::path::{Path, PathBuf};
 
 const RULES: &str = "grafana/prometheus/rules";
 const TESTS: &str = "grafana/prometheus/tests";
-const RUNBOOKS: &str = "docs/runbooks";
+/// A page for each alert.
+pub(crate) const RUNBOOKS: &str = "docs/runbooks";
 
 /// What every `runbook_url` begins with: a placeholder which the operator replaces in one go.
 const BASE: &str = "https://faultline.example/docs/runbooks/";
@@ -67,14 +68,7 @@ struct Expected {
 
 /// Adds everything that is wrong with the rules. An error if a file cannot be read or is no rule file.
 pub(crate) fn check(root: &Path, broken: &mut Vec<String>) -> anyhow::Result<()> {
-    let rules: Vec<Rule> = files(root, RULES, "yml")?
-        .iter()
-        .map(|file| parse::<RuleFile>(root, file))
-        .collect::<anyhow::Result<Vec<_>>>()?
-        .into_iter()
-        .flat_map(|file| file.groups)
-        .flat_map(|group| group.rules)
-        .collect();
+    let rules = all(root)?;
     let cases: Vec<Case> = files(root, TESTS, "yml")?
         .iter()
         .map(|file| parse::<TestFile>(root, file))
@@ -83,8 +77,7 @@ pub(crate) fn check(root: &Path, broken: &mut Vec<String>) -> anyhow::Result<()>
         .flat_map(|file| file.tests)
         .flat_map(|test| test.alert_rule_test)
         .collect();
-    let mut names = Names::of_the_catalog();
-    names.record(rules.iter().filter_map(|rule| rule.record.clone()));
+    let names = names_with(&rules);
     for rule in &rules {
         of_rule(rule, &names, broken);
     }
@@ -104,6 +97,23 @@ pub(crate) fn check(root: &Path, broken: &mut Vec<String>) -> anyhow::Result<()>
     Ok(())
 }
 
+/// Everything that may be asked for: the catalog, what Prometheus makes itself, and the recording rules.
+pub(crate) fn names(root: &Path) -> anyhow::Result<Names> {
+    Ok(names_with(&all(root)?))
+}
+
+fn names_with(rules: &[Rule]) -> Names {
+    let mut names = Names::of_the_catalog();
+    names.record(rules.iter().filter_map(|rule| rule.record.clone()));
+    names
+}
+
+fn all(root: &Path) -> anyhow::Result<Vec<Rule>> {
+    let files = files(root, RULES, "yml")?;
+    let files = files.iter().map(|file| parse::<RuleFile>(root, file)).collect::<anyhow::Result<Vec<_>>>()?;
+    Ok(files.into_iter().flat_map(|file| file.groups).flat_map(|group| group.rules).collect())
+}
+
 fn files(root: &Path, folder: &str, extension: &str) -> anyhow::Result<Vec<PathBuf>> {
     let entries = std::fs::read_dir(root.join(folder)).with_context(|| format!("{folder} cannot be read"))?;
     let mut files = Vec::new();
@@ -117,7 +127,8 @@ fn files(root: &Path, folder: &str, extension: &str) -> anyhow::Result<Vec<PathB
     Ok(files)
 }
 
-fn parse<T: serde::de::DeserializeOwned>(root: &Path, file: &Path) -> anyhow::Result<T> {
+/// A YAML file of the tree.
+pub(crate) fn parse<T: serde::de::DeserializeOwned>(root: &Path, file: &Path) -> anyhow::Result<T> {
     let options = serde_saphyr::options! { with_snippet: false };
     serde_saphyr::from_str_with_options(&read(root, file)?, options).with_context(|| file.display().to_string())
 }

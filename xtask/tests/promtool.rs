@@ -45,6 +45,32 @@ fn the_example_of_a_scrape_configuration_is_a_valid_one() {
 }
 
 #[test]
+fn the_examples_of_remote_writes_are_valid_configurations() {
+    promtool(&["check", "config"], &files(&folder().join("remote-write")));
+}
+
+/// With what Grafana puts in the place of its variables.
+#[test]
+fn every_query_of_a_dashboard_is_promql() {
+    let mut rules = "groups:\n  - name: dashboards\n    rules:\n".to_owned();
+    let mut count = 0;
+    for file in files(&folder().join("../dashboards")) {
+        let dashboard: serde_json::Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+        let targets = dashboard["panels"].as_array().unwrap().iter().flat_map(|panel| panel["targets"].as_array());
+        for query in targets.flatten().map(|target| target["expr"].as_str().unwrap()) {
+            count += 1;
+            let filled =
+                ["$__rate_interval", "$__range", "$earlier"].iter().fold(query.to_owned(), |q, v| q.replace(v, "5m"));
+            rules.push_str(&format!("      - record: query{count}\n        expr: |\n          {filled}\n"));
+        }
+    }
+    assert!(count > 100, "the dashboards have only {count} queries");
+    let written = Path::new(env!("CARGO_TARGET_TMPDIR")).join("dashboards.yml");
+    std::fs::write(&written, rules).unwrap();
+    promtool(&["check", "rules"], &[written]);
+}
+
+#[test]
 fn every_query_of_a_runbook_is_promql() {
     let mut rules = "groups:\n  - name: runbooks\n    rules:\n".to_owned();
     let mut count = 0;

@@ -27,8 +27,16 @@ const WORDS: [&str; 16] = [
 /// Words followed by a list of labels in parentheses.
 const LISTS: [&str; 6] = ["by", "without", "on", "ignoring", "group_left", "group_right"];
 
-/// Labels that Prometheus adds to every series.
-const ADDED: [&str; 2] = ["job", "instance"];
+/// Labels that Prometheus adds to every series: its own, and that of `grafana/prometheus/targets`.
+const ADDED: [&str; 3] = ["job", "instance", "hardware"];
+
+/// What Prometheus makes itself, with the labels beside the target's.
+const ITS_OWN: [(&str, &[&str]); 4] = [
+    ("up", &[]),
+    ("scrape_duration_seconds", &[]),
+    ("scrape_samples_scraped", &[]),
+    ("ALERTS", &["alertname", "alertstate", "severity", "because"]),
+];
 
 /// The metrics that may be asked for, each with its labels; `None` if these are not known.
 #[derive(Debug)]
@@ -57,7 +65,8 @@ impl Names {
                 names.insert(metric.name.to_owned(), Some(labels));
             }
         }
-        names.insert("up".to_owned(), Some(BTreeSet::new()));
+        let its_own = ITS_OWN.iter().map(|(name, labels)| ((*name).to_owned(), Some(labels.iter().copied().collect())));
+        names.extend(its_own);
         Names(names)
     }
 
@@ -69,7 +78,17 @@ impl Names {
     /// Metrics that do not exist, and labels that these metrics do not have, in words.
     pub(crate) fn wrong_with(&self, expression: &str) -> Vec<String> {
         let mut wrong = Vec::new();
-        for asked in asked(expression) {
+        let found = asked(expression);
+        let every: Option<BTreeSet<&str>> = found.iter().try_fold(BTreeSet::new(), |all, asked| {
+            let labels = self.0.get(asked.name)?.as_ref()?;
+            Some(all.into_iter().chain(labels.iter().copied()).collect())
+        });
+        if let Some(every) = every {
+            let of_none = |label: &&str| !every.contains(*label) && !ADDED.contains(label);
+            let of_none = listed(expression).into_iter().filter(of_none);
+            wrong.extend(of_none.map(|label| format!("no metric of this expression has a label {label}")));
+        }
+        for asked in found {
             let Some(known) = self.0.get(asked.name) else {
                 wrong.push(format!("there is no metric {}", asked.name));
                 continue;
@@ -121,6 +140,31 @@ fn asked(expression: &str) -> Vec<Asked<'_>> {
                     rest = after.split_once(')').map_or("", |(_, after)| after);
                 } else if is_metric(word, after) {
                     found.push(Asked { name: word, labels: Vec::new() });
+                }
+            }
+            c => rest = rest.get(c.len_utf8()..).unwrap_or_default(),
+        }
+    }
+    found
+}
+
+/// The labels in lists: those by which series are grouped and matched.
+fn listed(expression: &str) -> Vec<&str> {
+    let mut found = Vec::new();
+    let mut rest = expression;
+    while let Some(first) = rest.chars().next() {
+        match first {
+            '"' | '\'' | '`' => rest = after_string(rest, first),
+            '#' => rest = rest.split_once('\n').map_or("", |(_, after)| after),
+            c if is_name(c) => {
+                let (word, after) = rest.split_at(rest.find(|c| !is_name(c)).unwrap_or(rest.len()));
+                rest = after;
+                if LISTS.contains(&word)
+                    && let Some((list, after)) =
+                        after.trim_start().strip_prefix('(').and_then(|list| list.split_once(')'))
+                {
+                    found.extend(list.split(',').map(str::trim).filter(|label| !label.is_empty()));
+                    rest = after;
                 }
             }
             c => rest = rest.get(c.len_utf8()..).unwrap_or_default(),

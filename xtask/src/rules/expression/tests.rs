@@ -36,6 +36,15 @@ fn a_label_that_the_metric_does_not_have_is_found() {
 }
 
 #[test]
+fn a_label_by_which_nothing_can_be_grouped_or_matched_is_found() {
+    let names = Names::of_the_catalog();
+    let wrong = names.wrong_with("sum by (pol) (agave_thread_pool_threads) / on (job) group_left (kind) agave_up");
+    assert_eq!(wrong.len(), 2, "{wrong:?}");
+    assert!(names.wrong_with("sum by (pool, instance) (agave_thread_pool_threads) * on (job) agave_up").is_empty());
+    assert!(names.wrong_with("sum by (pool) (agave_up + on (pool) agave_thread_pool_threads)").is_empty());
+}
+
+#[test]
 fn a_histogram_is_asked_for_by_its_three_series_only() {
     let names = Names::of_the_catalog();
     for known in [

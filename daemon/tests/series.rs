@@ -1,0 +1,70 @@
+//! How many series one validator costs a Prometheus: docs/DASHBOARDS.md promises a number.
+
+#![allow(clippy::expect_used, reason = "a test that cannot read its scene fails")]
+
+use faultline_catalog::metrics;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+const PROMISED: usize = 1500;
+
+/// The most pools there can be: 150, `exited` and `other`.
+const POOLS: usize = 152;
+
+/// Series of what the golden case lacks. Four disks; every reason, code and kind there is; `None` for what is off by default.
+const NOT_ON_THE_PAGE: [(&str, Option<usize>); 23] = [
+    ("agave_accounts_storages", Some(1)),
+    ("agave_bank_transactions", Some(1)),
+    ("agave_cgroup_io_bytes_total", Some(8)),
+    ("agave_cgroup_memory_reclaim_pages_total", Some(4)),
+    ("agave_healthy", Some(1)),
+    ("agave_heap_bytes", Some(6)),
+    ("agave_kept_up", Some(1)),
+    ("agave_process_block_io_delay_seconds_total", Some(1)),
+    ("agave_program_cache_prune_seconds", Some(19)),
+    ("agave_program_cache_prunes_stale_total", Some(1)),
+    // Counted with the pools.
+    ("agave_thread_pool_block_io_delay_seconds_total", Some(0)),
+    ("agave_transactions_total", Some(1)),
+    ("faultline_demo", None),
+    ("faultline_flight_save_failures_total", Some(1)),
+    ("faultline_flight_saves_total", Some(4)),
+    ("faultline_forward_bytes_total", None),
+    ("faultline_forward_queue_bytes", None),
+    ("faultline_forward_requests_total", None),
+    ("faultline_ingest_bytes_total", Some(1)),
+    ("faultline_ingest_connections", Some(1)),
+    ("faultline_ingest_requests_total", Some(9)),
+    ("faultline_recorder_dropped_total", Some(1)),
+    ("faultline_recorder_rows_total", Some(1)),
+];
+
+fn pool(line: &str) -> Option<&str> {
+    line.strip_prefix("agave_thread_pool_")?.split_once("pool=\"")?.1.split('"').next()
+}
+
+#[test]
+fn a_validator_has_no_more_series_than_promised_even_with_the_most_pools_there_can_be() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases/everything/expected.prom");
+    let page = std::fs::read_to_string(page).expect("the page of the golden case");
+    let lines: Vec<&str> = page.lines().filter(|line| !line.starts_with('#') && !line.is_empty()).collect();
+    let mut of_pools: BTreeMap<&str, usize> = BTreeMap::new();
+    for pool in lines.iter().filter_map(|line| pool(line)) {
+        *of_pools.entry(pool).or_default() += 1;
+    }
+    // With kernel.task_delayacct each has its block I/O delay too.
+    let of_a_pool = of_pools.values().max().copied().unwrap_or_default() + 1;
+    let others = lines.len() - of_pools.values().sum::<usize>();
+    let names = lines.iter().filter_map(|line| line.split(['{', ' ']).next());
+    let there: BTreeSet<&str> = names.map(|name| name.trim_end_matches("_bucket")).collect();
+    // Only what the configuration allows by name.
+    let allowed = ["agave_datapoint", "agave_datapoint_sum_total"];
+    let absent =
+        metrics::all().map(|metric| metric.name).filter(|name| !there.contains(name) && !allowed.contains(name));
+    let counted: BTreeMap<&str, Option<usize>> = NOT_ON_THE_PAGE.into();
+    let absent: usize = absent.map(|name| counted.get(name).expect(name).unwrap_or(0)).sum();
+    let series = others + absent + POOLS * of_a_pool;
+    println!("{others} of the page, {absent} that it lacks, {of_a_pool} for each pool: at most {series}");
+    assert_eq!(of_a_pool, 7, "the page shows what a pool costs");
+    assert!(series <= PROMISED, "{series} series");
+}

@@ -1,0 +1,210 @@
+//! What a program is made of, as a CycloneDX document: the packages that are linked into it, and what C code they bring. No
+//! build scripts, macros or tests. Two runs on the same tree give the same bytes.
+
+use anyhow::{Context, bail};
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+/// Name and version.
+type Id = (String, String);
+
+/// The document on this program of the workspace for one target, such as `x86_64-unknown-linux-gnu`.
+pub(crate) fn print(root: &Path, program: &str, target: &str) -> anyhow::Result<()> {
+    println!("{:#}", document(root, program, target)?);
+    Ok(())
+}
+
+fn document(root: &Path, program: &str, target: &str) -> anyhow::Result<Value> {
+    // What is linked only cargo's resolver knows: features of this program alone, for this target.
+    let what = ["tree", "--locked", "--prefix", "depth", "--edges", "normal,no-proc-macro", "--format", "|{p}|"];
+    let arguments = [what.as_slice(), &["--package", program, "--target", target]].concat();
+    let linked = Linked::read(&crate::run::output(root, "cargo", &arguments)?)?;
+    let metadata = crate::run::output(root, "cargo", &["metadata", "--locked", "--format-version", "1"])?;
+    let metadata: Value = serde_json::from_str(&metadata)?;
+    let described: BTreeMap<Id, &Value> = metadata["packages"]
+        .as_array()
+        .context("cargo metadata names no packages")?
+        .iter()
+        .map(|package| ((text(&package["name"]), text(&package["version"])), package))
+        .collect();
+    let sums = checksums(&crate::run::read(root, Path::new("Cargo.lock"))?);
+    let mut components = Vec::new();
+    let mut depends = linked.depends.clone();
+    for id in depends.keys().filter(|id| **id != linked.program) {
+        let package = described.get(id).with_context(|| format!("cargo metadata does not know {} {}", id.0, id.1))?;
+        components.push(component(id, package, sums.get(id)));
+    }
+    let sqlite = ("libsqlite3-sys", "sqlite3/sqlite3.h");
+    if let Some(id) = linked.depends.keys().find(|id| id.0 == sqlite.0) {
+        let manifest = described.get(id).map(|package| text(&package["manifest_path"])).unwrap_or_default();
+        let header = Path::new(&manifest).with_file_name(sqlite.1);
+        let version = sqlite_version(&crate::run::read(root, &header)?)
+            .with_context(|| format!("{} defines no SQLITE_VERSION", header.display()))?;
+        components.push(sqlite_component(&version));
+        depends.entry(id.clone()).or_default().insert(("sqlite".to_owned(), version));
+    }
+    let package = described.get(&linked.program).context("cargo metadata does not know the program")?;
+    let mut subject = component(&linked.program, package, None);
+    subject["type"] = json!("application");
+    Ok(json!({
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.6",
+        "version": 1,
+        "metadata": {
+            "component": subject,
+            "properties": [{ "name": "target", "value": target }],
+        },
+        "components": components,
+        "dependencies": depends.iter().map(|(id, on)| json!({
+            "ref": reference(id),
+            "dependsOn": on.iter().map(reference).collect::<Vec<_>>(),
+        })).collect::<Vec<_>>(),
+    }))
+}
+
+/// Who is linked, and through whom.
+#[derive(Debug)]
+struct Linked {
+    program: Id,
+    depends: BTreeMap<Id, BTreeSet<Id>>,
+}
+
+impl Linked {
+    /// From lines like `2|serde v1.0.0 (proc-macro)| (*)`: depth, name and version.
+    fn read(tree: &str) -> anyhow::Result<Linked> {
+        let mut above: Vec<Id> = Vec::new();
+        let mut depends: BTreeMap<Id, BTreeSet<Id>> = BTreeMap::new();
+        for line in tree.lines().filter(|line| !line.is_empty()) {
+            let mut parts = line.split('|');
+            let depth = parts.next().and_then(|depth| depth.parse::<usize>().ok());
+            let mut words = parts.next().unwrap_or_default().split(' ');
+            let name = words.next().filter(|name| !name.is_empty());
+            let version = words.next().and_then(|version| version.strip_prefix('v'));
+            let (Some(depth), Some(name), Some(version)) = (depth, name, version) else {
+                bail!("cargo tree says {line:?}, which is not depth|name vVERSION|");
+            };
+            let id = (name.to_owned(), version.to_owned());
+            above.truncate(depth);
+            if let Some(user) = above.last() {
+                depends.entry(user.clone()).or_default().insert(id.clone());
+            }
+            depends.entry(id.clone()).or_default();
+            above.push(id);
+        }
+        let program = above.into_iter().next().context("cargo tree says nothing")?;
+        Ok(Linked { program, depends })
+    }
+}
+
+fn component(id: &Id, package: &Value, checksum: Option<&String>) -> Value {
+    let mut component = json!({
+        "type": "library",
+        "bom-ref": reference(id),
+        "name": id.0,
+        "version": id.1,
+        "description": text(&package["description"]).trim(),
+        // As older packages write it.
+        "licenses": [{ "expression": text(&package["license"]).replace('/', " OR ") }],
+    });
+    // Those of this workspace are in no registry.
+    if !package["source"].is_null() {
+        component["purl"] = json!(format!("pkg:cargo/{}@{}", id.0, id.1.replace('+', "%2B")));
+    }
+    if let Some(checksum) = checksum {
+        component["hashes"] = json!([{ "alg": "SHA-256", "content": checksum }]);
+    }
+    if let Some(url) = package["repository"].as_str() {
+        component["externalReferences"] = json!([{ "type": "vcs", "url": url }]);
+    }
+    component
+}
+
+fn sqlite_component(version: &str) -> Value {
+    json!({
+        "type": "library",
+        "bom-ref": reference(&("sqlite".to_owned(), version.to_owned())),
+        "name": "sqlite",
+        "version": version,
+        "description": "SQL database engine in C, compiled in",
+        "licenses": [{ "expression": "blessing" }],
+        "purl": format!("pkg:generic/sqlite@{version}"),
+        "cpe": format!("cpe:2.3:a:sqlite:sqlite:{version}:*:*:*:*:*:*:*"),
+    })
+}
+
+fn reference(id: &Id) -> String {
+    format!("{}@{}", id.0, id.1)
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+/// The digests of a `Cargo.lock`.
+fn checksums(lock: &str) -> BTreeMap<Id, String> {
+    let field = |package: &str, key: &str| {
+        let line = package.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(" = \""));
+        line.and_then(|value| value.strip_suffix('"')).map(str::to_owned)
+    };
+    let packages = lock.split("[[package]]").skip(1);
+    packages
+        .filter_map(|package| {
+            Some(((field(package, "name")?, field(package, "version")?), field(package, "checksum")?))
+        })
+        .collect()
+}
+
+fn sqlite_version(header: &str) -> Option<String> {
+    let after = header.split_once("#define SQLITE_VERSION ")?.1;
+    after.split('"').nth(1).map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(name: &str, version: &str) -> Id {
+        (name.to_owned(), version.to_owned())
+    }
+
+    #[test]
+    fn a_tree_becomes_who_depends_on_whom() {
+        let tree = "0|tool v0.1.0 (/here)|\n1|a v1.0.0|\n2|b v2.0.0|\n1|b v2.0.0| (*)\n1|c v3.0.0+x|\n";
+        let linked = Linked::read(tree).unwrap();
+        assert_eq!(linked.program, id("tool", "0.1.0"));
+        let on = |name: &str, version: &str| linked.depends[&id(name, version)].clone();
+        assert_eq!(on("tool", "0.1.0"), [id("a", "1.0.0"), id("b", "2.0.0"), id("c", "3.0.0+x")].into());
+        assert_eq!(on("a", "1.0.0"), [id("b", "2.0.0")].into());
+        assert!(on("b", "2.0.0").is_empty());
+        assert!(Linked::read("").is_err() && Linked::read("tool v1\n").is_err());
+    }
+
+    #[test]
+    fn digests_are_read_from_the_lock() {
+        let lock = "version = 4\n\n[[package]]\nname = \"a\"\nversion = \"1.0.0\"\nsource = \"r\"\nchecksum = \"ff\"\n\n\
+                    [[package]]\nname = \"own\"\nversion = \"0.1.0\"\n";
+        assert_eq!(checksums(lock), [(id("a", "1.0.0"), "ff".to_owned())].into());
+        assert_eq!(sqlite_version("x\n#define SQLITE_VERSION        \"3.50.1\"\n").as_deref(), Some("3.50.1"));
+    }
+
+    #[test]
+    fn what_is_linked_is_in_the_document_and_what_only_tests_use_is_not() {
+        let root = crate::root();
+        let document = document(&root, "faultlined", "x86_64-unknown-linux-gnu").unwrap();
+        let names: Vec<_> = document["components"].as_array().unwrap().iter().map(|c| text(&c["name"])).collect();
+        for name in ["faultline-kernel", "rustls", "sqlite", "tokio"] {
+            assert!(names.iter().any(|n| n == name), "{name} is missing: {names:?}");
+        }
+        for name in ["proptest", "serde_derive", "faultline-testkit", "cc"] {
+            assert!(!names.iter().any(|n| n == name), "{name} is not linked");
+        }
+        let known: BTreeSet<_> = names.iter().cloned().chain(["faultlined".to_owned()]).collect();
+        for entry in document["dependencies"].as_array().unwrap() {
+            for on in entry["dependsOn"].as_array().unwrap() {
+                let name = text(on).split('@').next().unwrap_or_default().to_owned();
+                assert!(known.contains(&name), "{name} is referred to and not there");
+            }
+        }
+    }
+}
