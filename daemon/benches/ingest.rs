@@ -116,7 +116,7 @@ impl Server {
         let intake = Intake::new(&config::Datapoints::default());
         let parts = IngestParts { intake, clock: Clock::start(), budget: Budget::default(), forward: None };
         let listener = Listener::build(&config, parts).expect("a free port");
-        let (address, meter) = (listener.local_addr(), listener.meter());
+        let (address, meter) = (listener.local_addr().expect("an address"), listener.meter());
         let mut stage = Stage::new("ingest", runtime.handle());
         stage.task("ingest", |stop| listener.run(stop));
         Server { runtime, stage, meter, address }

@@ -86,7 +86,7 @@ fn main() {
     };
     let config = Metrics { listen: ([127, 0, 0, 1], 0).into(), ..Metrics::default() };
     let server = Server::build(&config, state).unwrap();
-    let mut stream = TcpStream::connect(server.local_addr()).unwrap();
+    let mut stream = TcpStream::connect(server.local_addr().unwrap()).unwrap();
     stream.set_nodelay(true).unwrap();
     let mut stage = Stage::new("web", runtime.handle());
     stage.task("web", |stop| server.run(stop));

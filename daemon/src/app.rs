@@ -9,11 +9,12 @@ pub use recording::warnings;
 
 use crate::budget::Budget;
 use crate::clock::Clock;
-use crate::config::{Config, Find, Mistake};
+use crate::config::{self, Config, Find, Mistake};
 use crate::demo::{self, Demo};
 use crate::hub::{Hub, Latest, Sink};
 use crate::ingest::{self, IngestParts, Listener};
 use crate::sinks::history::History;
+use crate::socket::{self, Bound, Inherited, Place};
 use crate::sources::admin::{Asked, WhomToAsk};
 use crate::sources::conclusions::Told;
 use crate::sources::{self, admin, listening, rpc, selfwatch};
@@ -44,6 +45,8 @@ pub struct Options {
     pub reload: Option<Reload>,
     /// Starts the built-in stand-in and follows it.
     pub demo: bool,
+    /// Sockets from systemd; where there are any, they are listened on instead of the configured address.
+    pub inherited: Inherited,
 }
 
 /// Everything, built and not started.
@@ -77,7 +80,8 @@ impl App {
         let intake = Intake::new(&config.datapoints);
         let budget = Budget::default();
         let (forward, forwarder) = forwarding(&config, clock, &budget)?;
-        let ingest = listener(&config, &intake, clock, budget, forward.as_ref())?;
+        let parts = IngestParts { intake: intake.clone(), clock, budget, forward: forward.clone() };
+        let ingest = listener(&config, options.inherited.ingest, parts)?;
         let demo = options.demo.then(|| stand_in(&mut config, ingest.as_ref())).transpose()?;
         let recording = recording::prepare(&config, clock);
         let recorder = recording.as_ref().map(|prepared| prepared.handle.clone());
@@ -123,20 +127,20 @@ impl App {
             recorder,
             flight: flight.clone(),
         };
-        let web = web::Server::build(&config.metrics, state)?;
+        let web = exporter(&config.metrics, options.inherited.metrics, state)?;
         let ticker = Ticker::new(parts, Hub::new(sinks));
         let recording = recording.map(|prepared| prepared.open(&config, clock, facts, demo.is_some())).transpose()?;
         Ok(App { live, clock, finder, ticker, ticks, ingest, forwarder, log, rpc, admin, recording, flight, web, demo })
     }
 
     /// Where /metrics is served.
-    pub fn metrics_addr(&self) -> SocketAddr {
+    pub fn metrics_addr(&self) -> Option<SocketAddr> {
         self.web.local_addr()
     }
 
     /// Where pushes are taken.
     pub fn ingest_addr(&self) -> Option<SocketAddr> {
-        self.ingest.as_ref().map(Listener::local_addr)
+        self.ingest.as_ref().and_then(Listener::local_addr)
     }
 
     /// Starts everything, watches until a signal asks to stop, and ends it. True if everything ended in time.
@@ -155,7 +159,7 @@ impl App {
         let handle = tokio::runtime::Handle::current();
         let mut stages = ["sources", "hub", "sinks", "admin"].map(|name| Stage::new(name, &handle));
         let [sources, hub, sinks, face] = &mut stages;
-        let addresses = (self.web.local_addr(), self.ingest.as_ref().map(Listener::local_addr));
+        let places = (self.web.places(), self.ingest.as_ref().map(Listener::places));
         let (finder, ticker, web) = (self.finder, self.ticker, self.web);
         sources.thread("target", move |stop| finder.run(stop)).context("a thread cannot be started")?;
         if let Some(ingest) = self.ingest {
@@ -180,7 +184,7 @@ impl App {
             recording.start(sinks)?;
         }
         face.task("web", |stop| web.run(stop));
-        tracing::info!(metrics = %addresses.0, ingest = addresses.1.map(tracing::field::display), "listening");
+        tracing::info!(metrics = %places.0, ingest = places.1.map(tracing::field::display), "listening");
         let watched = signals::watch(&self.live, self.flight.as_ref(), &self.ticks, self.clock, &stages).await;
         let mut graceful = watched?;
         signals::stopping();
@@ -226,7 +230,7 @@ fn root(config: &Config) -> HostRoot {
 /// after which it counts as at the tip.
 fn stand_in(config: &mut Config, ingest: Option<&Listener<Intake>>) -> anyhow::Result<Demo> {
     let ingest = ingest.context("--demo needs the ingest listener: leave [log] and ingest.enabled out")?;
-    let demo = demo::start(ingest.local_addr())?;
+    let demo = demo::start(ingest.local_addr().context("--demo needs an ingest listener with an address")?)?;
     config.target.find = Find::Pid(demo.pid());
     config.phase.at_tip_for = Duration::from_secs(5);
     Ok(demo)
@@ -255,14 +259,45 @@ fn forwarding(config: &Config, clock: Clock, budget: &Budget) -> anyhow::Result<
 
 fn listener(
     config: &Config,
-    intake: &Intake,
-    clock: Clock,
-    budget: Budget,
-    forward: Option<&forward::Handle>,
+    inherited: Vec<Bound>,
+    parts: IngestParts<Intake>,
 ) -> anyhow::Result<Option<Listener<Intake>>> {
     if !config.ingest.enabled {
+        if !inherited.is_empty() {
+            tracing::warn!(
+                "systemd listens for pushes that the configuration switches off: disable the ingest socket's unit"
+            );
+        }
         return Ok(None);
     }
-    let parts = IngestParts { intake: intake.clone(), clock, budget, forward: forward.cloned() };
-    Ok(Some(Listener::build(&config.ingest, parts)?))
+    if inherited.is_empty() {
+        return Ok(Some(Listener::build(&config.ingest, parts)?));
+    }
+    overruled("ingest.listen", config.ingest.listen, config::Ingest::default().listen, &inherited);
+    Ok(Some(Listener::from_sockets(inherited, &config.ingest, parts)?))
+}
+
+fn exporter(
+    config: &config::Metrics,
+    inherited: Vec<Bound>,
+    state: web::WebState,
+) -> Result<web::Server, web::WebError> {
+    if inherited.is_empty() {
+        return web::Server::build(config, state);
+    }
+    overruled("metrics.listen", config.listen, config::Metrics::default().listen, &inherited);
+    web::Server::from_sockets(inherited, config, state)
+}
+
+/// Says that an address which was asked for is not listened on, because systemd listens elsewhere.
+fn overruled(key: &'static str, asked: SocketAddr, default: SocketAddr, inherited: &[Bound]) {
+    if asked != default && !inherited.iter().any(|bound| *bound.place() == Place::Tcp(asked)) {
+        let (listening, asked) = (socket::places(inherited), asked.to_string());
+        tracing::warn!(
+            key,
+            asked,
+            listening,
+            "not listened on: the address of systemd's socket unit holds, change it there"
+        );
+    }
 }

@@ -28,6 +28,16 @@ pub enum Command {
     CheckConfig(ConfigArgs),
     /// Print every configuration key with its default.
     PrintConfig,
+    /// Write manual pages, shell completions and the default configuration, for packages.
+    #[command(hide = true)]
+    Manual(ManualArgs),
+}
+
+/// `manual`.
+#[derive(Debug, Args)]
+pub struct ManualArgs {
+    /// The folder.
+    pub folder: PathBuf,
 }
 
 /// The configuration file.

@@ -183,15 +183,17 @@ impl Labels {
 pub struct Ingest {
     /// Whether it listens.
     pub enabled: bool,
-    /// Where; loopback only.
+    /// Where; loopback only, unless `beyond_loopback`.
     pub listen: SocketAddr,
+    /// Whether other machines may push; they then need the credentials.
+    pub beyond_loopback: bool,
     /// db, user and password that a push must name; `None` takes any.
     pub credentials: Option<Credentials>,
 }
 
 impl Default for Ingest {
     fn default() -> Self {
-        Ingest { enabled: true, listen: loopback(9913), credentials: None }
+        Ingest { enabled: true, listen: loopback(9913), beyond_loopback: false, credentials: None }
     }
 }
 

@@ -93,7 +93,7 @@ pub fn child_main() -> ExitCode {
     match child::run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("faultline demo: {error:#}");
+            child::say(&format!("{error:#}"));
             ExitCode::FAILURE
         }
     }

@@ -29,13 +29,13 @@ use crate::budget::Budget;
 use crate::clock::Clock;
 use crate::config::{self, Credentials};
 use crate::forward;
+use crate::socket::{self, Bound, Doors, Place, Stream};
 use crate::supervisor::Stop;
 use connection::Connection;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::TcpStream;
 use tokio::task::{JoinError, JoinSet};
 
 /// The longest body, decoded. Agave's own limit of 40,000 points per push makes 20 MiB.
@@ -51,15 +51,17 @@ pub const HEAD_TIME: Duration = Duration::from_secs(10);
 pub const BODY_TIME: Duration = Duration::from_secs(60);
 /// How long pushes in progress may go on after the signal to stop: the validator does not repeat them.
 const GRACE: Duration = Duration::from_secs(2);
+/// How many connections that wait in a socket of our own are still let in after the signal to stop.
+const LATECOMERS: usize = 64;
 
 /// Why the listener cannot be had.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The address is not a loopback address.
+    /// Others could push, and nobody has said that they may.
     #[error(
-        "[ingest] listen: {0} is not a loopback address; pushes carry their password in the clear, so listen on 127.0.0.1 or [::1]"
+        "[ingest] listen: {0} is not a loopback address; pushes carry their password in the clear, so listen on 127.0.0.1 or [::1], or set beyond_loopback = true with db, user and password_file"
     )]
-    NotLoopback(SocketAddr),
+    NotLoopback(Place),
     /// Somebody else listens there.
     #[error(
         "[ingest] listen: {0} is in use; another faultlined or Influx server? `ss -ltnp` tells. Choose another port here and in SOLANA_METRICS_CONFIG"
@@ -73,9 +75,6 @@ pub enum Error {
         /// What the system said.
         source: io::Error,
     },
-    /// A listener that was handed over cannot be used.
-    #[error("the listener that was handed over cannot be used: {0}")]
-    Inherited(#[source] io::Error),
 }
 
 /// What a listener works with.
@@ -92,8 +91,7 @@ pub struct IngestParts<I> {
 
 /// A bound listener.
 pub struct Listener<I> {
-    listener: std::net::TcpListener,
-    address: SocketAddr,
+    doors: Vec<Bound>,
     shared: Arc<Shared<I>>,
 }
 
@@ -121,9 +119,13 @@ const LIMITS: Limits =
 /// Whether the configured address may be listened on; binds nothing.
 ///
 /// # Errors
-/// Not a loopback address.
+/// Not a loopback address, and nobody has said that others may push.
 pub fn check(config: &config::Ingest) -> Result<(), Error> {
-    if config.listen.ip().is_loopback() { Ok(()) } else { Err(Error::NotLoopback(config.listen)) }
+    allowed(config, &Place::Tcp(config.listen))
+}
+
+fn allowed(config: &config::Ingest, place: &Place) -> Result<(), Error> {
+    if place.is_local() || config.beyond_loopback { Ok(()) } else { Err(Error::NotLoopback(place.clone())) }
 }
 
 impl<I: Intake> Listener<I> {
@@ -134,35 +136,32 @@ impl<I: Intake> Listener<I> {
     pub fn build(config: &config::Ingest, parts: IngestParts<I>) -> Result<Self, Error> {
         check(config)?;
         let address = config.listen;
-        let listener = std::net::TcpListener::bind(address).map_err(|source| match source.kind() {
+        let bound = Bound::tcp(address).map_err(|source| match source.kind() {
             io::ErrorKind::AddrInUse => Error::InUse(address),
             _ => Error::Listen { address, source },
         })?;
-        Self::from_listener(listener, config, parts)
+        Self::from_sockets(vec![bound], config, parts)
     }
 
-    /// Takes a socket that somebody else has bound, such as systemd.
+    /// Takes sockets that somebody else has bound, such as systemd.
     ///
     /// # Errors
-    /// It is not on a loopback address, or cannot be used without blocking.
-    pub fn from_listener(
-        listener: std::net::TcpListener,
-        config: &config::Ingest,
-        parts: IngestParts<I>,
-    ) -> Result<Self, Error> {
-        let address = listener.local_addr().map_err(Error::Inherited)?;
-        if !address.ip().is_loopback() {
-            return Err(Error::NotLoopback(address));
-        }
-        listener.set_nonblocking(true).map_err(Error::Inherited)?;
+    /// One of them is not on a loopback address.
+    pub fn from_sockets(doors: Vec<Bound>, config: &config::Ingest, parts: IngestParts<I>) -> Result<Self, Error> {
+        doors.iter().try_for_each(|door| allowed(config, door.place()))?;
         let credentials = config.credentials.clone();
         let shared = Arc::new(Shared { parts, credentials, meter: Meter::default(), limits: LIMITS });
-        Ok(Listener { listener, address, shared })
+        Ok(Listener { doors, shared })
     }
 
-    /// Where it listens; the port is known also if 0 was configured.
-    pub fn local_addr(&self) -> SocketAddr {
-        self.address
+    /// Where it listens, with the ports the system chose if 0 was configured; separated by commas.
+    pub fn places(&self) -> String {
+        socket::places(&self.doors)
+    }
+
+    /// Its first address, with its real port; `None` if it listens in the file system only.
+    pub fn local_addr(&self) -> Option<SocketAddr> {
+        socket::first_tcp(&self.doors)
     }
 
     /// What it counts, for as long as the daemon lives.
@@ -170,11 +169,11 @@ impl<I: Intake> Listener<I> {
         self.shared.meter.clone()
     }
 
-    /// Serves until `stop`, then lets pushes in progress go on for at most 2 s. Connections are tasks that end with
-    /// this one.
+    /// Serves until `stop`, then lets pushes in progress go on for at most 2 s. Who waits in a socket that was handed
+    /// over is left to the next process. Connections are tasks that end with this one.
     pub async fn run(self, stop: Stop) {
-        let listener = match tokio::net::TcpListener::from_std(self.listener) {
-            Ok(listener) => listener,
+        let mut doors = match Doors::open(self.doors) {
+            Ok(doors) => doors,
             Err(error) => return tracing::error!(%error, "the ingest listener cannot be used"),
         };
         let mut open = Open { tasks: JoinSet::new(), connections: Vec::new() };
@@ -182,8 +181,8 @@ impl<I: Intake> Listener<I> {
             tokio::select! {
                 () = stop.wait() => break,
                 Some(ended) = open.tasks.join_next(), if !open.tasks.is_empty() => open.ended(ended),
-                accepted = listener.accept() => match accepted {
-                    Ok((stream, _)) => {
+                accepted = doors.accept() => match accepted {
+                    Ok(stream) => {
                         open.make_room(&self.shared, &stop).await;
                         open.serve(stream, &self.shared, &stop);
                     }
@@ -194,6 +193,9 @@ impl<I: Intake> Listener<I> {
                     }
                 },
             }
+        }
+        for stream in doors.close(LATECOMERS).await {
+            open.serve(stream, &self.shared, &stop);
         }
         let all_ended = async { while open.tasks.join_next().await.is_some() {} };
         if tokio::time::timeout(GRACE, all_ended).await.is_err() {
@@ -220,7 +222,7 @@ struct Open {
 }
 
 impl Open {
-    fn serve<I: Intake>(&mut self, stream: TcpStream, shared: &Arc<Shared<I>>, stop: &Stop) {
+    fn serve<I: Intake>(&mut self, stream: Stream, shared: &Arc<Shared<I>>, stop: &Stop) {
         let connection = Arc::new(Connection::new(shared.parts.clock));
         self.connections.retain(|connection| !connection.is_over());
         self.connections.push(Arc::clone(&connection));

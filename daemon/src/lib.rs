@@ -33,5 +33,6 @@ pub mod web;
 pub mod budget;
 pub mod clock;
 pub mod limits;
+pub mod socket;
 mod stream;
 pub mod supervisor;

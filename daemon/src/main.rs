@@ -1,11 +1,13 @@
 //! Arguments, logging, configuration, build, run, exit code.
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use faultlined::app::{self, App, Options, Reload};
 use faultlined::cli::{Cli, Command, ConfigArgs, OnceArgs, RunArgs};
 use faultlined::config::{self, Mistake};
+use faultlined::socket::Inherited;
 use faultlined::{demo, once};
 use std::io::{IsTerminal, Write};
+use std::path::Path;
 use std::process::ExitCode;
 use tracing_subscriber::EnvFilter;
 
@@ -32,6 +34,7 @@ fn main() -> ExitCode {
         Command::Once(args) => take_one(&args),
         Command::CheckConfig(args) => check(&args),
         Command::PrintConfig => print(config::DEFAULT_TEXT),
+        Command::Manual(args) => manual(&args.folder),
     }
 }
 
@@ -47,7 +50,11 @@ fn run(args: RunArgs) -> ExitCode {
     }
     let (demo, from_file) = (args.demo, args.file.config.is_some());
     let reload: Reload = Box::new(move || args.load());
-    let options = Options { reload: from_file.then_some(reload), demo };
+    let inherited = match Inherited::take() {
+        Ok(inherited) => inherited,
+        Err(error) => return fail(&error.into()),
+    };
+    let options = Options { reload: from_file.then_some(reload), demo, inherited };
     match App::build(config, options).and_then(App::run) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(FORCED),
@@ -77,12 +84,20 @@ fn check(args: &ConfigArgs) -> ExitCode {
         return refuse(&mistakes);
     }
     for warning in app::warnings(&config) {
-        eprintln!("warning: {warning}");
+        say(&format!("warning: {warning}"));
     }
     print(&match &args.config {
         Some(file) => format!("{} is fine\n", file.display()),
         None => "the defaults are fine; give --config FILE to check a file\n".to_owned(),
     })
+}
+
+fn manual(folder: &Path) -> ExitCode {
+    let about = "configuration of the daemon faultlined: every key with its default";
+    let written = faultline_manual::write(Cli::command(), "1", folder)
+        .and_then(|()| faultline_manual::write_file_page("faultlined.toml", about, config::DEFAULT_TEXT, folder))
+        .and_then(|()| std::fs::write(folder.join("faultlined.toml"), config::DEFAULT_TEXT));
+    written.map_or_else(|error| fail(&error.into()), |()| ExitCode::SUCCESS)
 }
 
 /// State changes only: journald adds time and priority where it reads standard error.
@@ -94,6 +109,8 @@ fn log_to_stderr() {
         .with_writer(std::io::stderr)
         .with_ansi(terminal)
         .with_target(false)
+        // What cannot be written there cannot be complained of there either.
+        .log_internal_errors(false)
         .init();
 }
 
@@ -105,7 +122,7 @@ fn print(text: &str) -> ExitCode {
 
 fn refuse(mistakes: &[Mistake]) -> ExitCode {
     for mistake in mistakes {
-        eprintln!("configuration: {mistake}");
+        say(&format!("configuration: {mistake}"));
     }
     ExitCode::from(USAGE)
 }
@@ -119,6 +136,11 @@ fn fail(error: &anyhow::Error) -> ExitCode {
             said += &cause;
         }
     }
-    eprintln!("faultlined: {said}");
+    say(&format!("faultlined: {said}"));
     ExitCode::FAILURE
+}
+
+/// On standard error, to whoever still listens: it may be a file on a full disk.
+fn say(words: &str) {
+    let _ = writeln!(std::io::stderr(), "{words}");
 }

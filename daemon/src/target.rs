@@ -9,6 +9,7 @@ mod kills;
 mod ledger;
 mod names;
 mod pid;
+mod poh;
 mod process;
 mod process_name;
 mod scan;
@@ -287,6 +288,9 @@ impl Finder {
         let (pid, comm, by) = (target.process.pid, &target.comm, target.found_by);
         let ledger = target.ledger.as_ref().map(|ledger| ledger.display().to_string());
         tracing::info!(pid, comm, by, ledger, "following");
+        if let Some(shared) = poh::shared(&target) {
+            tracing::warn!(pid, "{shared}");
+        }
         let replaced = self.ended.take().filter(|(before, _)| before.process != target.process);
         self.said.clear();
         let mut state = self.following.state();

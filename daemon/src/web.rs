@@ -25,12 +25,13 @@ use crate::hub::Latest;
 use crate::recorder;
 use crate::sinks::history::History;
 use crate::sinks::prometheus::ConstantLabels;
+use crate::socket::{self, Bound, Doors};
 use crate::supervisor::Stop;
 use answer::Site;
 use faultline_catalog::Tick;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -100,24 +101,27 @@ pub fn check(config: &Metrics) -> Result<(), WebError> {
     tls.map(tls::Acceptor::new).transpose().map(drop)
 }
 
-/// The web config file, if there is one. Any address but loopback needs one that protects it.
+/// The web config file, if there is one.
 fn load(config: &Metrics) -> Result<Option<config::WebConfig>, WebError> {
     let web = config.web_config.as_deref().map(config::WebConfig::load).transpose()?;
-    let listen = config.listen;
-    match &web {
-        None if !listen.ip().is_loopback() => Err(WebError::Exposed { listen }),
-        Some(web) if !listen.ip().is_loopback() && !web.protects() => {
-            Err(WebError::Unprotected { listen, path: web.path.clone() })
-        }
-        _ => Ok(web),
+    protected(config.listen, web.as_ref())?;
+    Ok(web)
+}
+
+/// Any address but loopback needs a web config file that protects it.
+fn protected(listen: SocketAddr, web: Option<&config::WebConfig>) -> Result<(), WebError> {
+    match web {
+        _ if listen.ip().is_loopback() => Ok(()),
+        None => Err(WebError::Exposed { listen }),
+        Some(web) if !web.protects() => Err(WebError::Unprotected { listen, path: web.path.clone() }),
+        Some(_) => Ok(()),
     }
 }
 
 /// A bound socket and everything needed to answer on it.
 #[derive(Debug)]
 pub struct Server {
-    listener: TcpListener,
-    address: SocketAddr,
+    doors: Vec<Bound>,
     site: Arc<Site>,
     tls: Option<Arc<tls::Acceptor>>,
 }
@@ -130,28 +134,53 @@ impl Server {
     /// The address cannot be bound; it is not loopback and nothing protects it; the web config file, or a file it
     /// names, cannot be read or used.
     pub fn build(config: &Metrics, state: WebState) -> Result<Server, WebError> {
-        let (web, listen) = (load(config)?, config.listen);
-        if let Some(web) = &web
+        let listen = config.listen;
+        let web = load(config)?;
+        let bound = Bound::tcp(listen).map_err(|source| WebError::Bind { listen, source })?;
+        Self::with(vec![bound], web, config, state)
+    }
+
+    /// The same with sockets that somebody else has bound, instead of the configured address.
+    ///
+    /// # Errors
+    /// As [`Server::build`], but for the binding.
+    pub fn from_sockets(doors: Vec<Bound>, config: &Metrics, state: WebState) -> Result<Server, WebError> {
+        let web = config.web_config.as_deref().map(config::WebConfig::load).transpose()?;
+        for listen in doors.iter().filter_map(|door| door.place().tcp()) {
+            protected(listen, web.as_ref())?;
+        }
+        Self::with(doors, web, config, state)
+    }
+
+    fn with(
+        doors: Vec<Bound>,
+        web: Option<config::WebConfig>,
+        config: &Metrics,
+        state: WebState,
+    ) -> Result<Server, WebError> {
+        let exposed = doors.iter().find(|door| !door.place().is_local());
+        if let (Some(door), Some(web)) = (exposed, &web)
             && web.tls.is_none()
-            && !listen.ip().is_loopback()
         {
-            tracing::warn!(%listen, file = %web.path.display(), "passwords cross the network in the clear: add tls_server_config");
+            let (listen, file) = (door.place(), web.path.display());
+            tracing::warn!(%listen, %file, "passwords cross the network in the clear: add tls_server_config");
         }
         let (tls, users, headers) = match web {
             Some(web) => (web.tls.map(tls::Acceptor::new).transpose()?, web.users, web.headers),
             None => Default::default(),
         };
-        let bind = |source| WebError::Bind { listen, source };
-        let listener = TcpListener::bind(listen).map_err(bind)?;
-        listener.set_nonblocking(true).map_err(bind)?;
-        let address = listener.local_addr().map_err(bind)?;
         let site = Arc::new(Site::new(state, users, headers).with_native_histograms(config.native_histograms));
-        Ok(Server { listener, address, site, tls: tls.map(Arc::new) })
+        Ok(Server { doors, site, tls: tls.map(Arc::new) })
     }
 
-    /// Where it listens, with the port the system chose if the configuration says 0.
-    pub fn local_addr(&self) -> SocketAddr {
-        self.address
+    /// Where it listens, with the ports the system chose if the configuration says 0; separated by commas.
+    pub fn places(&self) -> String {
+        socket::places(&self.doors)
+    }
+
+    /// Its first address, with its real port; `None` if it listens in the file system only.
+    pub fn local_addr(&self) -> Option<SocketAddr> {
+        socket::first_tcp(&self.doors)
     }
 
     /// Whether it speaks TLS.
@@ -161,11 +190,11 @@ impl Server {
 
     /// Answers until `stop`, then lets open requests finish for a second. Runs on a tokio runtime with I/O and time.
     pub async fn run(self, stop: Stop) {
-        let listener = match tokio::net::TcpListener::from_std(self.listener) {
-            Ok(listener) => listener,
+        let places = self.places();
+        let mut doors = match Doors::open(self.doors) {
+            Ok(doors) => doors,
             Err(error) => {
-                tracing::error!(address = %self.address, %error, "the web listener cannot be watched by the runtime");
-                return;
+                return tracing::error!(places, %error, "the web listener cannot be watched by the runtime");
             }
         };
         let mut open = FuturesUnordered::new();
@@ -173,8 +202,8 @@ impl Server {
             tokio::select! {
                 () = stop.wait() => break,
                 Some(()) = open.next() => {}
-                accepted = listener.accept(), if open.len() < MOST_CONNECTIONS => match accepted {
-                    Ok((stream, _)) => {
+                accepted = doors.accept(), if open.len() < MOST_CONNECTIONS => match accepted {
+                    Ok(stream) => {
                         open.push(connection::serve(stream, self.tls.clone(), Arc::clone(&self.site), stop.clone()));
                     }
                     Err(error) => {
@@ -184,7 +213,7 @@ impl Server {
                 },
             }
         }
-        drop(listener);
+        drop(doors);
         let finished = tokio::time::timeout(GRACE, async { while open.next().await.is_some() {} }).await;
         if finished.is_err() {
             tracing::debug!(connections = open.len(), "web connections are cut off at the end");

@@ -45,6 +45,34 @@ fn a_configuration_with_mistakes_is_refused_with_all_of_them_and_exit_code_64() 
 }
 
 #[test]
+fn a_log_that_cannot_be_written_ends_nothing_and_changes_no_exit_code() {
+    let full = || std::fs::File::options().write(true).open("/dev/full").expect("/dev/full");
+    let code = |arguments: &[&str]| {
+        let mut command = Command::new(FAULTLINED);
+        command.args(arguments).stdin(Stdio::null()).stdout(full()).stderr(full()).status().expect("it runs").code()
+    };
+    assert_eq!(code(&["run", "--pid", "x"]), Some(64));
+    assert_eq!(code(&["run", "--config", "/dev/null/none"]), Some(64));
+    assert_eq!(code(&["once", "--process-name", "no-such-program"]), Some(1));
+    let folder = folder();
+    let recording = folder.path().join("r.fltl");
+    let own = std::process::id().to_string();
+    let file = recording.display().to_string();
+    let arguments = ["run", "--pid", &own, "--record", &file, "--listen", "127.0.0.1:0", "--ingest", "127.0.0.1:0"];
+    let arguments = arguments.map(str::to_owned).to_vec();
+    let program = Program { path: FAULTLINED.into(), arguments, environment: Vec::new(), output: "/dev/full".into() };
+    let mut daemon = Running::start(&program).expect("it runs");
+    let ticks = || faultline_recording::Recording::open(&recording).ok()?.ticks().ok().map(|ticks| ticks.len());
+    eventually_seeing(PATIENCE, "a tick", || match (ticks(), daemon.ended_with()) {
+        (Some(1..), _) => Ok(()),
+        (ticks, ended) => Err(format!("{ticks:?} {ended:?}")),
+    });
+    faultline_testkit::process::signal(daemon.pid(), "TERM").expect("a signal");
+    let status = eventually(PATIENCE, "it ends", || daemon.ended_with().expect("a status"));
+    assert_eq!(status.code(), Some(0));
+}
+
+#[test]
 fn the_printed_configuration_is_a_good_one() {
     let folder = folder();
     let file = folder.path().join("c.toml");

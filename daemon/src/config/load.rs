@@ -161,6 +161,10 @@ fn ingest(t: &mut Table<'_>, c: &mut Config, m: &mut Vec<Mistake>) {
             None
         }
     };
+    t.set("beyond_loopback", &mut c.ingest.beyond_loopback, m, flag);
+    if c.ingest.beyond_loopback && c.ingest.credentials.is_none() {
+        t.refuse("beyond_loopback lets other machines push: db, user and password_file are needed with it", m);
+    }
 }
 
 fn forward(t: &mut Table<'_>, m: &mut Vec<Mistake>) -> Option<Forward> {

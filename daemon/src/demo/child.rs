@@ -93,7 +93,7 @@ pub(super) fn run() -> anyhow::Result<()> {
     let runtime = rpc_runtime()?;
     let stage = cast(&scene, admin, config, runtime.handle())?;
     let folder = scene.ledger.display();
-    eprintln!("faultline demo: a stand-in for a validator, ledger {folder}; its numbers mean nothing");
+    say(&format!("a stand-in for a validator, ledger {folder}; its numbers mean nothing"));
     writeln!(io::stdout(), "{READY}").context("the daemon does not listen")?;
     runtime.block_on(serve(Arc::clone(&scene), stage.stop()))?;
     drop(lock);
@@ -158,11 +158,16 @@ fn idle(stop: Stop) {
     while !stop.sleep(Duration::from_secs(3600)) {}
 }
 
+/// On standard error, to whoever still listens.
+pub(super) fn say(words: &str) {
+    let _ = writeln!(io::stderr(), "faultline demo: {words}");
+}
+
 /// Works at every beat until told to stop, or until it cannot.
 fn beat(stop: &Stop, mut work: impl FnMut() -> io::Result<()>) {
     while !stop.sleep(BEAT) {
         if let Err(error) = work() {
-            eprintln!("faultline demo: {error}");
+            say(&error.to_string());
             return;
         }
     }
@@ -171,7 +176,7 @@ fn beat(stop: &Stop, mut work: impl FnMut() -> io::Result<()>) {
 fn read_cold_file(scene: &Scene, stop: Stop) {
     match ColdFile::make(&scene.ledger.join("demo-accounts")) {
         Ok(mut file) => beat(&stop, || file.read(memory::reads(scene.uptime()))),
-        Err(error) => eprintln!("faultline demo: no file to read, hence no major faults: {error}"),
+        Err(error) => say(&format!("no file to read, hence no major faults: {error}")),
     }
     // A validator without this thread is none.
     idle(stop);
@@ -185,7 +190,7 @@ fn push(scene: &Scene, config: &MetricsConfig, stop: &Stop) {
         let body = replay.push(scene.clock.now());
         let sent = post(config, &body);
         if let (Err(error), false) = (&sent, failed) {
-            eprintln!("faultline demo: pushes are lost: {error:#}");
+            say(&format!("pushes are lost: {error:#}"));
         }
         failed = sent.is_err();
         due = story::next_push(due);

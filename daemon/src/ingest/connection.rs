@@ -2,8 +2,10 @@
 
 use super::{Intake, Limits, Shared, reception};
 use crate::clock::Clock;
+use crate::socket::Stream;
 use crate::stream::Watched;
 use crate::supervisor::Stop;
+use hyper::header::{CONNECTION, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
@@ -12,13 +14,20 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tokio::net::TcpStream;
 use tokio::sync::{Notify, watch};
 
 /// hyper's buffer: bounds a request's head, and how much is parsed before others get their turn.
 const READ_BUFFER: usize = 16 * 1024;
 /// What a request may take beyond the time for its body: discarding the body of a refused one, and the answer.
 const ANSWER_TIME: Duration = Duration::from_secs(10);
+
+/// After the signal to stop, how long a connection that has brought nothing yet may take to begin: who connects for one
+/// push writes it at once.
+const FIRST_REQUEST: Duration = Duration::from_secs(1);
+/// The same for one that has been served before, and may not have anything to say for long.
+const NEXT_REQUEST: Duration = Duration::from_millis(300);
+/// How long it is listened to a peer after it was told that the connection ends: a push may cross that word.
+const LINGER: Duration = Duration::from_millis(200);
 
 /// What a connection is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,12 +47,14 @@ pub(super) struct Connection {
     phase: watch::Sender<(Phase, Duration)>,
     close: Notify,
     over: AtomicBool,
+    /// Whether a request was answered.
+    served: AtomicBool,
 }
 
 impl Connection {
     pub(super) fn new(clock: Clock) -> Self {
         let phase = watch::Sender::new((Phase::Idle, clock.now().uptime));
-        Connection { clock, phase, close: Notify::new(), over: AtomicBool::new(false) }
+        Connection { clock, phase, close: Notify::new(), over: AtomicBool::new(false), served: AtomicBool::new(false) }
     }
 
     /// The uptime since which it waits for a request; `None` while it serves one.
@@ -76,6 +87,16 @@ impl Connection {
         }
     }
 
+    /// Resolves after the signal to stop, when the request that may have been on its way has had its time and none has
+    /// come. One that has come is the last: its answer ends the connection.
+    async fn leaves(&self, stop: &Stop) {
+        stop.wait().await;
+        tokio::time::sleep(if self.served.load(Ordering::Relaxed) { NEXT_REQUEST } else { FIRST_REQUEST }).await;
+        if self.phase() != Phase::Idle {
+            std::future::pending().await
+        }
+    }
+
     /// Resolves when a phase has lasted too long.
     async fn expired(&self, limits: Limits) {
         let mut changes = self.phase.subscribe();
@@ -100,48 +121,58 @@ impl Connection {
 }
 
 /// Serves requests until the peer, a time limit, a request to make room, or `stop` ends it.
-pub(super) async fn serve<I: Intake>(
-    stream: TcpStream,
-    connection: Arc<Connection>,
-    shared: Arc<Shared<I>>,
-    stop: Stop,
-) {
+pub(super) async fn serve<I: Intake>(stream: Stream, connection: Arc<Connection>, shared: Arc<Shared<I>>, stop: Stop) {
     let _open = shared.meter.connection();
     let _over = Over(Arc::clone(&connection));
     let service = service_fn(|request| {
-        let (connection, shared) = (Arc::clone(&connection), Arc::clone(&shared));
+        let (connection, shared, stop) = (Arc::clone(&connection), Arc::clone(&shared), stop.clone());
         async move {
             connection.enter(Phase::Body);
-            let response = reception::answer(&shared, request).await;
+            let mut response = reception::answer(&shared, request).await;
+            if stop.is_set() {
+                // hyper closes behind it: its own way to end a connection would cut off the request that is coming.
+                response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            }
+            connection.served.store(true, Ordering::Relaxed);
             connection.enter(Phase::Idle);
             Ok::<_, Infallible>(response)
         }
     });
+    let farewell = stream.farewell().ok();
     let heard = Arc::clone(&connection);
     let io = TokioIo::new(Watched::new(stream, move || heard.heard()));
     // No header timeout of hyper's: it would run while the connection idles.
     let mut http = http1::Builder::new();
     let mut http = pin!(http.header_read_timeout(None).max_buf_size(READ_BUFFER).serve_connection(io, service));
     let mut expired = pin!(connection.expired(shared.limits));
-    let mut stopping = false;
+    let mut leaves = pin!(connection.leaves(&stop));
     loop {
         tokio::select! {
-            served = http.as_mut() => {
-                if let Err(error) = served {
-                    tracing::debug!(%error, "a connection to the ingest listener ended badly");
-                }
-                return;
-            }
-            () = expired.as_mut() => return,
-            () = connection.close.notified() => if connection.phase() == Phase::Idle { return },
-            () = stop.wait(), if !stopping => {
-                if connection.phase() != Phase::Body {
-                    return;
-                }
-                stopping = true;
-                http.as_mut().graceful_shutdown();
-            }
+            served = http.as_mut() => return ended(served),
+            () = expired.as_mut() => if connection.phase() == Phase::Idle { break } else { return },
+            () = connection.close.notified() => if connection.phase() == Phase::Idle { break },
+            () = leaves.as_mut() => break,
         }
+    }
+    // A push may be on its way: its sender sees the end, what it has sent counts all the same.
+    if let Some(farewell) = farewell {
+        farewell.say();
+    }
+    let heard_on = async {
+        tokio::time::sleep(LINGER).await;
+        if connection.phase() != Phase::Idle {
+            connection.expired(shared.limits).await;
+        }
+    };
+    tokio::select! {
+        served = http.as_mut() => ended(served),
+        () = heard_on => {}
+    }
+}
+
+fn ended(served: hyper::Result<()>) {
+    if let Err(error) = served {
+        tracing::debug!(%error, "a connection to the ingest listener ended badly");
     }
 }
 

@@ -1,6 +1,7 @@
 //! The listener over real sockets.
 
 mod client;
+mod ending;
 
 use super::meter::Code;
 use super::*;
@@ -60,7 +61,7 @@ struct Sink {
 }
 
 fn ingest(credentials: Option<Credentials>) -> config::Ingest {
-    config::Ingest { enabled: true, listen: "127.0.0.1:0".parse().unwrap(), credentials }
+    config::Ingest { listen: "127.0.0.1:0".parse().unwrap(), credentials, ..config::Ingest::default() }
 }
 
 impl Sink {
@@ -72,7 +73,17 @@ impl Sink {
         Self::with(None, limits, None)
     }
 
+    /// On sockets that were handed over.
+    fn on(doors: Vec<Bound>) -> Self {
+        Self::build(&ingest(None), LIMITS, None, doors)
+    }
+
     fn with(credentials: Option<Credentials>, limits: Limits, forward: Option<Forward>) -> Self {
+        let doors = vec![Bound::tcp("127.0.0.1:0".parse().unwrap()).unwrap()];
+        Self::build(&ingest(credentials), limits, forward, doors)
+    }
+
+    fn build(config: &config::Ingest, limits: Limits, forward: Option<Forward>, doors: Vec<Bound>) -> Self {
         let (kept, clock, budget) = (Kept::default(), Clock::start(), Budget::default());
         let mut stage = Stage::new("test", &tokio::runtime::Handle::current());
         let handle = forward.map(|config| {
@@ -81,8 +92,8 @@ impl Sink {
             handle
         });
         let parts = IngestParts { intake: kept.clone(), clock, budget: budget.clone(), forward: handle.clone() };
-        let listener = Listener::build(&ingest(credentials), parts).ok().unwrap().with_limits(limits);
-        let (address, meter) = (listener.local_addr(), listener.meter());
+        let listener = Listener::from_sockets(doors, config, parts).ok().unwrap().with_limits(limits);
+        let (address, meter) = (listener.local_addr().unwrap(), listener.meter());
         stage.task("ingest", |stop| listener.run(stop));
         Sink { address, kept, meter, budget, forward: handle, stage }
     }
@@ -222,6 +233,29 @@ async fn a_body_that_is_too_large_is_refused_however_it_is_packed() {
     assert_eq!(sink.number("faultline_ingest_requests_total", "413"), 3.0);
     assert!(sink.number("faultline_ingest_bytes_total", "") <= 2_000_000.0);
     sink.all_given_back().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_head_that_is_too_large_is_refused() {
+    let sink = Sink::start();
+    assert_eq!(sink.send(&post(&"X-Filler: 0123456789abcdef\r\n".repeat(1000), &lines(1))).await, 431);
+    assert!(sink.seen().lines.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_of_db_user_and_password_must_be_right_and_the_answer_does_not_say_which_is_not() {
+    let wanted = Credentials { db: "d".into(), user: "u".into(), password: "p".into() };
+    let sink = Sink::with(Some(wanted), LIMITS, None);
+    let mut answers = Vec::new();
+    for wrong in ["db=x&u=u&p=p", "db=d&u=x&p=p", "db=d&u=u&p=x", "db=d&u=u&p=", "u=u&p=p", "db=d&u=u&p=pp"] {
+        let push = String::from_utf8(post("Connection: close\r\n", &lines(1))).unwrap();
+        let mut client = sink.client().await;
+        client.write(push.replace("db=d&u=u&p=p", wrong).as_bytes()).await;
+        answers.push(client.rest().await.lines().filter(|line| !line.starts_with("date:")).collect::<String>());
+    }
+    assert!(answers[0].contains(" 401 "), "{answers:?}");
+    assert!(answers.iter().all(|answer| *answer == answers[0]), "{answers:?}");
+    assert!(sink.seen().lines.is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -365,7 +399,8 @@ async fn an_address_that_cannot_be_had_is_explained() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     assert!(text(&taken.local_addr().unwrap().to_string()).contains("is in use"));
     let open = std::net::TcpListener::bind("0.0.0.0:0").unwrap();
-    assert!(matches!(Listener::from_listener(open, &ingest(None), parts()).err(), Some(Error::NotLoopback(_))));
+    let handed_over = Listener::from_sockets(vec![Bound::handed_over(open)], &ingest(None), parts());
+    assert!(matches!(handed_over.err(), Some(Error::NotLoopback(_))));
 }
 
 proptest! {

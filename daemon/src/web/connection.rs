@@ -3,6 +3,7 @@
 use super::answer::{Body, Site};
 use super::tls::Acceptor;
 use crate::clock::Clock;
+use crate::socket::Stream;
 use crate::stream::Watched;
 use crate::supervisor::Stop;
 use hyper::body::Incoming;
@@ -15,7 +16,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
 
 /// From the first byte of a request (or the connection's beginning, TLS included) to the end of its head.
 const HEAD: Duration = Duration::from_secs(10);
@@ -26,11 +26,14 @@ const ANSWER: Duration = Duration::from_secs(30);
 /// From one request to the next, the sending of the answer included: longer than a minute, the slowest usual scrape.
 const IDLE: Duration = Duration::from_secs(75);
 
+/// hyper's buffer, which a request's head must fit into: a scraper's has a few hundred bytes.
+const HEAD_BYTES: usize = 16 * 1024;
+
 /// How often a connection is looked at: deadlines are kept to this.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// Serves one connection until the client, `stop` or the client's slowness ends it.
-pub(super) async fn serve(stream: TcpStream, tls: Option<Arc<Acceptor>>, site: Arc<Site>, stop: Stop) {
+pub(super) async fn serve(stream: Stream, tls: Option<Arc<Acceptor>>, site: Arc<Site>, stop: Stop) {
     let patience = Arc::new(Patience::new(site.clock()));
     tokio::select! {
         ended = open(stream, tls, site, stop, Arc::clone(&patience)) => {
@@ -46,15 +49,16 @@ pub(super) async fn serve(stream: TcpStream, tls: Option<Arc<Acceptor>>, site: A
 type Failed = Box<dyn std::error::Error + Send + Sync>;
 
 async fn open(
-    stream: TcpStream,
+    stream: Stream,
     tls: Option<Arc<Acceptor>>,
     site: Arc<Site>,
     stop: Stop,
     patience: Arc<Patience>,
 ) -> Result<(), Failed> {
     // Answers are written whole: waiting for more to send only delays them.
-    stream.set_nodelay(true)?;
-    match tls {
+    stream.set_nodelay()?;
+    // What crosses no network needs no encryption; passwords are asked for there too.
+    match tls.filter(|_| !stream.is_unix()) {
         None => talk(stream, site, stop, patience).await,
         Some(acceptor) => talk(acceptor.accept(stream).await?, site, stop, patience).await,
     }
@@ -75,7 +79,8 @@ where
             Ok::<_, Infallible>(answer)
         }
     });
-    let mut connection = pin!(hyper::server::conn::http1::Builder::new().serve_connection(io, service));
+    let mut http = hyper::server::conn::http1::Builder::new();
+    let mut connection = pin!(http.max_buf_size(HEAD_BYTES).serve_connection(io, service));
     tokio::select! {
         ended = connection.as_mut() => return ended.map_err(Failed::from),
         () = stop.wait() => connection.as_mut().graceful_shutdown(),

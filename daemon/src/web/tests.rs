@@ -47,7 +47,7 @@ fn start_with(web_config: Option<&Path>, recorder: Option<crate::recorder::Handl
     let (clock, ticks) = (Clock::start(), Latest::default());
     let state = WebState { recorder, ..state(clock, &ticks) };
     let server = Server::build(&config(web_config), state).unwrap();
-    let address = server.local_addr();
+    let address = server.local_addr().unwrap();
     let mut stage = Stage::new("web", runtime.handle());
     stage.task("web", |stop| server.run(stop));
     Running { address, ticks, clock, stage: Some(stage), runtime }
@@ -212,6 +212,14 @@ fn clients_that_send_their_request_slowly_hold_nobody_up() {
         .collect();
     assert_eq!(server.get("/metrics", "").status, 200);
     drop(slow);
+}
+
+#[test]
+fn a_head_that_is_too_large_is_refused() {
+    let server = start(None);
+    let many = "X-Filler: 0123456789abcdef\r\n".repeat(1000);
+    assert_eq!(server.get("/healthz", &many).status, 431);
+    assert_eq!(server.get("/metrics", "X-Filler: 0\r\n").status / 100, 5, "before the first tick: no other refusal");
 }
 
 #[test]

@@ -198,3 +198,17 @@ fn a_flight_recorder_that_would_forget_what_it_waits_for_is_refused() {
         assert!(found.len() == 1 && found[0].contains(word), "{wrong}: {found:?}");
     }
 }
+
+#[test]
+fn other_machines_may_push_only_with_a_password() {
+    let folder = tempfile::tempdir().unwrap();
+    let password = folder.path().join("password");
+    std::fs::write(&password, "secret\n").unwrap();
+    let told = parse("[ingest]\nlisten = \"0.0.0.0:9913\"\nbeyond_loopback = true\n").unwrap_err();
+    assert!(told.len() == 1 && told[0].what.contains("password_file"), "{told:?}");
+    let text = format!(
+        "[ingest]\nbeyond_loopback = true\ndb = \"d\"\nuser = \"u\"\npassword_file = \"{}\"\n",
+        password.display()
+    );
+    assert!(parse(&text).unwrap().ingest.beyond_loopback);
+}

@@ -37,6 +37,13 @@ impl Client {
         tokio::time::timeout(PATIENCE, self.answer()).await.expect("an answer or the end")
     }
 
+    /// All that still comes, until the connection is closed.
+    pub(super) async fn rest(&mut self) -> String {
+        let mut rest = String::new();
+        tokio::time::timeout(PATIENCE, self.0.read_to_string(&mut rest)).await.expect("the end").unwrap();
+        rest
+    }
+
     async fn answer(&mut self) -> Option<u16> {
         let line = self.line().await?;
         let status = line.split(' ').nth(1)?.parse().ok()?;

@@ -84,6 +84,40 @@ fn metrics_are_served_over_tls() {
     assert!(answer.text().contains("faultline_ticks_total 1"));
 }
 
+/// The versions of a TLS record and of the hello in it, and the choice of ciphers that 1.0 to 1.2 have in common; what 1.3
+/// has is in extensions, of which there are none.
+fn hello(version: [u8; 2]) -> Vec<u8> {
+    let random = [7; 32];
+    let mut hello = [&version[..], &random, &[0], &[0, 4, 0xc0, 0x2b, 0xc0, 0x23], &[1, 0]].concat();
+    // Curves (P-256), point formats, signatures (ECDSA with SHA-256), without which 1.2 refuses too.
+    let extensions =
+        [&[0, 10, 0, 4, 0, 2, 0, 23][..], &[0, 11, 0, 2, 1, 0], &[0, 13, 0, 4, 0, 2, 4, 3], &[0, 23, 0, 0]].concat();
+    hello.extend([0, u8::try_from(extensions.len()).unwrap()]);
+    hello.extend(extensions);
+    let length = u8::try_from(hello.len()).unwrap();
+    [&[22, 3, 1, 0, length + 4, 1, 0, 0, length][..], &hello].concat()
+}
+
+#[test]
+fn versions_of_tls_before_1_2_are_refused() {
+    let folder = Folder::new();
+    let server = start(Some(&folder.web_config("")));
+    let first_record = |version: [u8; 2]| {
+        let mut stream = TcpStream::connect(server.address).unwrap();
+        stream.set_read_timeout(Some(DEADLINE)).unwrap();
+        stream.write_all(&hello(version)).unwrap();
+        let mut record = [0; 7];
+        stream.read_exact(&mut record).unwrap();
+        record
+    };
+    // A handshake record, against a fatal alert: protocol_version.
+    assert_eq!(first_record([3, 3])[0], 22, "1.2 is spoken with");
+    for old in [[3, 1], [3, 2]] {
+        let record = first_record(old);
+        assert_eq!((record[0], record[5], record[6]), (21, 2, 70), "{old:?}");
+    }
+}
+
 #[test]
 fn a_renewed_certificate_is_shown_without_a_restart_and_a_broken_one_is_not() {
     let folder = Folder::new();
@@ -150,6 +184,28 @@ fn an_address_that_others_can_reach_needs_protection() {
     let empty = build(Some(folder.write("empty.yml", ""))).unwrap_err().to_string();
     assert!(empty.contains("tls_server_config") && empty.contains("basic_auth_users"), "{empty}");
     assert!(build(Some(folder.web_config(""))).unwrap().is_tls());
+}
+
+#[test]
+fn a_socket_in_the_file_system_asks_for_the_password_and_needs_no_tls() {
+    let folder = Folder::new();
+    let hash = bcrypt::hash("open sesame", 4).unwrap();
+    let web_config = folder.web_config(&format!("basic_auth_users:\n  alice: {hash}\n"));
+    let path = folder.folder.path().join("metrics.sock");
+    let door = Bound::handed_over_unix(std::os::unix::net::UnixListener::bind(&path).unwrap());
+    let state = state(Clock::start(), &Latest::default());
+    let server = Server::from_sockets(vec![door], &config(Some(&web_config)), state).unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let mut stage = Stage::new("test", runtime.handle());
+    stage.task("web", |stop| server.run(stop));
+    let status = |headers: &str| {
+        let mut stream = std::os::unix::net::UnixStream::connect(&path).unwrap();
+        stream.set_read_timeout(Some(DEADLINE)).unwrap();
+        ask(&mut stream, "GET", "/healthz", headers).status
+    };
+    assert_eq!(status(""), 401);
+    assert_ne!(status("Authorization: Basic YWxpY2U6b3BlbiBzZXNhbWU=\r\n"), 401);
+    assert!(runtime.block_on(stage.end(DEADLINE)).is_empty());
 }
 
 #[test]

@@ -1,0 +1,298 @@
+//! Sockets that are listened on: bound here, or handed over by systemd. Those outlive the daemon, so that nobody is
+//! refused while it is started anew: the kernel keeps who comes meanwhile.
+
+mod inherited;
+
+pub use inherited::{InheritError, Inherited};
+
+use std::fmt;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::os::unix::net::UnixListener;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+/// Where a socket listens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Place {
+    /// An address with its real port.
+    Tcp(SocketAddr),
+    /// A socket in the file system; its permissions say who may connect.
+    Unix(PathBuf),
+}
+
+impl Place {
+    /// Whether only this machine reaches it.
+    pub fn is_local(&self) -> bool {
+        match self {
+            Place::Tcp(address) => address.ip().to_canonical().is_loopback(),
+            Place::Unix(_) => true,
+        }
+    }
+
+    /// The address; `None` for a socket in the file system.
+    pub fn tcp(&self) -> Option<SocketAddr> {
+        match self {
+            Place::Tcp(address) => Some(*address),
+            Place::Unix(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Place::Tcp(address) => write!(f, "{address}"),
+            Place::Unix(path) => write!(f, "{}", path.display()),
+        }
+    }
+}
+
+/// Several places, separated by commas.
+pub fn places(doors: &[Bound]) -> String {
+    doors.iter().map(|door| door.place.to_string()).collect::<Vec<_>>().join(",")
+}
+
+/// A socket that listens and does not block.
+#[derive(Debug)]
+pub struct Bound {
+    place: Place,
+    socket: Socket,
+    inherited: bool,
+}
+
+#[derive(Debug)]
+enum Socket {
+    Tcp(TcpListener),
+    Unix(UnixListener),
+}
+
+impl Bound {
+    /// Binds an address.
+    ///
+    /// # Errors
+    /// The system does not give it.
+    pub fn tcp(address: SocketAddr) -> io::Result<Bound> {
+        Self::new(Socket::Tcp(TcpListener::bind(address)?), false)
+    }
+
+    fn new(socket: Socket, inherited: bool) -> io::Result<Bound> {
+        let place = match &socket {
+            Socket::Tcp(socket) => {
+                socket.set_nonblocking(true)?;
+                Place::Tcp(socket.local_addr()?)
+            }
+            Socket::Unix(socket) => {
+                socket.set_nonblocking(true)?;
+                Place::Unix(socket.local_addr()?.as_pathname().map_or_else(PathBuf::new, PathBuf::from))
+            }
+        };
+        Ok(Bound { place, socket, inherited })
+    }
+
+    /// Where it listens; the port is known also if 0 was asked for.
+    pub fn place(&self) -> &Place {
+        &self.place
+    }
+}
+
+#[cfg(test)]
+impl Bound {
+    /// As if systemd had handed it over.
+    pub(crate) fn handed_over(socket: TcpListener) -> Bound {
+        Self::new(Socket::Tcp(socket), true).unwrap()
+    }
+
+    /// The same in the file system.
+    pub(crate) fn handed_over_unix(socket: UnixListener) -> Bound {
+        Self::new(Socket::Unix(socket), true).unwrap()
+    }
+}
+
+/// The first address among them.
+pub fn first_tcp(doors: &[Bound]) -> Option<SocketAddr> {
+    doors.iter().find_map(|door| door.place.tcp())
+}
+
+/// Listening sockets on a runtime, one of which has a connection next.
+#[derive(Debug)]
+pub(crate) struct Doors {
+    doors: Vec<Door>,
+    /// Who is asked first the next time, so that none is starved by another.
+    first: usize,
+}
+
+#[derive(Debug)]
+struct Door {
+    socket: Accepting,
+    inherited: bool,
+}
+
+#[derive(Debug)]
+enum Accepting {
+    Tcp(tokio::net::TcpListener),
+    Unix(tokio::net::UnixListener),
+}
+
+impl Doors {
+    /// Needs a runtime with I/O.
+    ///
+    /// # Errors
+    /// The runtime cannot watch one of them.
+    pub(crate) fn open(bound: Vec<Bound>) -> io::Result<Doors> {
+        let open = |bound: Bound| {
+            let socket = match bound.socket {
+                Socket::Tcp(socket) => Accepting::Tcp(tokio::net::TcpListener::from_std(socket)?),
+                Socket::Unix(socket) => Accepting::Unix(tokio::net::UnixListener::from_std(socket)?),
+            };
+            Ok(Door { socket, inherited: bound.inherited })
+        };
+        Ok(Doors { doors: bound.into_iter().map(open).collect::<io::Result<_>>()?, first: 0 })
+    }
+
+    /// The next connection. Dropped before its end, it has taken none.
+    ///
+    /// # Errors
+    /// As `accept(2)`.
+    pub(crate) async fn accept(&mut self) -> io::Result<Stream> {
+        std::future::poll_fn(|cx| self.poll_accept(cx)).await
+    }
+
+    fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Stream>> {
+        let count = self.doors.len();
+        for turn in 0..count {
+            let number = (self.first + turn) % count;
+            let Some(door) = self.doors.get(number) else { continue };
+            let accepted = match &door.socket {
+                Accepting::Tcp(socket) => socket.poll_accept(cx).map_ok(|(stream, _)| Stream::Tcp(stream)),
+                Accepting::Unix(socket) => socket.poll_accept(cx).map_ok(|(stream, _)| Stream::Unix(stream)),
+            };
+            if accepted.is_ready() {
+                self.first = number + 1;
+                return accepted;
+            }
+        }
+        Poll::Pending
+    }
+
+    /// Closes those that nobody keeps open behind us. Before that, who waits in them is let in, at most `most`: closing
+    /// would turn them away. Who waits in a socket that was handed over is the next process's.
+    pub(crate) async fn close(mut self, most: usize) -> Vec<Stream> {
+        /// A connection that is there is given within this time.
+        const QUIET: Duration = Duration::from_millis(20);
+        self.doors.retain(|door| !door.inherited);
+        let mut waiting = Vec::new();
+        while !self.doors.is_empty() && waiting.len() < most {
+            match tokio::time::timeout(QUIET, self.accept()).await {
+                Ok(Ok(stream)) => waiting.push(stream),
+                Ok(Err(_)) | Err(_) => break,
+            }
+        }
+        waiting
+    }
+}
+
+/// A connection.
+#[derive(Debug)]
+pub(crate) enum Stream {
+    /// Over the network, loopback mostly.
+    Tcp(tokio::net::TcpStream),
+    /// Through the file system.
+    Unix(tokio::net::UnixStream),
+}
+
+impl Stream {
+    /// A second handle that can end what is written, while the first one is still read.
+    ///
+    /// # Errors
+    /// No descriptor is left.
+    pub(crate) fn farewell(&self) -> io::Result<Farewell> {
+        use std::os::fd::AsFd;
+        let descriptor = match self {
+            Stream::Tcp(stream) => stream.as_fd(),
+            Stream::Unix(stream) => stream.as_fd(),
+        };
+        descriptor.try_clone_to_owned().map(Farewell)
+    }
+
+    /// Whether it crosses no network at all.
+    pub(crate) fn is_unix(&self) -> bool {
+        matches!(self, Stream::Unix(_))
+    }
+
+    /// Sends at once what is written; where there is no network there is nothing to be told.
+    ///
+    /// # Errors
+    /// As `setsockopt(2)`.
+    pub(crate) fn set_nodelay(&self) -> io::Result<()> {
+        match self {
+            Stream::Tcp(stream) => stream.set_nodelay(true),
+            Stream::Unix(_) => Ok(()),
+        }
+    }
+}
+
+/// Ends what is written to a connection.
+#[derive(Debug)]
+pub(crate) struct Farewell(std::os::fd::OwnedFd);
+
+impl Farewell {
+    /// The peer sees the end; what it has sent already can still be read.
+    pub(crate) fn say(&self) {
+        // A peer that is gone needs no farewell.
+        let _ = rustix::net::shutdown(&self.0, rustix::net::Shutdown::Write);
+    }
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Stream::Tcp(stream) => Pin::new(stream).poll_read(cx, buf),
+            Stream::Unix(stream) => Pin::new(stream).poll_read(cx, buf),
+        }
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Stream::Tcp(stream) => Pin::new(stream).poll_write(cx, bytes),
+            Stream::Unix(stream) => Pin::new(stream).poll_write(cx, bytes),
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Stream::Tcp(stream) => Pin::new(stream).poll_flush(cx),
+            Stream::Unix(stream) => Pin::new(stream).poll_flush(cx),
+        }
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Stream::Tcp(stream) => Pin::new(stream).poll_shutdown(cx),
+            Stream::Unix(stream) => Pin::new(stream).poll_shutdown(cx),
+        }
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Stream::Tcp(stream) => Pin::new(stream).poll_write_vectored(cx, bytes),
+            Stream::Unix(stream) => Pin::new(stream).poll_write_vectored(cx, bytes),
+        }
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        match self {
+            Stream::Tcp(stream) => stream.is_write_vectored(),
+            Stream::Unix(stream) => stream.is_write_vectored(),
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! Sockets that somebody else holds, as systemd does: what comes while the daemon is started anew waits there.
+
+#![allow(clippy::expect_used, clippy::panic, reason = "a test that cannot prepare its scene fails")]
+#![expect(clippy::disallowed_methods, reason = "a test starts programs and threads itself")]
+
+use faultline_testkit::eventually::eventually;
+use faultline_testkit::http::{self, Request};
+use faultline_testkit::process;
+use faultline_testkit::sink::Sink;
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+const FAULTLINED: &str = env!("CARGO_BIN_EXE_faultlined");
+const PATIENCE: Duration = Duration::from_secs(60);
+/// From descriptors 0 and 1 to 3 and 4, as systemd numbers them; the process keeps its number.
+const HAND_OVER: &str = "exec 3<&0 4<&1 </dev/null >&2; LISTEN_PID=$$ exec \"$0\" \"$@\"";
+
+/// Who holds the sockets.
+struct Holder {
+    folder: tempfile::TempDir,
+    ingest: OwnedFd,
+    metrics: OwnedFd,
+    names: &'static str,
+}
+
+impl Holder {
+    fn new(ingest: impl Into<OwnedFd>, metrics: impl Into<OwnedFd>) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        Holder { folder, ingest: ingest.into(), metrics: metrics.into(), names: "ingest:metrics" }
+    }
+
+    fn log(&self) -> PathBuf {
+        self.folder.path().join("log")
+    }
+
+    fn start(&self, arguments: &[&str]) -> Child {
+        let held = |socket: &OwnedFd| Stdio::from(socket.try_clone().expect("a descriptor"));
+        let log = File::options().create(true).append(true).open(self.log()).expect("a log");
+        Command::new("sh")
+            .args(["-c", HAND_OVER, FAULTLINED, "run"])
+            .args(arguments)
+            .envs([("LISTEN_FDS", "2"), ("LISTEN_FDNAMES", self.names)])
+            .stdin(held(&self.ingest))
+            .stdout(held(&self.metrics))
+            .stderr(log)
+            .spawn()
+            .expect("a shell")
+    }
+
+    fn said(&self) -> String {
+        fs::read_to_string(self.log()).unwrap_or_default()
+    }
+}
+
+fn bind() -> (TcpListener, String) {
+    let socket = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = socket.local_addr().expect("an address").to_string();
+    (socket, address)
+}
+
+fn stop(mut child: Child) -> ExitStatus {
+    process::signal(child.id(), "TERM").expect("a signal");
+    child.wait().expect("its end")
+}
+
+fn own_pid() -> String {
+    std::process::id().to_string()
+}
+
+/// A validator that pushes all the time: over one connection for as long as it is kept, as Agave 4 does, or over a new one
+/// for each push. Gives the numbers of its pushes, every one of which was answered 204, once.
+fn push(address: &str, first: u64, keep: bool, enough: &AtomicBool) -> Vec<u64> {
+    let mut pushed = Vec::new();
+    let mut connection: Option<BufReader<TcpStream>> = None;
+    for number in first.. {
+        if enough.load(Ordering::Relaxed) {
+            break;
+        }
+        let mut stream = connection.take().unwrap_or_else(|| {
+            let stream = TcpStream::connect(address).expect("the socket is always there");
+            stream.set_read_timeout(Some(PATIENCE)).expect("a deadline");
+            BufReader::new(stream)
+        });
+        let body = format!("x,host_id=A n={number}i 1700000000000000000\n");
+        let head = format!(
+            "POST /write?db=d&u=u&p=p&precision=n HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n",
+            body.len()
+        );
+        stream.get_mut().write_all(format!("{head}{body}").as_bytes()).expect("the push is taken");
+        let mut answer = Vec::new();
+        loop {
+            let mut line = String::new();
+            stream.read_line(&mut line).expect("an answer");
+            match line.trim_end() {
+                "" => break,
+                line => answer.push(line.to_ascii_lowercase()),
+            }
+        }
+        assert!(answer.first().is_some_and(|line| line.contains(" 204 ")), "push {number}: {answer:?}");
+        pushed.push(number);
+        if keep && !answer.iter().any(|line| line == "connection: close") {
+            connection = Some(stream);
+        }
+    }
+    pushed
+}
+
+fn forwarding_to(sink: &Sink, folder: &Path) -> String {
+    let (file, password) = (folder.join("c.toml"), folder.join("password"));
+    fs::write(&password, "secret").expect("a file");
+    let keys =
+        format!("url = \"{}\"\ndb = \"d\"\nuser = \"u\"\npassword_file = \"{}\"\n", sink.url(), password.display());
+    fs::write(&file, format!("[forward]\n{keys}")).expect("a file");
+    file.display().to_string()
+}
+
+/// The numbers that have reached the upstream; each must come once.
+fn arrived(sink: &Sink) -> BTreeSet<u64> {
+    let mut numbers = BTreeSet::new();
+    for body in sink.bodies() {
+        for line in String::from_utf8(body).expect("text").lines() {
+            let number = line.split_once("n=").and_then(|(_, rest)| rest.split_once('i')).expect("a number").0;
+            assert!(numbers.insert(number.parse().expect("a number")), "{number} came twice");
+        }
+    }
+    numbers
+}
+
+#[test]
+fn no_push_is_lost_while_the_daemon_is_started_anew_again_and_again() {
+    const RESTARTS: usize = 4;
+    let ((ingest, address), (metrics, page)) = (bind(), bind());
+    let (holder, sink) = (Holder::new(ingest, metrics), Sink::start().expect("an upstream"));
+    let config = forwarding_to(&sink, holder.folder.path());
+    let start = || holder.start(&["--config", &config, "--pid", &own_pid()]);
+    let enough = Arc::new(AtomicBool::new(false));
+    let mut daemon = start();
+    let pushers: Vec<_> = [(0, true), (1_000_000, false)]
+        .map(|(first, keep)| {
+            let (address, enough) = (address.clone(), Arc::clone(&enough));
+            std::thread::spawn(move || push(&address, first, keep, &enough))
+        })
+        .into_iter()
+        .collect();
+    for restart in 1..=RESTARTS {
+        let before = sink.count();
+        eventually(PATIENCE, "pushes flow", || (sink.count() > before + 20).then_some(()));
+        assert_eq!(stop(daemon).code(), Some(0), "restart {restart}: {}", holder.said());
+        daemon = start();
+        // A scraper that comes while the daemon starts waits for it.
+        assert_eq!(http::get(&page, "/").expect("an answer").status, 200);
+    }
+    enough.store(true, Ordering::Relaxed);
+    let pushed: BTreeSet<u64> =
+        pushers.into_iter().flat_map(|pusher| pusher.join().expect("every push is taken")).collect();
+    assert_eq!(stop(daemon).code(), Some(0), "{}", holder.said());
+    assert_eq!(arrived(&sink), pushed);
+}
+
+#[test]
+fn the_sockets_that_are_handed_over_go_over_the_configured_addresses() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("metrics.sock");
+    let (ingest, address) = bind();
+    let holder = Holder::new(ingest, UnixListener::bind(&path).expect("a socket"));
+    let daemon = holder.start(&["--pid", &own_pid(), "--listen", "127.0.0.1:1", "--interval", "100ms"]);
+    let push = Request::new("POST", "/write?db=d&u=u&p=p&precision=n").body(b"x,host_id=A a=1i 1\n");
+    assert_eq!(push.send(&address).expect("an answer").status, 204);
+    let page = eventually(PATIENCE, "the page in the file system", || {
+        let mut stream = UnixStream::connect(&path).expect("the socket");
+        stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").expect("a request");
+        let mut page = String::new();
+        stream.read_to_string(&mut page).expect("an answer");
+        page.contains("agave_process_threads").then_some(page)
+    });
+    assert!(page.contains("faultline_ingest_requests_total{code=\"204\"} 1\n"), "{page}");
+    assert_eq!(stop(daemon).code(), Some(0));
+    let said = holder.said();
+    assert!(said.contains(&format!("listening metrics={} ingest={address}", path.display())), "{said}");
+    assert!(said.contains("metrics.listen") && said.contains("127.0.0.1:1"), "the configured one is named: {said}");
+}
+
+#[test]
+fn a_socket_without_a_use_or_beyond_loopback_is_refused_with_what_to_do() {
+    let refused = |holder: &Holder| {
+        let status = holder.start(&["--pid", &own_pid()]).wait().expect("its end");
+        assert_eq!(status.code(), Some(1), "{}", holder.said());
+        holder.said()
+    };
+    let mut holder = Holder::new(bind().0, bind().0);
+    holder.names = "ingest:faultlined.socket";
+    assert!(refused(&holder).contains("FileDescriptorName=metrics"), "{}", holder.said());
+    let everywhere = || TcpListener::bind("0.0.0.0:0").expect("a port");
+    let said = refused(&Holder::new(bind().0, everywhere()));
+    assert!(said.contains("metrics.web_config"), "{said}");
+    let said = refused(&Holder::new(everywhere(), bind().0));
+    assert!(said.contains("beyond_loopback"), "{said}");
+    let said = refused(&Holder::new(File::open("/dev/null").expect("a file"), bind().0));
+    assert!(said.contains("ListenStream="), "{said}");
+}
