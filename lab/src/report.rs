@@ -28,7 +28,7 @@ use crate::run::Run;
 use faultline_stats::arms::Settings;
 use faultline_stats::block::Plan;
 use floor::Floor;
-use model::{Block, Caveat, Report, RunCard, Section};
+use model::{Block, Caveat, Report, RunCard, Section, Standing};
 use subject::{Subject, Subjects};
 use verdict::Answers;
 use words::{duration, utc};
@@ -57,7 +57,7 @@ pub struct Beside {
     pub title: String,
     /// Said before the headline, whichever it is.
     pub before: Option<String>,
-    /// The headline; the runs' own is the first point then.
+    /// The headline; the runs' own is the first point then, or comes before it if something was tested.
     pub headline: Option<String>,
     /// Said before the runs' own points.
     pub points: Vec<String>,
@@ -65,6 +65,9 @@ pub struct Beside {
     pub caveats: Vec<Caveat>,
     /// The first chapter.
     pub section: Option<Section>,
+    /// Names of the arms in the order of the plan, whatever the order of the runs: the first is what the others are compared
+    /// with. Without any, the report finds an order.
+    pub arms: Vec<String>,
 }
 
 /// Says everything about runs that can be said. With one run: what happened. With several: also how their arms compare.
@@ -74,13 +77,17 @@ pub fn build(runs: &[Run], options: &Options) -> Report {
 
 /// [`build`], with what is known beside the recordings.
 pub fn build_beside(runs: &[Run], options: &Options, beside: Beside) -> Report {
-    let mut report = of_runs(runs, options);
+    let mut report = of_runs(runs, options, &beside.arms);
     if !beside.title.is_empty() {
         report.title = beside.title;
     }
     if let Some(headline) = beside.headline {
         let own = std::mem::replace(&mut report.verdict.headline, headline);
-        report.verdict.points.insert(0, own);
+        match report.verdict.standing {
+            Standing::Described => report.verdict.points.insert(0, own),
+            // What was tested is what was asked.
+            _ => report.verdict.headline = format!("{own} {}", report.verdict.headline),
+        }
     }
     if let Some(before) = beside.before {
         report.verdict.headline = format!("{before} {}", report.verdict.headline);
@@ -91,13 +98,13 @@ pub fn build_beside(runs: &[Run], options: &Options, beside: Beside) -> Report {
     report
 }
 
-fn of_runs(runs: &[Run], options: &Options) -> Report {
+fn of_runs(runs: &[Run], options: &Options, arms: &[String]) -> Report {
     let plan = Plan { seed: options.seed, ..Plan::default() };
     let settings = Settings { margin: options.margin, ..Settings::default() };
-    let subjects = Subjects::new(runs, &plan);
+    let subjects = Subjects::new(runs, &plan, arms);
     let mut pairs = comparison::pairs(&subjects, options.primary, &settings);
     let limits = limits::limits(&subjects);
-    let paired = paired::paired(&subjects, &plan);
+    let paired = paired::paired(&subjects, options.primary, &plan);
     let same_slots = paired.complete && paired.rows > 0;
     let floor = Floor::of(&paired, &settings);
     if let Some(floor) = &floor {

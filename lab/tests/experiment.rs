@@ -11,6 +11,8 @@
 #[path = "experiment/scene.rs"]
 mod scene;
 
+#[path = "experiment/folders.rs"]
+mod folders;
 #[path = "experiment/interruptions.rs"]
 mod interruptions;
 #[path = "experiment/outcomes.rs"]

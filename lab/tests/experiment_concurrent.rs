@@ -31,7 +31,7 @@ fn run(turns: u32, arms: &str, twice: &str, bias: impl Fn(&str) -> String) -> Op
          \"{ledger}.truth\"]",
         "duration = \"5s\"\nfirst_transaction_within = \"30s\"",
         &format!(
-            "{}{arms}[concurrent]\ntwice = {twice:?}\n[report]\nprimary = \"cache-time\"\nmargin = 5\n",
+            "{}{arms}[concurrent]\nshared_device = \"warn\"\ntwice = {twice:?}\n[report]\nprimary = \"cache-time\"\nmargin = 5\n",
             lanes.collect::<String>()
         ),
     );

@@ -84,7 +84,8 @@ fn scene(more: &str, arm: &str) -> (tempfile::TempDir, PathBuf) {
     // Any file will do as a recorder: nothing is run.
     let text = format!(
         "name = \"p\"\nfolder = \"state\"\n[begin]\nhow = \"download\"\n[workload]\nledger = \"ledger\"\n{more}\n\
-         [recorder]\nprogram = \"./plan.toml\"\n[[arm]]\nname = \"a\"\n{arm}\n[[arm]]\nname = \"b\"\n"
+         [recorder]\nprogram = \"./plan.toml\"\n[[arm]]\nname = \"a\"\n{arm}\n[[arm]]\nname = \"b\"\n\
+         [host]\nfree_disk = {{ at_least = \"1M\", otherwise = \"refuse\" }}\n"
     );
     let file = folder.path().join("plan.toml");
     std::fs::write(&file, text).expect("a plan");
@@ -113,6 +114,17 @@ fn a_plan_that_fits_shows_its_schedule_and_may_run_where_groups_can_be_made() {
         [one] => assert!(one.contains("no group of processes") && code == Some(1), "{text}"),
         more => panic!("{more:#?}"),
     }
+}
+
+#[test]
+fn a_rule_that_waiting_does_not_help_is_refused_before_anything_is_run() {
+    let (_folder, file) = scene("command = [\"sh\", \"-c\", \"exit\"]", "");
+    let text = std::fs::read_to_string(&file).expect("the plan");
+    std::fs::write(&file, text.replace("\"1M\"", "\"900000T\"")).expect("a plan");
+    let output = plan(&file, &[]);
+    let text = said(&output);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.lines().any(|line| line.starts_with("refused") && line.contains("free: make room")), "{text}");
 }
 
 #[test]

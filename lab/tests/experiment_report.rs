@@ -144,7 +144,7 @@ fn a_finished_experiment_becomes_a_page_a_text_and_tables_by_the_plan_s_metric_a
 }
 
 #[test]
-fn a_report_is_never_written_over_another_unless_that_is_asked_for() {
+fn a_report_renews_its_own_folder_and_no_other_unless_that_is_asked_for() {
     let temp = tempfile::tempdir().unwrap();
     let made = cache(&temp.path().join("e"));
     made.keep();
@@ -153,12 +153,13 @@ fn a_report_is_never_written_over_another_unless_that_is_asked_for() {
         faultline(words.into_iter().chain(more.iter().map(|word| (*word).to_owned())))
     };
     assert!(report(&[]).status.success());
-    let refused = report(&[]);
-    assert_eq!(refused.status.code(), Some(1));
-    assert!(said(&refused).contains("--force"), "{}", said(&refused));
-    assert!(report(&["--force"]).status.success());
+    assert!(report(&[]).status.success());
     let elsewhere = temp.path().join("elsewhere").display().to_string();
     assert!(report(&["--out", &elsewhere]).status.success());
+    let refused = report(&["--out", &elsewhere]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(said(&refused).contains("--force"), "{}", said(&refused));
+    assert!(report(&["--out", &elsewhere, "--force"]).status.success());
     let one = fs::read(made.folder.path().join("report/report.md")).unwrap();
     assert_eq!(one, fs::read(temp.path().join("elsewhere/report.md")).unwrap());
 }
@@ -168,7 +169,8 @@ fn where_there_is_no_experiment_the_report_says_what_is_missing() {
     let temp = tempfile::tempdir().unwrap();
     let output = faultline([Path::new("experiment"), Path::new("report"), temp.path()]);
     assert_eq!(output.status.code(), Some(1));
-    assert!(said(&output).contains("no experiment was begun here"), "{}", said(&output));
+    let said = said(&output);
+    assert!(said.contains("no experiment was begun here") && said.contains("experiment run PLAN"), "{said}");
 }
 
 /// The log of a replay of 300 slots that starts at slot 1000, with so many milliseconds and misses a slot.

@@ -272,7 +272,7 @@ fn one_arm_twice_at_the_same_time_is_called_equivalent_and_its_difference_is_the
         })
         .collect();
     let own = format!(
-        "[report]\nprimary = \"replay-p50\"\nmargin = {MARGIN}\n\n[concurrent]\n\n\
+        "[report]\nprimary = \"replay-p50\"\nmargin = {MARGIN}\n\n[concurrent]\nshared_device = \"warn\"\n\n\
          [[arm]]\nname = \"512\"\nmemory_max = \"4G\"\ncache_entries = 512\n",
     );
     fs::write(&plan, format!("replicates = 1\n{}", stage.plan("concurrent", &experiment, MINUTE, &lanes, &own)))

@@ -3,8 +3,8 @@
 #![allow(clippy::expect_used, clippy::unwrap_used, clippy::panic, reason = "a failed expectation is a failed test")]
 
 use faultline::report::model::{Block, Cell, Chart, Report, Standing, Table};
-use faultline::report::{Options, build};
-use faultline::run::{Process, Run, Session, Signal, Tick, load};
+use faultline::report::{Beside, Options, build, build_beside};
+use faultline::run::{Process, Run, Session, Signal, Tick, Told, load};
 use faultline_recording::{CostTrackerPoint, ProgramCachePoint, ReplaySlotPoint};
 use proptest::prelude::*;
 use serde_json::Value;
@@ -151,6 +151,49 @@ fn three_runs_an_arm_are_tested_and_the_effect_comes_with_its_interval() {
         report.runs.iter().map(|run| run.arm.as_str()).collect::<Vec<_>>(),
         ["512", "512", "512", "1024", "1024", "1024"]
     );
+}
+
+/// An arm of runs that were killed before they replayed anything, whichever ran first, and wherever the plan has it.
+#[test]
+fn an_arm_without_values_hides_no_comparison_of_the_others_and_the_plan_s_order_decides_the_reference() {
+    let killed = |number: &str| Run {
+        labels: vec![("arm".to_owned(), "oom".to_owned()), ("run".to_owned(), number.to_owned())],
+        file: format!("oom-{number}.fltl"),
+        ..Run::default()
+    };
+    let names = ["arm-1024-1", "arm-512-1", "arm-512-2", "arm-1024-2", "arm-512-3", "arm-1024-3"];
+    let recorded = names.map(|name| limited(&format!("{name}.fltl"), 512.0));
+    let runs: Vec<Run> = ["1", "2", "3"].map(killed).into_iter().chain(recorded).collect();
+    let arms = |order: [&str; 3]| Beside { arms: order.map(str::to_owned).to_vec(), ..Beside::default() };
+    let of = |order| build_beside(&runs, &Options::default(), arms(order));
+    let pairs = |report: &Report| -> Vec<String> {
+        let rows = &table(report, "primary").rows;
+        rows.iter().map(|row| if let Cell::Text(pair) = &row[0] { pair.clone() } else { panic!("{row:?}") }).collect()
+    };
+    for (order, expected) in [
+        (["512", "1024", "oom"], ["1024 against 512", "oom against 512"]),
+        (["1024", "oom", "512"], ["oom against 1024", "512 against 1024"]),
+        (["oom", "512", "1024"], ["oom against 512", "1024 against 512"]),
+    ] {
+        let report = of(order);
+        assert_eq!(pairs(&report), expected, "{order:?}");
+        assert_eq!(report.verdict.standing, Standing::Equivalent);
+        assert!(report.verdict.points.iter().any(|point| point.contains("equivalent within")), "{:#?}", report.verdict);
+        let told = blocks(&report).any(|block| {
+            matches!(block, Block::Text(text) if text.contains("compared with 512, the first that has values of")
+                && text.contains("no run of oom has any"))
+        });
+        assert_eq!(told, order[0] == "oom");
+    }
+    // Of a plan that gave each arm a limit, the arms with the same one are compared all the same, and that comes first.
+    let limit = |run: &Run| if run.labels.iter().any(|(_, arm)| arm == "oom") { 1 } else { 2 };
+    let told = |run: &Run| Some(Told { limit: Some(limit(run) << 30), ..Told::default() });
+    let runs: Vec<Run> = runs.iter().map(|run| Run { told: told(run), ..run.clone() }).collect();
+    let beside = Beside { headline: Some("Killed: oom.".to_owned()), ..arms(["512", "1024", "oom"]) };
+    let verdict = build_beside(&runs, &Options::default(), beside).verdict;
+    assert_eq!(verdict.standing, Standing::Equivalent);
+    assert!(verdict.headline.contains("1024 and 512 are equivalent within 5 %"), "{verdict:#?}");
+    assert!(verdict.headline.ends_with(" Killed: oom."), "{verdict:#?}");
 }
 
 #[test]

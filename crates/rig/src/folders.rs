@@ -5,11 +5,13 @@
 
 mod clear;
 mod guard;
+mod hold;
 mod keep;
 mod marker;
 mod restore;
 
-pub use clear::{Cleared, Kept, clear, would_clear};
+pub use clear::{Cleared, Kept, LISTED, clear, would_clear};
 pub use guard::{Use, users};
+pub use hold::{Hold, Purpose, hold};
 pub use marker::{Init, MARKER, check, init, is_marked};
 pub use restore::{Owner, Restored, Source, hand_over, measure, restore};

@@ -13,6 +13,8 @@ mod mount;
 
 #[path = "folders/clear.rs"]
 mod clear;
+#[path = "folders/hold.rs"]
+mod hold;
 #[path = "folders/marker.rs"]
 mod marker;
 #[path = "folders/race.rs"]

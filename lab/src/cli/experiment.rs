@@ -135,7 +135,7 @@ pub struct ExperimentReportArgs {
     /// The folder for the report [default: `report` in the experiment's folder].
     #[arg(long, short, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Overwrite files that are there.
+    /// Overwrite files that are there. The experiment's own folder for it is renewed without a word.
     #[arg(long)]
     pub force: bool,
 }

@@ -1,5 +1,6 @@
 //! What speaks against a plan on this host, before anything is run: facts are gathered first, then judged.
 
+mod access;
 mod cache;
 mod code;
 mod configuration;
@@ -19,7 +20,7 @@ mod vote;
 
 pub use disk::{Need, needs};
 pub use facts::{Facts, FolderFacts, LauncherFacts, Stake, Switch};
-pub use gather::gather;
+pub use gather::{gather, program_files};
 pub use tools::TOOLS;
 
 use super::plan::{Arm, Begin, Kind, Order, PageCache, Plan, Severity};
@@ -70,6 +71,7 @@ pub fn findings(plan: &Plan, facts: &Facts, i_vote: bool) -> Vec<Finding> {
     vote::check(plan, facts, i_vote, &mut found);
     environment::check(plan, &mut found);
     folders::check(plan, facts, &mut found);
+    access::check(plan, facts, &mut found);
     disk::check(plan, facts, &mut found);
     host(facts, &mut found);
     design(plan, &mut found);

@@ -1,7 +1,9 @@
 //! The subcommands of `experiment`.
 
 mod changed;
+mod dry_run;
 mod launcher;
+mod stop;
 
 pub use launcher::{facts, launcher};
 
@@ -9,7 +11,7 @@ use super::folder::{self, Folder};
 use super::journal::{self, Standing};
 use super::lock::{self, Holder, Lock};
 use super::plan::{self, Plan};
-use super::runner::{Over, Real, Runner, cleared_in_words, folders_of};
+use super::runner::{Over, Real, Runner};
 use super::schedule::schedule;
 use super::{plan_command, report, status};
 use crate::cli::{Experiment, ExperimentArgs, InitArgs, ResumeArgs, RunArgs, StopArgs, WrongUsage};
@@ -17,15 +19,13 @@ use crate::clock;
 use crate::output::{print, say};
 use anyhow::{Context, bail};
 use faultline_kernel::HostRoot;
-use faultline_rig::folders::{self, Init};
+use faultline_rig::folders::{self, Init, Purpose};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-/// From look to look at a runner that was asked to stop.
-const LOOK: Duration = Duration::from_millis(100);
 /// From SIGTERM to SIGKILL for what a runner that was killed left behind.
 const SWEEP_GRACE: Duration = Duration::from_secs(30);
 
@@ -51,6 +51,11 @@ pub fn run(args: &ExperimentArgs) -> anyhow::Result<u8> {
 fn init(args: &InitArgs) -> anyhow::Result<u8> {
     let now = clock::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     for folder in &args.folders {
+        // One that is not there yet is nobody's.
+        let _held = match folder.is_dir() {
+            true => Some(folders::hold(folder, Purpose::Work, &HostRoot::default())?),
+            false => None,
+        };
         let words = match folders::init(folder, now)? {
             Init::Made => "made, and marked",
             Init::Marked => "marked",
@@ -98,7 +103,7 @@ pub fn begun(folder: &Folder) -> anyhow::Result<(Plan, Standing)> {
 fn run_plan(args: &RunArgs) -> anyhow::Result<u8> {
     let plan = plan_command::read(&args.plan)?;
     if args.dry_run {
-        return dry_run(&plan);
+        return dry_run::dry_run(&plan);
     }
     let folder = Folder::new(&plan.folder);
     std::fs::create_dir_all(folder.path()).with_context(|| folder.path().display().to_string())?;
@@ -106,6 +111,7 @@ fn run_plan(args: &RunArgs) -> anyhow::Result<u8> {
     make_way(&folder)?;
     let launcher = launcher(args.launcher)?;
     launcher::refuse(&plan, &*launcher, args.i_vote)?;
+    let _folders = lock::folders(&plan)?;
     keep(&folder.plan(), plan.text.as_bytes())?;
     let turns = schedule(&plan);
     let mut world = Real::new(launcher)?;
@@ -131,19 +137,6 @@ fn keep(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     written.with_context(|| path.display().to_string())
 }
 
-fn dry_run(plan: &Plan) -> anyhow::Result<u8> {
-    let mut said = String::new();
-    for folder in plan.lanes.iter().flat_map(folders_of) {
-        if plan.begin == plan::Begin::AsIs {
-            said += &format!("{}: stays as it is\n", folder.display());
-            continue;
-        }
-        let would = folders::would_clear(folder, &HostRoot::default())?;
-        said += &format!("{}: would be cleared: {}\n", folder.display(), cleared_in_words(&would));
-    }
-    print(said.as_bytes()).map(|()| 0)
-}
-
 fn resume(args: &ResumeArgs) -> anyhow::Result<u8> {
     let folder = find(&args.experiment)?;
     let (plan, standing) = begun(&folder)?;
@@ -155,6 +148,7 @@ fn resume(args: &ResumeArgs) -> anyhow::Result<u8> {
         say("this experiment is finished");
         return Ok(0);
     }
+    let _folders = lock::folders(&plan)?;
     let name = standing.begun.map(|begun| begun.launcher).unwrap_or_default();
     let mut world = Real::new(launcher::named(&name)?)?;
     ended(Runner::resume(plan, &mut world)?.run()?)
@@ -183,9 +177,7 @@ fn stop(args: &StopArgs) -> anyhow::Result<u8> {
             pidfd_send_signal(&process, Signal::TERM).with_context(|| format!("process {}", pid.as_raw_nonzero()))?;
             say(&format!("process {} was asked to stop; it ends what runs first", pid.as_raw_nonzero()));
         }
-        while lock::holder(&path)? != Holder::Nobody {
-            std::thread::sleep(LOOK);
-        }
+        stop::wait(&path)?;
     }
     // A runner that was killed leaves what it ran.
     let _lock = Lock::take(&path)?;

@@ -1,6 +1,12 @@
-//! One runner at a time: it holds a lock on a file in the experiment's folder while it lives, and its number is in it.
+//! One runner at a time: it holds a lock on a file in the experiment's folder while it lives, and its number is in it. And
+//! one experiment at a time for each folder that runs work in.
 
+use super::plan::{Begin, Plan};
+use super::runner::folders_of;
 use anyhow::Context;
+use faultline_kernel::HostRoot;
+use faultline_kernel::parse::pid_stat;
+use faultline_rig::folders::{Hold, Purpose, hold};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use std::fs::{File, OpenOptions};
@@ -46,6 +52,21 @@ impl Lock {
     }
 }
 
+/// Takes every folder that runs of this plan work in, and the one that they copy from: no other experiment may clear or fill
+/// one between two steps of a run, nor between two runs.
+///
+/// # Errors
+/// Another experiment has one of them, or it is not there.
+pub fn folders(plan: &Plan) -> anyhow::Result<Vec<Hold>> {
+    let root = HostRoot::default();
+    let work = plan.lanes.iter().flat_map(folders_of).map(|folder| (folder, Purpose::Work));
+    let source = match &plan.begin {
+        Begin::Restore { from } => Some((from.as_path(), Purpose::Source)),
+        _ => None,
+    };
+    work.chain(source).map(|(folder, purpose)| Ok(hold(folder, purpose, &root)?)).collect()
+}
+
 /// Who holds the lock now.
 ///
 /// # Errors
@@ -60,6 +81,12 @@ pub fn holder(path: &Path) -> anyhow::Result<Holder> {
         Err(Errno::WOULDBLOCK) => Ok(Holder::Somebody(number(path))),
         Err(error) => Err(error).with_context(|| path.display().to_string()),
     }
+}
+
+/// Whether a process was made to stand still by a signal or a debugger; not, if nobody can say.
+pub fn stands_still(pid: u32) -> bool {
+    let state = |text: &[u8]| pid_stat::parse(text).map(|stat| stat.state);
+    HostRoot::default().read_proc(&format!("{pid}/stat"), state).is_ok_and(|state| matches!(state, 'T' | 't'))
 }
 
 fn number(path: &Path) -> Option<u32> {

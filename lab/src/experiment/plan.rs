@@ -55,16 +55,18 @@ pub struct Plan {
     /// Places to run in: one, or with `concurrent` one for each arm and one for the second of the A/A pair.
     pub lanes: Vec<Lane>,
     /// Whether all arms run at the same time; then the arm that runs twice, by its place in `arms`.
-    pub concurrent: Option<Twice>,
+    pub concurrent: Option<Concurrent>,
     /// What the report is told.
     pub report: ReportRules,
 }
 
-/// The A/A pair of a concurrent plan.
+/// How a concurrent plan's arms stand beside one another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Twice {
-    /// Place in [`Plan::arms`].
-    pub arm: usize,
+pub struct Concurrent {
+    /// The arm of the A/A pair, which runs twice: its place in [`Plan::arms`].
+    pub twice: usize,
+    /// That lanes share a device whose use no limit divides.
+    pub shared_device: Severity,
 }
 
 /// In which order arms are run. Each arm is run once before one is run again, but for [`Order::Sequential`].

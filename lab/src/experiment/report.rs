@@ -54,11 +54,13 @@ pub(crate) struct Counted<'e> {
 pub fn report_command(args: &ExperimentReportArgs) -> anyhow::Result<String> {
     let experiment = Experiment::read(&args.experiment)?;
     let (report, slots) = experiment.report()?;
+    // The experiment's own folder for it has nothing else in it.
+    let force = args.force || args.out.is_none();
     let out: PathBuf = args.out.clone().unwrap_or_else(|| experiment.folder.path().join(REPORT));
-    let written = render::write(&report, &out, args.force)?;
+    let written = render::write(&report, &out, force)?;
     if !out.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("html")) {
         for (name, text) in slots {
-            put(&out.join(SLOTS).join(format!("{name}.csv")), &text, args.force)?;
+            put(&out.join(SLOTS).join(format!("{name}.csv")), &text, force)?;
         }
     }
     Ok(format!("{}\n{}\n", report.verdict.headline, written.page.display()))

@@ -4,7 +4,7 @@
 //! even number, what changes steadily over the days adds as much to each arm as to any other; with three it does not, and
 //! two are too few for a test.
 
-use super::plan::{Order, Plan, Twice};
+use super::plan::{Order, Plan};
 use serde::{Deserialize, Serialize};
 
 /// What happens at the same time: one run, or in a concurrent plan one of each arm and the second of the A/A pair.
@@ -36,7 +36,9 @@ pub struct Scheduled {
 pub fn schedule(plan: &Plan) -> Vec<Turn> {
     let mut run = 0..;
     let turns: Vec<Vec<Scheduled>> = match plan.concurrent {
-        Some(twice) => (0..plan.replicates).map(|replicate| together(plan, twice, replicate, &mut run)).collect(),
+        Some(concurrent) => {
+            (0..plan.replicates).map(|replicate| together(plan, concurrent.twice, replicate, &mut run)).collect()
+        }
         None => {
             let lane = plan.lanes.first().map(|lane| lane.name.clone()).unwrap_or_default();
             let alone = |(arm, replicate): (usize, u32)| {
@@ -73,9 +75,9 @@ fn one_by_one(plan: &Plan) -> Vec<(usize, u32)> {
 
 /// All arms at once, and one of them twice. In each turn every arm is one lane further, so that lanes cancel out; the runs
 /// stand in the order of their lanes, so that the order in which they are started does as well.
-fn together(plan: &Plan, twice: Twice, replicate: u32, run: &mut impl Iterator<Item = u32>) -> Vec<Scheduled> {
+fn together(plan: &Plan, twice: usize, replicate: u32, run: &mut impl Iterator<Item = u32>) -> Vec<Scheduled> {
     let mut sits: Vec<(usize, bool)> = (0..plan.arms.len()).map(|arm| (arm, false)).collect();
-    sits.push((twice.arm, true));
+    sits.push((twice, true));
     let lanes = sits.len();
     sits.rotate_right(replicate as usize % lanes);
     let sat = sits.into_iter().zip(&plan.lanes).filter_map(|((arm, second), lane)| {

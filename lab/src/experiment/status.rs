@@ -26,6 +26,11 @@ pub enum State {
         /// Its process, if it has said so.
         pid: Option<u32>,
     },
+    /// A runner lives, and was made to stand still by a signal.
+    Suspended {
+        /// Its process.
+        pid: u32,
+    },
     /// It was stopped.
     Stopped {
         /// Why.
@@ -91,7 +96,12 @@ pub fn status(args: &StatusArgs) -> anyhow::Result<String> {
     let (plan, standing) = begun(&folder)?;
     let holder = lock::holder(&folder.lock())?;
     let now = clock::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    let status = Status::of(&plan, &standing, &folder, holder, now);
+    let mut status = Status::of(&plan, &standing, &folder, holder, now);
+    if let State::Running { pid: Some(pid) } = status.state
+        && lock::stands_still(pid)
+    {
+        (status.state, status.seconds_left) = (State::Suspended { pid }, None);
+    }
     if args.json { Ok(serde_json::to_string(&status)? + "\n") } else { Ok(text::page(&status, now)) }
 }
 

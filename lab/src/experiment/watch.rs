@@ -11,6 +11,10 @@ const LATE_POINT: Duration = Duration::from_secs(60);
 /// intervals: a busy disk can hold a recorder up.
 const STALE: Duration = Duration::from_secs(10);
 const STALE_INTERVALS: u32 = 5;
+/// A run that is ended so much later than the plan says is longer than the others; or this share of its length, where that
+/// is more.
+const LATE: Duration = Duration::from_secs(10);
+const LATE_SHARE: u32 = 20;
 /// A recorder that has written nothing for so many times as long writes nothing any more.
 const SILENT: u32 = 12;
 
@@ -51,6 +55,8 @@ pub struct Watch {
     /// The newest tick's own time, and when it was first seen.
     tick: Option<(i64, Duration)>,
     latest: Duration,
+    /// From when its time was up to the look that saw it; or from the look before, if that was later.
+    late: Duration,
     /// Whether it was told that the recording does not grow.
     told: bool,
 }
@@ -69,6 +75,7 @@ impl Watch {
             phase: None,
             tick: None,
             latest: now.uptime,
+            late: Duration::ZERO,
             told: false,
         }
     }
@@ -80,11 +87,20 @@ impl Watch {
 
     /// Takes what the recording says now; `None` if it cannot be read at this moment. Whether the run is to be ended.
     pub fn look(&mut self, now: Now, seen: Option<&Progress>) -> Option<Why> {
-        self.latest = now.uptime;
+        let before = std::mem::replace(&mut self.latest, now.uptime);
         if let Some(seen) = seen {
             self.take(now, seen);
         }
+        // One whose time is up may have to wait for others of its turn: then nobody stands still.
+        if let Some(due) = self.counted_from().and_then(|from| from.checked_add(self.rules.duration)) {
+            self.late = self.late.max(now.uptime.saturating_sub(due.max(before)));
+        }
         self.decide(now.uptime)
+    }
+
+    /// How much longer than planned it went on since nobody looked, if that is too much: whoever runs it stood still.
+    pub fn too_late(&self) -> Option<Duration> {
+        Some(self.late).filter(|late| *late > LATE.max(self.rules.duration / LATE_SHARE))
     }
 
     fn take(&mut self, now: Now, seen: &Progress) {

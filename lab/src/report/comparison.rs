@@ -8,8 +8,9 @@ use super::words::{count, grouped, number, table, without_missing};
 use faultline_stats::arms::{self, Comparison, Conclusion, Direction, Interval, Settings};
 
 /// One arm against the reference.
+#[derive(Clone)]
 pub(crate) struct Pair {
-    /// The arm that the other is compared with: the first of the report.
+    /// The arm that the other is compared with: the first that has values of the primary metric.
     pub(crate) reference: String,
     /// The other arm.
     pub(crate) other: String,
@@ -19,9 +20,15 @@ pub(crate) struct Pair {
     pub(crate) others: Vec<(&'static Scalar, Comparison)>,
 }
 
-/// Every arm against the first.
+/// The arm that all others are compared with, and those; `None` without arms.
+pub(crate) fn reference<'a>(subjects: &'a Subjects<'_>, primary: &Scalar) -> Option<(&'a str, Vec<&'a str>)> {
+    let part = subjects.compared();
+    subjects.against(|arm| !values(subjects, arm, primary, part).is_empty())
+}
+
+/// Every arm against the first that has values of the primary metric.
 pub(crate) fn pairs(subjects: &Subjects<'_>, primary: &'static Scalar, settings: &Settings) -> Vec<Pair> {
-    let Some((reference, others)) = subjects.arms.split_first() else { return Vec::new() };
+    let Some((reference, others)) = reference(subjects, primary) else { return Vec::new() };
     let part = subjects.compared();
     let mut pairs: Vec<Pair> = others
         .iter()
@@ -35,8 +42,8 @@ pub(crate) fn pairs(subjects: &Subjects<'_>, primary: &'static Scalar, settings:
             };
             let rest = SCALARS.iter().filter(|scalar| scalar.id != primary.id);
             Pair {
-                reference: reference.clone(),
-                other: other.clone(),
+                reference: reference.to_owned(),
+                other: (*other).to_owned(),
                 primary: compare(primary),
                 others: rest.map(|scalar| (scalar, compare(scalar))).collect(),
             }
@@ -69,6 +76,15 @@ fn values(subjects: &Subjects<'_>, arm: &str, scalar: &Scalar, part: Part) -> Ve
     subjects.of(arm).filter_map(|subject| scalar.value(subject, part.of(subject)?)).collect()
 }
 
+/// Why it is not the first arm that the others are compared with; nothing where it is.
+fn without_values(subjects: &Subjects<'_>, reference: &str, primary: &Scalar) -> String {
+    let before: Vec<&str> = subjects.arms.iter().map(String::as_str).take_while(|arm| *arm != reference).collect();
+    if before.is_empty() {
+        return String::new();
+    }
+    format!(", the first that has values of {}: no run of {} has any", lower(primary.title), before.join(", "))
+}
+
 /// The chapter; `None` if there is nothing to compare.
 pub(crate) fn section(
     subjects: &Subjects<'_>,
@@ -81,9 +97,10 @@ pub(crate) fn section(
     let part = subjects.compared();
     let text = format!(
         "Each run gives one number, and arms are compared by these: the run is the unit, never the sample. Every arm is compared with \
-         {}. The primary metric is {}; differences below {} % of the reference's mean do not matter. Tests need {} runs in each arm. \
+         {}{}. The primary metric is {}; differences below {} % of the reference's mean do not matter. Tests need {} runs in each arm. \
          {}",
         first.reference,
+        without_values(subjects, &first.reference, primary),
         lower(primary.title),
         super::verdict::margin(settings),
         arms::RUNS_FOR_A_TEST,

@@ -206,6 +206,12 @@ impl Floor {
         if row.twins() {
             let percent = grouped(100.0 * self.margin, 1).trim_end_matches(".0").to_owned();
             return match (self.equivalent(row), row.ratio_90) {
+                // Slots of the same turn are not turns: what another one would have shown is open.
+                (true, Some((ratio, low, high))) if row.turns < RUNS_FOR_A_TEST => format!(
+                    "equivalent within {percent} % by the slots of {} (ratio {ratio:.3}, 90 % interval {low:.3} to {high:.3}); \
+                     of other turns that says nothing before there are {RUNS_FOR_A_TEST}",
+                    turns(row.turns)
+                ),
                 (true, Some((ratio, low, high))) => {
                     format!("equivalent within {percent} % (ratio {ratio:.3}, 90 % interval {low:.3} to {high:.3})")
                 }

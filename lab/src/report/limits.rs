@@ -1,7 +1,7 @@
 //! Arms that differ in memory: what is enough lies between two limits that were tried.
 
 use super::model::{Block, Cell, Table};
-use super::subject::Subjects;
+use super::subject::{Subject, Subjects};
 use super::words::{GIB, bytes, count, grouped, number, table};
 use faultline_stats::bracket::{Bracket, Replicate, bracket};
 
@@ -28,11 +28,7 @@ pub(crate) fn limits(subjects: &Subjects<'_>) -> Option<Limits> {
     let mut without: Vec<Without> = Vec::new();
     for subject in &subjects.all {
         let kept_up = subject.measured.course.kept_up.answer;
-        let limit = match &subject.run.told {
-            Some(told) => told.limit,
-            None => subject.limit().map(|limit| limit as u64),
-        };
-        match (limit, &subject.run.told) {
+        match (limit_of(subject), &subject.run.told) {
             (Some(limit), _) => replicates.push(Replicate { limit, kept_up }),
             (None, None) => {}
             (None, Some(_)) => match without.iter_mut().find(|known| known.arm == subject.arm) {
@@ -45,6 +41,23 @@ pub(crate) fn limits(subjects: &Subjects<'_>) -> Option<Limits> {
     let largest = replicates.iter().map(|replicate| replicate.limit).max()?;
     let differ = largest as f64 > ONE_LIMIT * smallest as f64;
     differ.then(|| Limits { bracket: bracket(&replicates), without })
+}
+
+/// What the plan gave a run, or what it was recorded with where there is no plan.
+fn limit_of(subject: &Subject<'_>) -> Option<u64> {
+    match &subject.run.told {
+        Some(told) => told.limit,
+        None => subject.limit().map(|limit| limit as u64),
+    }
+}
+
+/// Whether two arms had one limit, or none: then what they differ by is something else.
+pub(crate) fn are_alike(subjects: &Subjects<'_>, one: &str, other: &str) -> bool {
+    let all: Vec<Option<u64>> = subjects.of(one).chain(subjects.of(other)).map(limit_of).collect();
+    let known = || all.iter().flatten().copied();
+    let none = known().next().is_none();
+    none || (known().count() == all.len()
+        && known().max().unwrap_or(0) as f64 <= ONE_LIMIT * known().min().unwrap_or(0) as f64)
 }
 
 impl Without {

@@ -1,6 +1,8 @@
 //! Runs that replayed the same slots: the network's load cancels out.
 
+use super::comparison::reference;
 use super::model::{Block, Cell, Table};
+use super::scalars::Scalar;
 use super::subject::{Subject, Subjects, TWIN};
 use super::words::{count, table};
 use crate::measure::{Contents, cache_slots, contents, slots};
@@ -126,12 +128,12 @@ impl Paired {
     }
 }
 
-/// Pairs each run of the other arms with the run of the first arm that belongs to it: the one of the same turn where runs were
+/// Pairs each run of the other arms with the run of the reference that belongs to it: the one of the same turn where runs were
 /// made at the same time, the same replicate where a fixed range was replayed, else the one with which it has most slots in
 /// common, and among equals the one at the same place. The second run of an A/A pair is paired with the first.
-pub(crate) fn paired(subjects: &Subjects<'_>, plan: &Plan) -> Paired {
+pub(crate) fn paired(subjects: &Subjects<'_>, primary: &Scalar, plan: &Plan) -> Paired {
     let mut paired = empty();
-    let Some((reference, others)) = subjects.arms.split_first() else { return paired };
+    let Some((reference, others)) = reference(subjects, primary) else { return paired };
     let twins: Vec<&Subject<'_>> = subjects.all.iter().filter(|subject| subject.arm.ends_with(TWIN)).collect();
     let mut pairs = 0;
     for twin in &twins {

@@ -50,9 +50,9 @@ pub(crate) struct Subjects<'a> {
 pub(crate) const TWIN: &str = " (A/A)";
 
 impl<'a> Subjects<'a> {
-    /// Measures the runs and puts them in order.
-    pub(crate) fn new(runs: &'a [Run], plan: &Plan) -> Self {
-        let arms = arms(runs);
+    /// Measures the runs and puts them in order: that of these arms, if they are given.
+    pub(crate) fn new(runs: &'a [Run], plan: &Plan, order: &[String]) -> Self {
+        let arms = arms(runs, order);
         let mut all: Vec<Subject<'a>> = Vec::with_capacity(runs.len());
         let mut taken = BTreeMap::<String, usize>::new();
         for arm in &arms {
@@ -68,6 +68,14 @@ impl<'a> Subjects<'a> {
         }
         let once: Vec<String> = arms.iter().filter(|arm| !arm.ends_with(TWIN)).cloned().collect();
         Subjects { all, arms: if once.is_empty() { arms } else { once } }
+    }
+
+    /// The arm that the others are compared with, and those: the first that has what is compared, so that one which has
+    /// nothing hides no comparison of the others; the first of all if none has. `None` without arms.
+    pub(crate) fn against(&self, has: impl Fn(&str) -> bool) -> Option<(&str, Vec<&str>)> {
+        let reference = self.arms.iter().find(|arm| has(arm)).or(self.arms.first())?;
+        let others = self.arms.iter().filter(|arm| *arm != reference);
+        Some((reference, others.map(String::as_str).collect()))
     }
 
     /// The only run; `None` if there are none or several.
@@ -174,13 +182,20 @@ fn stem(file: &str) -> &str {
     file.rsplit_once('.').map_or(file, |(stem, _)| if stem.is_empty() { file } else { stem })
 }
 
-/// By number, smallest first, where all are one name with different numbers (`512 GB`, `cache-1024`); else as given.
-fn arms(runs: &[Run]) -> Vec<String> {
+/// In this order, if there is one. Else by number, smallest first, where all are one name with different numbers (`512 GB`,
+/// `cache-1024`); else as given.
+fn arms(runs: &[Run], order: &[String]) -> Vec<String> {
     let mut arms: Vec<String> = Vec::new();
     for arm in runs.iter().map(arm_of) {
         if !arms.contains(&arm) {
             arms.push(arm);
         }
+    }
+    if !order.is_empty() {
+        let place =
+            |arm: &String| order.iter().position(|one| *one == arm.trim_end_matches(TWIN)).unwrap_or(order.len());
+        arms.sort_by_key(|arm| (place(arm), arm.ends_with(TWIN)));
+        return arms;
     }
     let numbers: Option<Vec<(&str, f64)>> = arms.iter().map(|arm| numbered(arm)).collect();
     let Some(numbers) = numbers.filter(|all| all.windows(2).all(|pair| pair[0].0 == pair[1].0)) else { return arms };
@@ -223,19 +238,34 @@ mod tests {
     #[test]
     fn arms_that_are_numbers_come_smallest_first_whatever_the_order_of_files() {
         let runs = ["1.5 TB", "512 GB", "1 TB", "512 GB"].map(|arm| run("x.fltl", &[("arm", arm)]));
-        assert_eq!(Subjects::new(&runs, &Plan::default()).arms, ["512 GB", "1 TB", "1.5 TB"]);
+        assert_eq!(Subjects::new(&runs, &Plan::default(), &[]).arms, ["512 GB", "1 TB", "1.5 TB"]);
         let runs = ["cache-1,024", "cache-512"].map(|arm| run("x.fltl", &[("arm", arm)]));
-        assert_eq!(Subjects::new(&runs, &Plan::default()).arms, ["cache-512", "cache-1,024"]);
+        assert_eq!(Subjects::new(&runs, &Plan::default(), &[]).arms, ["cache-512", "cache-1,024"]);
         let runs = ["b-2", "a-1"].map(|arm| run("x.fltl", &[("arm", arm)]));
-        assert_eq!(Subjects::new(&runs, &Plan::default()).arms, ["b-2", "a-1"]);
+        assert_eq!(Subjects::new(&runs, &Plan::default(), &[]).arms, ["b-2", "a-1"]);
         let runs = ["b", "a"].map(|arm| run("x.fltl", &[("arm", arm)]));
-        assert_eq!(Subjects::new(&runs, &Plan::default()).arms, ["b", "a"]);
+        assert_eq!(Subjects::new(&runs, &Plan::default(), &[]).arms, ["b", "a"]);
+    }
+
+    #[test]
+    fn arms_of_a_plan_come_as_it_has_them_whichever_ran_first() {
+        let mut runs = ["oom", "big", "small", "512"].map(|arm| run("x.fltl", &[("arm", arm)])).to_vec();
+        runs.insert(0, run("x.fltl", &[("arm", "small"), ("second", "1")]));
+        let order = ["small", "none", "big", "oom", "512"].map(str::to_owned);
+        let subjects = Subjects::new(&runs, &Plan::default(), &order);
+        assert_eq!(subjects.arms, ["small", "big", "oom", "512"]);
+        assert_eq!(subjects.all.iter().map(|subject| &subject.arm).nth(1).unwrap(), "small (A/A)");
+        let (reference, others) = subjects.against(|_| true).unwrap();
+        assert_eq!((reference, others), ("small", vec!["big", "oom", "512"]));
+        let (reference, others) = subjects.against(|arm| arm.starts_with(['b', 'o'])).unwrap();
+        assert_eq!((reference, others), ("big", vec!["small", "oom", "512"]));
+        assert_eq!(subjects.against(|_| false).unwrap().0, "small");
     }
 
     #[test]
     fn names_and_anchors_are_unique_whatever_the_labels_say() {
         let runs = [run("a.fltl", &[]), run("a.fltl", &[("arm", "a"), ("run", "")]), run("a!", &[])];
-        let subjects = Subjects::new(&runs, &Plan::default());
+        let subjects = Subjects::new(&runs, &Plan::default(), &[]);
         let mut ids: Vec<&str> = subjects.all.iter().map(|subject| subject.id.as_str()).collect();
         let mut names: Vec<&str> = subjects.all.iter().map(|subject| subject.name.as_str()).collect();
         ids.sort_unstable();

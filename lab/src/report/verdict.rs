@@ -108,7 +108,16 @@ fn compared(
         Some(limits) => {
             let mut sentences = limits::sentences(limits);
             points.splice(0..0, sentences.split_off(2.min(sentences.len())));
-            (sentences.join(" "), Standing::Described)
+            let alike = |pair: &&Pair| limits::are_alike(subjects, &pair.reference, &pair.other);
+            let tested: Vec<Pair> = pairs.iter().filter(alike).filter(|pair| is_tested(pair)).cloned().collect();
+            match tested.is_empty() {
+                true => (sentences.join(" "), Standing::Described),
+                // Another question than the limit's, and it has an answer.
+                false => {
+                    sentences.insert(0, headline(&tested, primary, settings));
+                    (sentences.join(" "), standing(&tested))
+                }
+            }
         }
         None => floor.unwrap_or_else(|| (headline(pairs, primary, settings), standing(pairs))),
     };
@@ -117,6 +126,11 @@ fn compared(
     points.extend(described(pairs));
     points.extend(differing(pairs));
     Verdict { headline, points, standing }
+}
+
+fn is_tested(pair: &Pair) -> bool {
+    use Conclusion::{Differs, Equivalent, Inconclusive};
+    matches!(pair.primary.conclusion, Differs { .. } | Equivalent { .. } | Inconclusive { .. })
 }
 
 fn headline(pairs: &[Pair], primary: &Scalar, settings: &Settings) -> String {
@@ -190,12 +204,16 @@ fn and(names: &[&str]) -> String {
 }
 
 fn standing(pairs: &[Pair]) -> Standing {
-    let any = |which: fn(&Conclusion) -> bool| pairs.iter().any(|pair| which(&pair.primary.conclusion));
+    // What has no values takes nothing from what is known of the others.
+    let pairs = || pairs.iter().filter(|pair| !matches!(pair.primary.conclusion, Conclusion::NoValues));
+    let any = |which: fn(&Conclusion) -> bool| pairs().any(|pair| which(&pair.primary.conclusion));
     if any(|conclusion| matches!(conclusion, Conclusion::Differs { .. })) {
         Standing::Differs
     } else if any(|conclusion| matches!(conclusion, Conclusion::Inconclusive { .. })) {
         Standing::Inconclusive
-    } else if pairs.iter().all(|pair| matches!(pair.primary.conclusion, Conclusion::Equivalent { .. })) {
+    } else if pairs().count() > 0
+        && pairs().all(|pair| matches!(pair.primary.conclusion, Conclusion::Equivalent { .. }))
+    {
         Standing::Equivalent
     } else {
         Standing::Described

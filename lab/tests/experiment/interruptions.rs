@@ -3,7 +3,7 @@
 use crate::scene::{PATIENCE, Scene, said};
 use faultline::experiment::folder::RECORDER_LOG;
 use faultline::experiment::journal::{Entry, Line, Step};
-use faultline::experiment::outcome::Outcome;
+use faultline::experiment::outcome::{Outcome, Validity};
 use faultline_testkit::eventually::{eventually, eventually_seeing};
 use faultline_testkit::process::signal;
 use std::io::Write;
@@ -99,6 +99,61 @@ fn a_second_interrupt_does_not_wait_for_the_program() {
     scene.wait_for("the end begins", |entry| matches!(entry, Entry::Step { step: Step::End, .. }));
     signal(runner.pid(), "INT").unwrap();
     assert_eq!(eventually(PATIENCE, "it ends", || runner.ended_with().unwrap()).code(), Some(1));
+    scene.assert_nothing_is_left();
+}
+
+#[test]
+fn a_runner_that_stands_still_is_called_so_and_stop_says_what_to_do() {
+    let Some(scene) = Scene::new("frozen", SCRIPT, 1, LONG) else { return };
+    let mut runner = scene.start(&["run", "plan.toml"]);
+    scene.wait_for("the first run", watches(1));
+    signal(runner.pid(), "STOP").unwrap();
+    let cont = format!("`kill -CONT {}`", runner.pid());
+    eventually_seeing(PATIENCE, "status says so", || {
+        let page = said(&scene.faultline(&["status", "plan.toml"]));
+        if page.contains("stands still") && page.contains(&cont) && !page.contains(" left ") {
+            Ok(())
+        } else {
+            Err(page)
+        }
+    });
+    let json = said(&scene.faultline(&["status", "--json", "plan.toml"]));
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(
+        (&json["state"]["is"], &json["seconds_left"]),
+        (&"suspended".into(), &serde_json::Value::Null),
+        "{json}"
+    );
+    let mut stop = scene.start(&["stop", "plan.toml"]);
+    eventually_seeing(PATIENCE, "stop says so", || {
+        let words = std::fs::read_to_string(scene.path("output-of-stop")).unwrap();
+        if words.contains("stands still") && words.contains(&cont) { Ok(()) } else { Err(words) }
+    });
+    signal(runner.pid(), "CONT").unwrap();
+    assert_eq!(eventually(PATIENCE, "it ends", || runner.ended_with().unwrap()).code(), Some(1));
+    assert_eq!(eventually(PATIENCE, "stop ends", || stop.ended_with().unwrap()).code(), Some(0));
+    scene.assert_nothing_is_left();
+}
+
+#[test]
+fn a_run_that_went_on_while_its_runner_stood_still_is_not_proven() {
+    let Some(scene) = Scene::new("overlong", SCRIPT, 1, SHORT) else { return };
+    let mut runner = scene.start(&["run", "plan.toml"]);
+    scene.wait_for("the first run", watches(1));
+    let watching = scene.lines().last().unwrap().unix_ns;
+    signal(runner.pid(), "STOP").unwrap();
+    let recording = scene.folder().recording(&scene.standing().turns[0].runs[0], 1);
+    eventually_seeing(PATIENCE, "the recording goes on for longer than is forgiven", || {
+        let recording = faultline_recording::Recording::open(&recording).map_err(|error| error.to_string())?;
+        let newest = recording.ticks().map_err(|error| error.to_string())?.last().map_or(0, |tick| tick.unix_ns);
+        if newest - watching > 13_000_000_000 { Ok(()) } else { Err(newest.to_string()) }
+    });
+    signal(runner.pid(), "CONT").unwrap();
+    assert_eq!(eventually(PATIENCE, "it ends", || runner.ended_with().unwrap()).code(), Some(0));
+    let (_, end) = &scene.ends()[0];
+    let why = "longer than planned: this program, or the whole host, stood still";
+    assert_eq!(end.outcome, Outcome::Completed);
+    assert!(matches!(&end.validity, Validity::Unproven(said) if said.contains(why)), "{end:?}");
     scene.assert_nothing_is_left();
 }
 

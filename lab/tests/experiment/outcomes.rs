@@ -94,7 +94,7 @@ fn arms_that_run_at_the_same_time_begin_together_and_a_killed_one_leaves_the_oth
     let script = r#"echo "$FAULTLINE_LEDGER $(id -un) $HOME" > "$FAULTLINE_RUN_FOLDER/who"; touch "$FAULTLINE_LEDGER/mine"
 case "$1" in killed) kill -9 $$ ;; *) sleep 1000 ;; esac"#;
     let lane = |name: &str| format!("[[lane]]\nname = \"{name}\"\nledger = \"ledger-{name}\"\ncpus = \"0\"\n");
-    let rest = "[stop]\nduration = \"3s\"\ncounted_from = \"start\"\ngrace = \"5s\"\n[concurrent]\ntwice = \"runs\"\n\
+    let rest = "[stop]\nduration = \"3s\"\ncounted_from = \"start\"\ngrace = \"5s\"\n[concurrent]\nshared_device = \"warn\"\ntwice = \"runs\"\n\
                 [[arm]]\nname = \"runs\"\nmemory_max = \"64M\"\n[[arm]]\nname = \"killed\"\nmemory_max = \"64M\"\n";
     let Some(scene) = Scene::new("together", script, 1, &(rest.to_owned() + &["x", "y", "z"].map(lane).concat()))
     else {

@@ -165,7 +165,13 @@ impl World for Pretended {
     }
 
     fn wait(&mut self, at_most: Duration) {
-        self.state.borrow_mut().now += at_most;
+        let mut state = self.state.borrow_mut();
+        let before = state.now.as_secs_f64();
+        state.now += at_most;
+        let asleep = state.script.asleep().filter(|(at, _)| (before..state.now.as_secs_f64()).contains(at));
+        if let Some((_, long)) = asleep {
+            state.now += Duration::from_secs_f64(long);
+        }
     }
 
     fn asked(&self) -> Option<Asked> {

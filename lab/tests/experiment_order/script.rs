@@ -8,6 +8,7 @@
 //! run 2 attempt 1: limits              (they do not hold)                    run 2 attempt 1: launch
 //! asked at 100                         asked twice at 100                    busy until 50
 //! no room at 100                       swap                                  warm (not cold)
+//! asleep 30 at 100                     (the runner, so long)
 //! run 2 attempt 1: leaves              (others of its group, when it ends)
 //! run 2 attempt 1: still at 30         (no tick is recorded from then on, which is found out at the end)
 //! ```
@@ -49,6 +50,11 @@ impl Script {
     pub(crate) fn number(&self, run: (u32, u32), what: &str) -> Option<(i32, f64)> {
         let mut all = self.runs.get(&run)?.iter();
         all.find_map(|(known, at)| Some((known.strip_prefix(what)?.trim().parse().ok()?, *at)))
+    }
+
+    /// When the runner falls asleep and for how long, in seconds.
+    pub(crate) fn asleep(&self) -> Option<(f64, f64)> {
+        self.all.iter().find_map(|(what, at)| Some((*at, what.strip_prefix("asleep ")?.parse().unwrap())))
     }
 
     /// When this happens to all, in seconds.

@@ -100,6 +100,13 @@ impl Scene {
         path
     }
 
+    /// Gives the scene a simulated validator whose pages nobody else has in memory.
+    pub fn own_program(&self) {
+        let path = self.path(NAME);
+        fs::remove_file(&path).expect("a program");
+        fs::copy(simulated(), &path).expect("a program");
+    }
+
     /// The simulated validator as a stock one: there is no switch in its file.
     pub fn stock(&self) -> PathBuf {
         let mut bytes = fs::read(simulated()).expect("the program");

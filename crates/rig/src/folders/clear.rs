@@ -10,6 +10,9 @@ use std::ffi::CStr;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
+/// Files that [`would_clear`] lists at most: a ledger may have a million.
+pub const LISTED: usize = 10_000;
+
 /// What a clearing did, or would do.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Cleared {
@@ -17,6 +20,8 @@ pub struct Cleared {
     pub files: u64,
     /// The room they had on disk, in bytes.
     pub bytes: u64,
+    /// Of [`would_clear`]: the files that would go, the first [`LISTED`] that were found.
+    pub listed: Vec<PathBuf>,
     /// What stayed, with its reason, but for the marker, the lock of the ledger and a `lost+found`.
     pub kept: Vec<Kept>,
 }
@@ -39,8 +44,8 @@ pub struct Kept {
 /// then. The file system refuses: some may be.
 pub fn clear(folder: &Path, root: &HostRoot) -> Result<Cleared, Error> {
     let top = ready(folder, root)?;
-    let looked = Walk::new(false).all(&top)?;
-    let mut walk = Walk::new(true);
+    let looked = Walk::new(false, 0).all(&top)?;
+    let mut walk = Walk::new(true, 0);
     walk.locks = looked.locks;
     walk.all(&top).map(|walk| walk.cleared)
 }
@@ -51,7 +56,7 @@ pub fn clear(folder: &Path, root: &HostRoot) -> Result<Cleared, Error> {
 /// As [`clear`].
 pub fn would_clear(folder: &Path, root: &HostRoot) -> Result<Cleared, Error> {
     let top = ready(folder, root)?;
-    Walk::new(false).all(&top).map(|walk| walk.cleared)
+    Walk::new(false, LISTED).all(&top).map(|walk| walk.cleared)
 }
 
 fn ready(folder: &Path, root: &HostRoot) -> Result<Folder, Error> {
@@ -65,14 +70,16 @@ fn ready(folder: &Path, root: &HostRoot) -> Result<Folder, Error> {
 
 struct Walk {
     really: bool,
+    /// Files that are listed at most.
+    lists: usize,
     cleared: Cleared,
     /// Held until all is done.
     locks: Vec<OwnedFd>,
 }
 
 impl Walk {
-    fn new(really: bool) -> Self {
-        Walk { really, cleared: Cleared::default(), locks: Vec::new() }
+    fn new(really: bool, lists: usize) -> Self {
+        Walk { really, lists, cleared: Cleared::default(), locks: Vec::new() }
     }
 
     fn all(mut self, top: &Folder) -> Result<Self, Error> {
@@ -143,6 +150,9 @@ impl Walk {
             }
         }
         self.cleared.files += 1;
+        if self.cleared.listed.len() < self.lists {
+            self.cleared.listed.push(folder.join(name));
+        }
         self.cleared.bytes = self.cleared.bytes.saturating_add(room(stat));
         Ok(())
     }

@@ -38,9 +38,14 @@ fn everything_goes_but_keypairs_and_tower_files() {
     rustix::fs::mkfifoat(CWD, scene.path("ledger/fifo"), Mode::RUSR).unwrap();
     let before = seen(&scene.path("ledger"));
 
-    let would = scene.would_clear().unwrap();
+    let mut would = scene.would_clear().unwrap();
     assert_eq!(seen(&scene.path("ledger")), before, "it only looks");
     let cleared = scene.clear().unwrap();
+    let after = seen(&scene.path("ledger"));
+    let gone = before.iter().filter(|(name, what)| *what != "/" && !after.contains_key(*name));
+    let gone: Vec<_> = gone.map(|(name, _)| scene.path("ledger").join(name)).collect();
+    would.listed.sort_unstable();
+    assert_eq!(std::mem::take(&mut would.listed), gone);
     assert_eq!(cleared, would);
     assert_eq!(cleared.files, 7);
     assert!((100_000..200_000).contains(&cleared.bytes), "{}", cleared.bytes);

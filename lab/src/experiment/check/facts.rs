@@ -31,6 +31,8 @@ pub struct Facts {
     pub io_devices: BTreeMap<PathBuf, Result<u64, String>>,
     /// Other files and folders that the plan names, each with why it cannot be used, if so.
     pub files: BTreeMap<PathBuf, Result<(), String>>,
+    /// What of the plan's folders and files its user cannot use: why, as the end of a sentence about it.
+    pub closed: BTreeMap<PathBuf, String>,
     /// Whether the user is there.
     pub user: Result<(), String>,
     /// Programs of the host that runs may need ([`super::TOOLS`]) and that are there.

@@ -3,13 +3,13 @@
 use super::cache::{first_word, program_of};
 use super::facts::{Facts, FolderFacts, LauncherFacts};
 use super::folders::working;
-use super::{TOOLS, configuration, keypair, scripts, stake, switch};
+use super::{TOOLS, access, configuration, keypair, scripts, stake, switch};
 use crate::experiment::plan::{Begin, Plan};
 use crate::experiment::runner::host_now;
 use crate::recorder::{self, in_path};
 use faultline_kernel::HostRoot;
 use faultline_rig::{CpuSet, folders, host};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -32,6 +32,7 @@ pub fn gather(plan: &Plan, launcher: Result<LauncherFacts, String>) -> Facts {
         folders: BTreeMap::new(),
         io_devices: BTreeMap::new(),
         files: files(plan),
+        closed: access::closed(plan),
         user: user(plan),
         tools: TOOLS.into_iter().filter(|tool| in_path(tool).is_some()).collect(),
         other_user: other_user(plan),
@@ -78,6 +79,12 @@ fn named_folders(plan: &Plan) -> Vec<&Path> {
         all.push(from);
     }
     all
+}
+
+/// The files that the plan's arms run, as far as it names them: programs, scripts and what scripts are said to start.
+pub fn program_files(plan: &Plan) -> BTreeSet<PathBuf> {
+    let named = plan.arms.iter().filter_map(|arm| arm.binary.clone()).chain(plan.workload.binary.clone());
+    named.chain(programs(plan).into_values().flatten()).collect()
 }
 
 fn programs(plan: &Plan) -> BTreeMap<String, Result<PathBuf, String>> {

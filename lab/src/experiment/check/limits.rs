@@ -2,7 +2,7 @@
 
 use super::Findings;
 use super::facts::Facts;
-use crate::experiment::plan::{Arm, Kind, Lane, Plan};
+use crate::experiment::plan::{Arm, Kind, Lane, Plan, Severity};
 use crate::words;
 use faultline_rig::Abilities;
 use std::collections::BTreeSet;
@@ -120,7 +120,7 @@ fn cpus(plan: &Plan, facts: &Facts, found: &mut Findings) {
 
 /// Runs at the same time share one host.
 fn together(plan: &Plan, facts: &Facts, found: &mut Findings) {
-    let twice = plan.concurrent.and_then(|twice| plan.arms.get(twice.arm));
+    let twice = plan.concurrent.and_then(|concurrent| plan.arms.get(concurrent.twice));
     let all = || plan.arms.iter().chain(twice);
     let mut sum = 0_u64;
     for arm in all() {
@@ -164,17 +164,22 @@ fn shared_devices(plan: &Plan, facts: &Facts, found: &mut Findings) {
         folders.into_iter().flatten().filter_map(|folder| facts.folders.get(folder)?.device).collect()
     };
     let limited = plan.arms.iter().all(|arm| !arm.io.is_empty());
+    let severity = plan.concurrent.map_or(Severity::Ignore, |concurrent| concurrent.shared_device);
+    if limited || severity == Severity::Ignore {
+        return;
+    }
     for (index, lane) in plan.lanes.iter().enumerate() {
         let mine = devices(lane);
         for other in plan.lanes.iter().take(index).filter(|other| !devices(other).is_disjoint(&mine)) {
-            if !limited {
-                found.warn(
-                    format!(
-                        "lanes {:?} and {:?} are on the same device, and not every arm has an io limit",
-                        other.name, lane.name
-                    ),
-                    "put each lane on a device of its own, or give every arm the same io limits",
-                );
+            let what = format!(
+                "lanes {:?} and {:?} are on the same device, and not every arm has an io limit",
+                other.name, lane.name
+            );
+            let remedy = "put each lane on a device of its own, or give every arm the same io limits; where neither can be \
+                          had, concurrent.shared_device = \"warn\"";
+            match severity {
+                Severity::Refuse => found.refuse(what, remedy),
+                _ => found.warn(what, remedy),
             }
         }
     }

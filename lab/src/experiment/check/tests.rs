@@ -97,6 +97,7 @@ fn fit(plan: &Plan) -> Facts {
         folders,
         io_devices: BTreeMap::new(),
         files: BTreeMap::new(),
+        closed: BTreeMap::new(),
         user: Ok(()),
         tools: super::TOOLS.into(),
         other_user: false,
@@ -182,11 +183,14 @@ fn concurrent_limits_and_a_reserve_must_fit_in_memory() {
 }
 
 #[test]
-fn concurrent_lanes_share_no_device_and_no_cpu_without_a_warning() {
+fn concurrent_lanes_share_no_device_and_no_cpu_unsaid() {
     let plan = plan(CONCURRENT);
     let mut facts = fit(&plan);
     folder(&mut facts, "/mnt/b").device = Some(1);
-    only(&plan, &facts, Warn, "on the same device");
+    only(&plan, &facts, Refuse, "on the same device");
+    let meant = |how: &str| but(CONCURRENT, "[concurrent]", &format!("[concurrent]\nshared_device = {how:?}"));
+    only(&meant("warn"), &facts, Warn, "on the same device");
+    assert_eq!(told(&meant("ignore"), &facts), []);
     let limited = but(
         CONCURRENT,
         "memory_max = \"4G\"",
@@ -270,22 +274,14 @@ fn a_vote_account_is_found_wherever_it_is_set() {
 }
 
 #[test]
-fn a_vote_account_beside_no_voting_is_only_warned_of() {
-    let beside = |words: &str| but(TWO_ARMS, "\"{ledger}\"]", &format!("\"{{ledger}}\", {words}]"));
-    let plan = beside("\"--vote-account\", \"k\", \"--no-voting\"");
-    only(&plan, &fit(&plan), Warn, "workload sets a vote account beside --no-voting");
-    let script = |text: &str| Facts { scripts: BTreeMap::from([("/s".into(), text.to_owned())]), ..fit(&plan) };
+fn no_voting_beside_a_vote_account_excuses_nothing() {
+    let plan = but(TWO_ARMS, "\"{ledger}\"]", "\"{ledger}\", \"--vote-account\", \"k\", \"--no-voting\"]");
+    only(&plan, &fit(&plan), Refuse, "workload sets a vote account");
     let plan = self::plan(TWO_ARMS);
-    only(
-        &plan,
-        &script("exec v --no-voting \\\n --vote-account k\n"),
-        Warn,
-        "the script /s sets a vote account beside",
-    );
-    // Another command's word is none for this one.
-    only(&plan, &script("v --no-voting\nv --vote-account k\n"), Refuse, "the script /s sets a vote account, and");
-    let arm = but(TWO_ARMS, "memory_max = \"8G\"", "arguments = [\"--vote-account\", \"k\"]");
-    only(&arm, &fit(&arm), Refuse, "arm \"large\" sets a vote account");
+    for text in ["exec v --no-voting \\\n --vote-account k\n", "echo \"--no-voting\"; exec x --vote-account foo"] {
+        let facts = Facts { scripts: BTreeMap::from([("/s".into(), text.to_owned())]), ..fit(&plan) };
+        only(&plan, &facts, Refuse, "the script /s sets a vote account");
+    }
 }
 
 #[test]
@@ -546,4 +542,12 @@ fn what_the_host_lacks_to_start_and_look_at_runs_is_known_beforehand() {
     only(&many, &fit(&many), Refuse, "1048577");
     many.workload.open_files = Some(1_048_576);
     assert_eq!(told(&many, &fit(&many)), []);
+}
+
+#[test]
+fn a_folder_that_its_user_may_not_write_is_refused() {
+    let plan = plan(TWO_ARMS);
+    let why = "is not open to user \"sol\" (mode 755, of user 0 and group 0)";
+    let facts = Facts { closed: BTreeMap::from([("/mnt/ledger".into(), why.to_owned())]), ..fit(&plan) };
+    only(&plan, &facts, Refuse, &format!("ledger /mnt/ledger {why}: every run would end at once"));
 }

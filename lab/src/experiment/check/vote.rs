@@ -3,14 +3,12 @@
 use super::Findings;
 use super::code::{has_option, units};
 use super::facts::{Facts, Stake};
-use crate::experiment::plan::{Arm, Kind, Plan, Severity};
-use std::collections::BTreeMap;
+use crate::experiment::plan::{Kind, Plan};
+use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Options of a validator that votes.
 const OPTIONS: [&str; 2] = ["--vote-account", "--authorized-voter"];
-/// Beside them it does not.
-const NO_VOTING: &str = "--no-voting";
 /// The same in a configuration file in TOML.
 const KEY: &str = "vote_account_path";
 /// Programs whose arguments are more than options.
@@ -24,18 +22,11 @@ pub(super) fn check(plan: &Plan, facts: &Facts, i_vote: bool, found: &mut Findin
         return;
     }
     let places = places(plan, facts);
-    for (place, severity) in &places {
-        if *severity == Severity::Refuse {
-            found.refuse(
-                format!("{place} sets a vote account, and each run stops and restarts this validator"),
-                "take it out; if this validator shall vote, say --i-vote",
-            );
-        } else {
-            found.warn(
-                format!("{place} sets a vote account beside {NO_VOTING}: it does not vote as long as both stand there"),
-                "take the vote account out, to be sure",
-            );
-        }
+    for place in &places {
+        found.refuse(
+            format!("{place} sets a vote account, and each run stops and restarts this validator"),
+            "take it out, also beside --no-voting; if this validator shall vote, say --i-vote",
+        );
     }
     stakes(plan, facts, found);
     if places.is_empty() {
@@ -106,61 +97,28 @@ fn some(all: &[String]) -> String {
     }
 }
 
-/// Where a vote account is set: [`Severity::Refuse`], or [`Severity::Warn`] where the same command says not to vote.
-fn places(plan: &Plan, facts: &Facts) -> BTreeMap<String, Severity> {
-    let mut places = BTreeMap::new();
-    let mut add = |place: String, severity: Option<Severity>| {
-        if let Some(severity) = severity {
-            let worst = places.entry(place).or_insert(severity);
-            *worst = severity.max(*worst);
-        }
-    };
+/// Where a vote account is set.
+fn places(plan: &Plan, facts: &Facts) -> BTreeSet<String> {
+    let mut places = BTreeSet::new();
+    let mut look = |place: String, sets: bool| sets.then(|| places.insert(place));
+    let workload = &plan.workload;
+    let shared = workload.command.iter().chain(workload.environment.values());
+    look("workload".to_owned(), shared.into_iter().any(|text| sets(text)));
     for arm in &plan.arms {
-        for (of_arm, severity) in commands(plan, arm) {
-            add(if of_arm { format!("arm {:?}", arm.name) } else { "workload".to_owned() }, Some(severity));
-        }
-        for value in arm.environment.values() {
-            add(format!("arm {:?}", arm.name), code(value));
-        }
-    }
-    for value in plan.workload.environment.values() {
-        add("workload".to_owned(), code(value));
+        let mut own = arm.arguments.iter().chain(arm.environment.values());
+        look(format!("arm {:?}", arm.name), own.any(|text| sets(text)));
     }
     for (file, text) in &facts.scripts {
-        add(format!("the script {}", file.display()), code(text));
-        if file.extension().is_some_and(|ending| ending == "toml") && units(text).iter().any(|unit| has_key(unit)) {
-            add(format!("the file {}", file.display()), Some(Severity::Refuse));
-        }
+        look(format!("the script {}", file.display()), sets(text));
+        let is_toml = file.extension().is_some_and(|ending| ending == "toml");
+        look(format!("the file {}", file.display()), is_toml && units(text).iter().any(|unit| has_key(unit)));
     }
     places
 }
 
-/// What an arm's command says, and whether it is the arm that says it.
-fn commands(plan: &Plan, arm: &Arm) -> Vec<(bool, Severity)> {
-    // What has blanks is code, to be read by itself; the other words are one command.
-    let is_code = |word: &&String| word.contains(char::is_whitespace);
-    let command = &plan.workload.command;
-    let plain: Vec<&str> = command.iter().chain(&arm.arguments).filter(|w| !is_code(w)).map(String::as_str).collect();
-    let own = !command.iter().filter(|word| !is_code(word)).any(|word| sets(word));
-    let mut all: Vec<(bool, Severity)> = unit(&plain.join(" ")).map(|severity| (own, severity)).into_iter().collect();
-    all.extend(command.iter().filter(is_code).filter_map(|word| Some((false, code(word)?))));
-    all.extend(arm.arguments.iter().filter(is_code).filter_map(|word| Some((true, code(word)?))));
-    all
-}
-
-/// The gravest of a script, or of a value that may be options for one.
-fn code(text: &str) -> Option<Severity> {
-    units(text).iter().filter_map(|piece| unit(piece)).max()
-}
-
-/// Of one command.
-fn unit(text: &str) -> Option<Severity> {
-    let severity = if has_option(text, NO_VOTING) { Severity::Warn } else { Severity::Refuse };
-    sets(text).then_some(severity)
-}
-
+/// Whether a word, a script or what may be options for one sets a vote account; comments do not.
 fn sets(text: &str) -> bool {
-    OPTIONS.iter().any(|option| has_option(text, option))
+    units(text).iter().any(|unit| OPTIONS.iter().any(|option| has_option(unit, option)))
 }
 
 fn has_key(unit: &str) -> bool {

@@ -73,7 +73,11 @@ fn whole(path: &Path) -> anyhow::Result<(Vec<Line>, u64)> {
     let bytes = match std::fs::read(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => {
             let folder = path.parent().unwrap_or(path);
-            anyhow::bail!("{}: no experiment was begun here: there is no {}", folder.display(), super::FILE)
+            anyhow::bail!(
+                "{}: no experiment was begun here (there is no {}): `faultline experiment run PLAN` begins it",
+                folder.display(),
+                super::FILE
+            )
         }
         read => read.with_context(said)?,
     };

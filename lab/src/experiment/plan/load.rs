@@ -6,8 +6,8 @@ mod workload;
 
 use super::table::{Mistake, Mistakes, Table, choice, flag, number, size, text, time, whole};
 use super::{
-    Arm, Begin, CountedFrom, HostRules, Kind, Lane, Order, PageCache, Plan, Recorder, ReportRules, Rule, Severity,
-    Stop, Twice, Workload,
+    Arm, Begin, Concurrent, CountedFrom, HostRules, Kind, Lane, Order, PageCache, Plan, Recorder, ReportRules, Rule,
+    Severity, Stop, Workload,
 };
 use crate::report::{SCALARS, scalar};
 use std::collections::BTreeSet;
@@ -329,7 +329,8 @@ fn concurrent(top: &mut Table<'_>, plan: &mut Plan, m: &mut Mistakes<'_>) {
                 .position(|arm| *arm == wanted)
                 .ok_or_else(|| format!("{wanted:?} is no arm; name the one that runs twice in each turn: {}", known()))
         });
-        plan.concurrent = Some(Twice { arm: twice.unwrap_or(0) });
+        let shared_device = t.take("shared_device", m, severity).unwrap_or(Severity::Refuse);
+        plan.concurrent = Some(Concurrent { twice: twice.unwrap_or(0), shared_device });
     });
 }
 

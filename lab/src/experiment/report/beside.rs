@@ -2,6 +2,7 @@
 
 use super::headline::{self, invalid, runs};
 use super::{Counted, Experiment, section};
+use crate::experiment::lock::{self, Holder};
 use crate::experiment::outcome::{Outcome, Validity};
 use crate::report::Beside;
 use crate::report::model::Caveat;
@@ -19,6 +20,7 @@ pub(crate) fn beside<'e>(experiment: &'e Experiment, counted: &[Counted<'e>], un
         points: headline::points(&tallies, kind),
         caveats: caveats(experiment, counted, unread),
         section: Some(section::section(experiment, counted)),
+        arms: experiment.plan.arms.iter().map(|arm| arm.name.clone()).collect(),
     }
 }
 
@@ -26,7 +28,12 @@ fn caveats(experiment: &Experiment, counted: &[Counted<'_>], unread: Vec<String>
     let mut caveats = Vec::new();
     let mut say = |what: String, remedy: &str| caveats.push(Caveat { what, remedy: remedy.to_owned() });
     if let Some(what) = unfinished(experiment, counted) {
-        say(what, "Go on with faultline experiment resume, and report again.");
+        // Who cannot be asked does not run it.
+        let remedy = match lock::holder(&experiment.folder.lock()) {
+            Ok(Holder::Somebody(_)) => "It is being run: report again later.",
+            _ => "Go on with faultline experiment resume, and report again.",
+        };
+        say(what, remedy);
     }
     if !unread.is_empty() {
         say(
@@ -52,7 +59,8 @@ fn caveats(experiment: &Experiment, counted: &[Counted<'_>], unread: Vec<String>
             format!("Not proven to be what its arm says: {}: {why}.", listed(&runs)),
             "A cache that did not fill: run longer, or with more load. Files in memory at the beginning: end what else \
              uses them, or `begin.page_cache = \"drop-all\"`. A recorder that stood still: a disk of its own for the \
-             experiment's folder, and CPU time to spare.",
+             experiment's folder, and CPU time to spare. A run that went on for too long: neither stop the runner nor \
+             suspend the host.",
         );
     }
     let early = |one: &&Counted<'_>| one.ending.outcome != Outcome::Completed && !invalid(one);

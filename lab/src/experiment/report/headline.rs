@@ -114,7 +114,7 @@ fn point(tally: &Tally<'_>, kind: Kind) -> Option<String> {
     if tally.ends.is_empty() {
         return Some(match (tally.left_out, tally.begun) {
             (0, false) => format!("{arm} has not been run yet."),
-            (0, true) => format!("{arm} has no run that counts."),
+            (0, true) => format!("{arm} has no run that counts yet."),
             (left_out, _) => {
                 format!("{arm} is not compared: {} left out, since not run as the arm says.", runs(left_out))
             }

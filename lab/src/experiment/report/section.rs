@@ -34,7 +34,7 @@ fn story(experiment: &Experiment) -> String {
         }
     };
     let mut said = format!("{runs} runs of {} arms were planned, order: {order}.", plan.arms.len());
-    if let Some(twice) = plan.concurrent.and_then(|twice| plan.arms.get(twice.arm)) {
+    if let Some(twice) = plan.concurrent.and_then(|concurrent| plan.arms.get(concurrent.twice)) {
         said.push_str(&format!(" The runs of a turn are made at the same time; {} runs twice in each.", twice.name));
     }
     if let Some(begun) = &standing.begun {

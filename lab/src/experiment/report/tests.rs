@@ -145,7 +145,7 @@ fn half_of_an_experiment_is_reported_and_what_is_missing_is_said() {
         "The experiment is not finished: 1 of 4 runs count so far (small 1 of 2, large 0 of 2). It was stopped: ctrl-C."
     );
     assert!(
-        report.verdict.points.iter().any(|point| point == "large has no run that counts."),
+        report.verdict.points.iter().any(|point| point == "large has no run that counts yet."),
         "{:#?}",
         report.verdict
     );

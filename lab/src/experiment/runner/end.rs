@@ -7,6 +7,7 @@ use crate::experiment::journal::{Entry, Step};
 use crate::experiment::judge::gaps::{Lasted, Recorded};
 use crate::experiment::judge::{self, Facts, cache};
 use crate::experiment::outcome::{Ending, Outcome, Validity};
+use crate::experiment::watch::Watch;
 use crate::recorder::USUAL_INTERVAL;
 use crate::words::time;
 use anyhow::Context;
@@ -150,6 +151,10 @@ impl Runner<'_> {
             }
         };
         let validity = validity.doubted(run.not_cold.take().filter(|_| outcome.is_result()));
+        let late = run.watch.as_ref().and_then(Watch::too_late).filter(|_| outcome == Outcome::Completed);
+        let validity = validity.doubted(late.map(|late| {
+            format!("it went on for {} longer than planned: this program, or the whole host, stood still", time(late))
+        }));
         Ending { outcome, validity, evidence: facts.after, notes: std::mem::take(&mut run.notes) }
     }
 

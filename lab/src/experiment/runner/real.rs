@@ -7,6 +7,7 @@ mod recorder;
 use super::job::owner;
 use super::world::{Asked, Cooled, Order, Recorder, Remark, World};
 use crate::clock;
+use crate::experiment::check::program_files;
 use crate::experiment::folder::{Folder, OUTPUT};
 use crate::experiment::judge::cache;
 use crate::experiment::plan::{Begin, Lane, PageCache, Plan, Severity};
@@ -141,7 +142,10 @@ impl World for Real {
             bytes(dropped.bytes),
             named("; left alone: ", &dropped.left)
         );
-        Ok(cool::cooled(said, cold::residency(&warm)))
+        let mut cooled = cool::cooled(said, cold::residency(&warm));
+        // Whoever reads a program first is charged for it.
+        cooled.said.extend(program_files(plan).iter().filter_map(|file| cool::program(file, cold::drop_file(file))));
+        Ok(cooled)
     }
 
     fn record(&mut self, order: &Order<'_>) -> anyhow::Result<Box<dyn Recorder>> {
@@ -184,8 +188,8 @@ pub(crate) fn folders_of(lane: &Lane) -> impl Iterator<Item = &Path> {
         .map(|path| path.as_path())
 }
 
-/// What was deleted, or would be.
-pub(crate) fn cleared_in_words(cleared: &folders::Cleared) -> String {
+/// What was deleted.
+fn cleared_in_words(cleared: &folders::Cleared) -> String {
     let kept = named("; kept ", &cleared.kept);
     format!("{} files, {}{kept}", count(cleared.files), bytes(cleared.bytes))
 }

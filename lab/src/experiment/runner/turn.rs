@@ -193,9 +193,10 @@ impl Runner<'_> {
         let given = |name: &str| run.environment.iter().find(|(set, _)| set == name);
         let variables = metrics_variables(&addresses, |name| Some(given(name)?.1.to_string_lossy().into_owned()));
         let launched = run.launched.as_mut().context("it was never started")?;
+        let began = self.world.now();
         launched.go(&opening(&variables))?;
         let interval = self.plan.recorder.interval.unwrap_or(USUAL_INTERVAL);
-        run.watch = Some(Watch::begin(&self.plan, interval, self.world.now()));
+        run.watch = Some(Watch::begin(&self.plan, interval, began));
         let Scheduled { run: number, arm, replicate, .. } = &run.scheduled;
         self.world.tell(&format!("run {number}: {arm}, replicate {replicate}, has begun"));
         Ok(Vec::new())

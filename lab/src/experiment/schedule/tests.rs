@@ -1,5 +1,5 @@
 use super::*;
-use crate::experiment::plan::parse;
+use crate::experiment::plan::{Concurrent, Severity, parse};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -13,7 +13,7 @@ fn plan(arms: usize, replicates: u32, order: &str) -> Plan {
 
 fn concurrent(arms: usize, replicates: u32, twice: usize) -> Plan {
     let mut plan = plan(arms, replicates, "");
-    plan.concurrent = Some(Twice { arm: twice });
+    plan.concurrent = Some(Concurrent { twice, shared_device: Severity::Refuse });
     let lane = plan.lanes[0].clone();
     plan.lanes =
         (0..=arms).map(|number| super::super::plan::Lane { name: format!("l{number}"), ..lane.clone() }).collect();

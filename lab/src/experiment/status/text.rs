@@ -31,6 +31,9 @@ fn state(state: &State) -> String {
     match state {
         State::Running { pid: Some(pid) } => format!("running (process {pid})"),
         State::Running { pid: None } => "running".to_owned(),
+        State::Suspended { pid } => {
+            format!("process {pid} stands still (SIGSTOP, or ctrl-Z in its terminal); `kill -CONT {pid}` lets it go on")
+        }
         State::Stopped { why } => format!("stopped: {why}"),
         State::CutOff => "cut off: its runner was killed, or the host went down; `resume` goes on".to_owned(),
         State::Finished => "finished".to_owned(),

@@ -117,3 +117,36 @@ fn how_far_it_has_come_is_told_in_words() {
     watch.look(at(60), Some(&executing(60, 10, 1234)));
     assert_eq!(watch.course(), "25 % of 3 min 20 s, catching_up, slot 1234");
 }
+
+#[test]
+fn a_run_that_went_on_unseen_is_too_late_and_one_that_waits_for_others_is_not() {
+    let after = |duration: &str, seconds: &[u64]| {
+        let plan = plan("validator", &format!("duration = \"{duration}\"\ncounted_from = \"start\""));
+        let mut watch = watch(&plan);
+        for second in seconds {
+            watch.look(at(*second), Some(&executing(*second, 1, *second)));
+        }
+        watch.too_late()
+    };
+    let seconds = Duration::from_secs;
+    assert_eq!(after("6s", &[1, 2, 34]), Some(seconds(28)));
+    assert_eq!(after("6s", &[1, 2, 16]), None);
+    // Nobody looked for a while, and the time was not up meanwhile.
+    assert_eq!(after("60s", &[1, 2, 59, 60]), None);
+    // Its time is up, and it waits for the other lanes.
+    let waits: Vec<u64> = (1..90).collect();
+    assert_eq!(after("6s", &waits), None);
+    assert_eq!(after("6s", &[waits, vec![120]].concat()), Some(seconds(31)));
+    // What is little of a long run is forgiven.
+    assert_eq!(after("1h", &[3590, 3770]), None);
+    assert_eq!(after("1h", &[3590, 3790]), Some(seconds(190)));
+}
+
+#[test]
+fn a_first_transaction_that_is_told_late_makes_no_run_too_long() {
+    let plan = plan("validator", "duration = \"6s\"");
+    let mut watch = watch(&plan);
+    let of = |second| if second < 40 { seen(second) } else { executing(second, 10, second) };
+    assert_eq!(decided(&mut watch, 200, of), Some((40, Why::TimeUp)));
+    assert_eq!(watch.too_late(), None);
+}

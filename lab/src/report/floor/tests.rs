@@ -115,7 +115,7 @@ fn one_turn_is_described_and_not_tested() {
     assert_eq!(report.verdict.standing, Standing::Described);
     let said = format!("{:?}", report.verdict);
     assert!(said.contains("described, not tested: a test needs 3 turns"), "{said}");
-    assert!(said.contains("equivalent within 5 %"), "{said}");
+    assert!(said.contains("equivalent within 5 % by the slots of one turn"), "{said}");
 }
 
 #[test]
@@ -159,12 +159,13 @@ fn one_arm_twice_and_no_other_is_a_pair_that_says_how_good_the_host_is() {
     let pair = |count| -> Vec<Run> {
         (1..=count).flat_map(|turn| [run("512", turn, false, 0.0), run("512", turn, true, 0.1)]).collect()
     };
-    for (count, standing) in [(1, Standing::Described), (3, Standing::Equivalent)] {
+    let (few, enough) = ("equivalent within 5 % by the slots of one turn (", "equivalent within 5 % (");
+    for (count, standing, judged) in [(1, Standing::Described, few), (3, Standing::Equivalent, enough)] {
         let report = report(&pair(count));
         assert_eq!(report.verdict.standing, standing);
         let headline = &report.verdict.headline;
         assert!(
-            headline.starts_with("512 twice at the same time (A/A): program cache time, equivalent within 5 %"),
+            headline.starts_with(&format!("512 twice at the same time (A/A): program cache time, {judged}")),
             "{headline}"
         );
         assert_eq!(table(&report, "bias-floor").rows.len(), 2);

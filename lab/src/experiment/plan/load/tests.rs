@@ -230,7 +230,10 @@ cpus = "4-7"
 #[test]
 fn lanes_of_a_concurrent_plan_share_nothing() {
     let plan = read(&concurrent(TWO_LANES)).unwrap();
-    assert_eq!((plan.lanes.len(), plan.concurrent), (2, Some(Twice { arm: 0 })));
+    assert_eq!(
+        (plan.lanes.len(), plan.concurrent),
+        (2, Some(Concurrent { twice: 0, shared_device: Severity::Refuse }))
+    );
     let shared = |from: &str, to: &str, says: &str| refused(&concurrent(&TWO_LANES.replace(from, to)), says);
     shared("/mnt/b/ledger", "/mnt/a/ledger/b", "are one inside the other");
     shared("8999", "8900", "have ports in common");

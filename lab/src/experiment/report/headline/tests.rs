@@ -173,7 +173,7 @@ fn of_each_arm_is_said_why_none_of_its_runs_is_whole() {
         "mixed did not run its whole time in any of its 2 runs: killed by the kernel for want of memory; ended by itself with code 3.",
         "one did not run its whole time: ended by itself with code 3.",
         "new has not been run yet.",
-        "failed has no run that counts.",
+        "failed has no run that counts yet.",
         "invalid is not compared: 2 runs left out, since not run as the arm says.",
     ];
     assert_eq!(points[..expected.len()], expected);

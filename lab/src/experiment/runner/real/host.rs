@@ -1,13 +1,13 @@
 //! Whether the host is fit for a run.
 
 use super::folders_of;
-use crate::experiment::plan::{HostRules, Plan, Severity};
+use crate::experiment::plan::{Begin, HostRules, Plan, Severity};
 use crate::experiment::runner::world::Remark;
 use crate::words::bytes;
 use faultline_agave::identify::Program;
 use faultline_kernel::HostRoot;
 use faultline_rig::folders;
-use faultline_rig::host::{self, HostState};
+use faultline_rig::host::{self, Disk, HostState};
 use std::path::Path;
 
 /// One that has no arguments to be identified by.
@@ -30,9 +30,26 @@ pub(super) struct Seen {
 pub(super) fn look(plan: &Plan, root: &HostRoot, folder: &Path, busy: Option<f64>, groups: Vec<String>) -> Seen {
     let mut paths: Vec<&Path> = vec![folder];
     paths.extend(plan.lanes.iter().flat_map(folders_of));
-    let state = host::look(root, &paths, &is_validator);
+    let mut state = host::look(root, &paths, &is_validator);
+    count_what_is_cleared(plan, root, &mut state.disks);
     let used = plan.lanes.iter().flat_map(folders_of).flat_map(|folder| folders::users(root, folder));
     Seen { state, busy, groups, users: used.map(|user| user.to_string()).collect() }
+}
+
+/// What is cleared before a run is free then. That takes a walk over all files, hence only where it may matter.
+fn count_what_is_cleared(plan: &Plan, root: &HostRoot, disks: &mut [Disk]) {
+    let short = |disk: &Disk| disk.free.is_some_and(|free| free < plan.host.free_disk.bound);
+    let looks = plan.begin != Begin::AsIs && plan.host.free_disk.severity != Severity::Ignore;
+    if !looks || !disks.iter().any(short) {
+        return;
+    }
+    for folder in plan.lanes.iter().flat_map(folders_of) {
+        let device = disks.iter().find(|disk| disk.path == folder).and_then(|disk| disk.device);
+        let Ok(would) = folders::would_clear(folder, root) else { continue };
+        for disk in disks.iter_mut().filter(|disk| device.is_some() && disk.device == device) {
+            disk.free = disk.free.map(|free| free.saturating_add(would.bytes));
+        }
+    }
 }
 
 /// By a process's name, as the kernel cuts it.
@@ -50,7 +67,7 @@ pub(super) fn remarks(rules: &HostRules, seen: &Seen) -> Vec<Remark> {
     for disk in &seen.state.disks {
         if let Some(free) = disk.free.filter(|free| *free < rules.free_disk.bound) {
             let what = format!("{} has only {} free: make room", disk.path.display(), bytes(free));
-            say(rules.free_disk.severity, true, what);
+            say(rules.free_disk.severity, false, what);
         }
     }
     if let Some(swap) = seen.state.swap_total.filter(|swap| *swap > 0) {
@@ -79,6 +96,8 @@ pub(super) fn remarks(rules: &HostRules, seen: &Seen) -> Vec<Remark> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::experiment::plan::Rule;
+    use std::time::Duration;
 
     #[test]
     fn every_validator_is_known_by_the_name_that_the_kernel_cuts() {
@@ -86,5 +105,50 @@ mod tests {
             assert!(is_validator(name), "{name}");
         }
         assert!(!is_validator("agave-valid") && !is_validator("bash") && !is_validator(""));
+    }
+
+    #[test]
+    fn what_is_cleared_before_a_run_counts_as_free_on_its_own_disk() {
+        let folder = tempfile::tempdir().unwrap();
+        let ledger = folder.path().join("ledger");
+        folders::init(&ledger, Duration::ZERO).unwrap();
+        std::fs::write(ledger.join("1.sst"), vec![1; 3 << 20]).unwrap();
+        let text = |how: &str| {
+            format!(
+                "name = \"p\"\nfolder = \"state\"\n[begin]\nhow = \"{how}\"\n[workload]\ncommand = [\"v\"]\n\
+                 ledger = \"ledger\"\n[[arm]]\nname = \"a\"\n[[arm]]\nname = \"b\"\n"
+            )
+        };
+        let free = |how: &str| -> Vec<u64> {
+            let plan = crate::experiment::plan::parse(&text(how), &folder.path().join("plan.toml")).unwrap();
+            let disk =
+                |path: &Path, device| Disk { path: path.into(), device: Some(device), size: None, free: Some(7) };
+            let mut disks = [disk(&plan.folder, 1), disk(&ledger, 1), disk(Path::new("/other"), 2)];
+            count_what_is_cleared(&plan, &HostRoot::default(), &mut disks);
+            disks.iter().filter_map(|disk| disk.free).collect()
+        };
+        let with = free("download");
+        assert!(with[0] == with[1] && with[0] >= 3 << 20 && with[2] == 7, "{with:?}");
+        assert_eq!(free("as-is"), [7; 3]);
+    }
+
+    #[test]
+    fn room_on_a_disk_does_not_come_by_waiting_and_busy_cpus_become_idle() {
+        let severity = Severity::Refuse;
+        let rules = HostRules {
+            cool_down: Duration::ZERO,
+            patience: Duration::ZERO,
+            busy_cpus: Rule { bound: 1.0, severity },
+            free_disk: Rule { bound: 900 << 30, severity },
+            swap: severity,
+            huge_pages: severity,
+            governor: severity,
+            leftovers: severity,
+        };
+        let disk = Disk { path: "/l".into(), device: None, size: None, free: Some(26 << 30) };
+        let state = HostState { disks: vec![disk], ..HostState::default() };
+        let found = remarks(&rules, &Seen { state, busy: Some(2.0), ..Seen::default() });
+        let passes: Vec<bool> = found.iter().map(|remark| remark.passes).collect();
+        assert_eq!(passes, [true, false], "{found:?}");
     }
 }

@@ -1,0 +1,60 @@
+//! One experiment at a time: who uses a folder locks it.
+
+use crate::Error;
+use crate::tree::failed;
+use faultline_kernel::HostRoot;
+use rustix::fs::FlockOperation;
+use rustix::io::Errno;
+use std::fs::File;
+use std::path::Path;
+
+/// What a folder is held for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// To clear, fill and run in it: nobody else may hold it.
+    Work,
+    /// To copy from it: others may do the same.
+    Source,
+}
+
+/// A folder that is held until this is dropped or the process ends, however it ends. A program that is started does not
+/// hold it any more.
+#[derive(Debug)]
+pub struct Hold(#[expect(dead_code, reason = "held, not used")] File);
+
+/// Locks a folder itself, marked or not, against everybody else who does; under whatever name they know it.
+///
+/// # Errors
+/// Another process holds it: which, where that can be seen. There is no such folder, or the file system knows no locks.
+pub fn hold(folder: &Path, purpose: Purpose, root: &HostRoot) -> Result<Hold, Error> {
+    let file = File::open(folder).map_err(Error::at(folder))?;
+    let how = match purpose {
+        Purpose::Work => FlockOperation::NonBlockingLockExclusive,
+        Purpose::Source => FlockOperation::NonBlockingLockShared,
+    };
+    match rustix::fs::flock(&file, how) {
+        Ok(()) => Ok(Hold(file)),
+        Err(Errno::WOULDBLOCK) => {
+            let who = holder(root, folder).unwrap_or_else(|| "a process that cannot be seen from here".to_owned());
+            Err(Error::Refused(format!("{} is in use by another experiment: {who}; wait for it", folder.display())))
+        }
+        Err(errno) => Err(failed(folder, errno)),
+    }
+}
+
+/// The first process that holds a folder: its number, and how it was called.
+fn holder(root: &HostRoot, folder: &Path) -> Option<String> {
+    let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+    let holds = |process: &Path| {
+        let open = std::fs::read_dir(process.join("fd")).into_iter().flatten().flatten();
+        open.filter(|entry| std::fs::read_link(entry.path()).is_ok_and(|to| to == folder)).any(|entry| {
+            let info = std::fs::read_to_string(process.join("fdinfo").join(entry.file_name()));
+            info.is_ok_and(|info| info.lines().any(|line| line.starts_with("lock:") && line.contains("FLOCK")))
+        })
+    };
+    let pid = root.pids().ok()?.into_iter().find(|pid| holds(&root.procfs.join(pid.to_string())))?;
+    let words = std::fs::read(root.procfs.join(format!("{pid}/cmdline"))).unwrap_or_default();
+    let words =
+        String::from_utf8_lossy(words.trim_ascii_end().strip_suffix(b"\0").unwrap_or(&words)).replace('\0', " ");
+    Some(if words.is_empty() { format!("process {pid}") } else { format!("process {pid} (`{words}`)") })
+}
