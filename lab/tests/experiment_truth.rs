@@ -229,11 +229,12 @@ fn every_way_to_end_is_told_from_the_others_and_nothing_outlives_its_run() {
 }
 
 /// File cache that is charged to each run, in bytes, by arm and replicate: a file of 256 MiB is restored and then read by
-/// every run. The few MiB of the program's own file are shared with the recorder, which reads it for its digest.
+/// every run, again and again, lest a host that reclaims what is idle takes it away. The few MiB of the program's own file
+/// are shared with the recorder, which reads it for its digest.
 fn charged(page_cache: &str, replicates: u32) -> Option<Vec<(String, u64)>> {
     let scene = Scene::with_groups()?;
     scene.own_program();
-    scene.write("truth", "file_mib = 256\nfile_mib_per_second = 0\nslots_per_second = 50\n");
+    scene.write("truth", "file_mib = 256\nfile_mib_per_second = 512\nslots_per_second = 50\n");
     std::fs::create_dir(scene.path("kept")).expect("a folder");
     std::fs::write(scene.path("kept/simulated-accounts"), vec![7; 256 << 20]).expect("a file");
     let arms = ["one", "other"].map(|arm| format!("[[arm]]\nname = {arm:?}\nmemory_max = \"512M\"\n"));

@@ -46,7 +46,10 @@ impl Address {
     pub(crate) fn keeps_secrets(&self) -> bool {
         let host = self.url.strip_prefix("http://").and_then(|rest| rest.split('/').next());
         host.is_none_or(|host| {
-            ["127.", "localhost:", "[::1]"].iter().any(|own| host.starts_with(own)) || host == "localhost"
+            let port = |port: &str| port.bytes().all(|digit| digit.is_ascii_digit());
+            let name = host.rsplit_once(':').filter(|(_, after)| port(after)).map_or(host, |(name, _)| name);
+            let address = name.trim_start_matches('[').trim_end_matches(']').parse::<std::net::IpAddr>();
+            name == "localhost" || address.is_ok_and(|address| address.is_loopback())
         })
     }
 
@@ -84,7 +87,7 @@ mod tests {
         assert_eq!(Address::read("node:1").unwrap().shown(), "http://node:1");
         let keeps = |text: &str| Address::read(text).unwrap().keeps_secrets();
         assert!(["https://node:1", "localhost:1", "127.0.0.1:1", "[::1]:1", "/run/f.sock"].into_iter().all(keeps));
-        assert!(!["node:1", "http://localhost.example.org:1", "10.0.0.1:1"].into_iter().any(keeps));
+        assert!(!["node:1", "http://localhost.example.org:1", "http://127.example.org", "10.0.0.1:1"].into_iter().any(keeps));
     }
 
     #[test]
