@@ -229,8 +229,7 @@ fn every_way_to_end_is_told_from_the_others_and_nothing_outlives_its_run() {
 }
 
 /// File cache that is charged to each run, in bytes, by arm and replicate: a file of 256 MiB is restored and then read by
-/// every run, again and again, lest a host that reclaims what is idle takes it away. The few MiB of the program's own file
-/// are shared with the recorder, which reads it for its digest.
+/// every run, again and again, lest a host that reclaims what is idle takes it away.
 fn charged(page_cache: &str, replicates: u32) -> Option<Vec<(String, u64)>> {
     let scene = Scene::with_groups()?;
     scene.own_program();

@@ -77,20 +77,14 @@ pub fn drop_files(folders: &[&Path]) -> Result<Dropped, Error> {
     Ok(dropped)
 }
 
-/// Asks the kernel to forget the pages of one file, such as a program, and tells the bytes of it that stay all the same:
-/// a process has them mapped, if only to run it.
+/// Brings one file into the page cache, such as a program that all runs shall find there alike: whoever reads it first is
+/// charged for it, and nobody else. Its size, in bytes.
 ///
 /// # Errors
-/// It is not there or cannot be read, or `fincore` is not installed.
-pub fn drop_file(path: &Path) -> Result<u64, Error> {
-    let at = |source| Error::File { path: path.to_owned(), source };
-    let path = path.canonicalize().map_err(at)?;
-    let file = std::fs::File::open(&path).map_err(at)?;
-    rustix::fs::fdatasync(&file).map_err(|errno| failed(&path, errno))?;
-    rustix::fs::fadvise(&file, 0, None, Advice::DontNeed).map_err(|errno| failed(&path, errno))?;
-    let mut batch = fincore::Batch::default();
-    batch.add(path);
-    Ok(batch.count()?.0.saturating_mul(rustix::param::page_size() as u64))
+/// It is not there or cannot be read.
+pub fn warm_file(path: &Path) -> Result<u64, Error> {
+    let read = || std::io::copy(&mut std::fs::File::open(path)?, &mut std::io::sink());
+    read().map_err(|source| Error::File { path: path.to_owned(), source })
 }
 
 /// Writes what is dirty, and asks the kernel to forget every page and every name of the whole host: other programs get

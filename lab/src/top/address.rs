@@ -87,7 +87,11 @@ mod tests {
         assert_eq!(Address::read("node:1").unwrap().shown(), "http://node:1");
         let keeps = |text: &str| Address::read(text).unwrap().keeps_secrets();
         assert!(["https://node:1", "localhost:1", "127.0.0.1:1", "[::1]:1", "/run/f.sock"].into_iter().all(keeps));
-        assert!(!["node:1", "http://localhost.example.org:1", "http://127.example.org", "10.0.0.1:1"].into_iter().any(keeps));
+        assert!(
+            !["node:1", "http://localhost.example.org:1", "http://127.example.org", "10.0.0.1:1"]
+                .into_iter()
+                .any(keeps)
+        );
     }
 
     #[test]

@@ -143,8 +143,11 @@ impl World for Real {
             named("; left alone: ", &dropped.left)
         );
         let mut cooled = cool::cooled(said, cold::residency(&warm));
-        // Whoever reads a program first is charged for it.
-        cooled.said.extend(program_files(plan).iter().filter_map(|file| cool::program(file, cold::drop_file(file))));
+        // Else the first run is charged for the programs, and those after it are not.
+        if plan.page_cache == PageCache::DropFiles {
+            let warmed = program_files(plan).into_iter().map(|file| cool::program(&file, cold::warm_file(&file)));
+            cooled.said.extend(warmed.flatten());
+        }
         Ok(cooled)
     }
 
