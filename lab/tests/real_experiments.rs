@@ -254,10 +254,17 @@ fn the_pair_is_compared_by_the_slots_that_both_replayed(runs: &[Run], page: &Pag
     // The floor is the end of the pair's difference that is farther from zero.
     let of_pair = |column: &str| number("bias-floor", column, "Replay time", "512 against itself (A/A)");
     assert_eq!(of_pair("Bias floor"), of_pair("Difference low").abs().max(of_pair("Difference high").abs()));
+    // Two followers and a leader on two cores are not always equivalent, and then are not called so.
+    let verdict = page.cell_about("bias-floor", "Verdict", "Replay time", "512 against itself (A/A)");
+    println!("{verdict}");
+    let (_, interval) = verdict.split_once("90 % interval ").expect("an interval");
+    let ends: Vec<f64> = interval.split([' ', ')']).filter_map(|word| word.parse().ok()).take(2).collect();
+    let within = ends.iter().all(|end| (end - 1.0).abs() < f64::from(MARGIN) / 100.0);
+    assert_eq!((ends.len(), verdict.starts_with(&format!("equivalent within {MARGIN} %"))), (2, within), "{verdict}");
 }
 
 #[test]
-fn one_arm_twice_at_the_same_time_is_called_equivalent_and_its_difference_is_the_bias_floor() -> Result<()> {
+fn one_arm_twice_at_the_same_time_is_judged_by_its_slots_and_its_difference_is_the_bias_floor() -> Result<()> {
     let Some(turn) = turn()? else { return Ok(()) };
     let stage = &turn.stage;
     let experiment = results("real-experiments/concurrent");
@@ -293,7 +300,6 @@ fn one_arm_twice_at_the_same_time_is_called_equivalent_and_its_difference_is_the
         the_recording_holds_what_was_pushed(run, &bodies);
     }
     let page = report(&experiment, results("report-real-concurrent"));
-    page.says(&format!("equivalent within {MARGIN} %"));
     the_pair_is_compared_by_the_slots_that_both_replayed(&runs, &page);
     page.opens()
 }
