@@ -4,7 +4,9 @@
 //! distance to the tip does: at the tip when at most `at_tip_slots` behind for `at_tip_for`, behind when more than
 //! `behind_slots` behind for `behind_for` after that, catching up before it was first there.
 //!
-//! Of a validator that has told nothing for [`SILENT`] the phase is unknown: none is shown, and none gains time.
+//! Of a validator that has told how far it is, and then nothing for [`SILENT`], the phase is unknown: none is shown, and none
+//! gains time. One that has not yet told is initializing, for however long: a start searches and downloads for many minutes
+//! without a push, and without a right on the admin socket nothing else is heard of it.
 
 use crate::config;
 use faultline_agave::admin::StartProgress;
@@ -25,7 +27,7 @@ pub const SILENT: Duration = Duration::from_secs(60);
 pub enum Phase {
     /// No process was found yet.
     Absent,
-    /// Reading its configuration, and between download and start.
+    /// Reading its configuration, and between download and start; and as long as it has not told how far it is.
     Initializing,
     /// Searching gossip for a node with a snapshot.
     Searching,
@@ -139,9 +141,14 @@ pub struct Evidence {
 }
 
 impl Evidence {
+    /// Whether it tells how far it is.
+    fn tells_phase(self) -> bool {
+        self.start.is_some() || self.running || self.behind.is_some()
+    }
+
     /// Whether anything is known at all: a process that is not there is known not to be there.
     fn tells(self) -> bool {
-        !self.alive || self.start.is_some() || self.running || self.behind.is_some() || self.heard
+        !self.alive || self.tells_phase() || self.heard
     }
 }
 
@@ -156,6 +163,8 @@ pub struct Tracker {
     config: config::Phase,
     /// The one known last.
     phase: Phase,
+    /// The process that is followed has told how far it is.
+    told: bool,
     /// Since when nothing was told.
     silent_since: Option<Stamp>,
     unknown: bool,
@@ -192,6 +201,7 @@ impl Tracker {
         Tracker {
             config,
             phase: Phase::Absent,
+            told: false,
             silent_since: None,
             unknown: false,
             seconds: [Duration::ZERO; Phase::ALL.len()],
@@ -207,7 +217,7 @@ impl Tracker {
         self.config = config;
     }
 
-    /// The phase; `None` if a living validator has told nothing for [`SILENT`].
+    /// The phase; `None` if a living validator has told how far it is, and then nothing for [`SILENT`].
     pub fn phase(&self) -> Option<Phase> {
         (!self.unknown).then_some(self.phase)
     }
@@ -221,8 +231,8 @@ impl Tracker {
     /// Another process is followed: what was known of the old one's distance is void.
     pub fn restart(&mut self) {
         (self.near_since, self.far_since, self.kept) = (None, None, None);
-        (self.silent_since, self.unknown) = (None, false);
-        if self.phase.runs() || self.phase == Phase::Gone {
+        (self.told, self.silent_since, self.unknown) = (false, None, false);
+        if self.phase != Phase::Absent {
             self.phase = Phase::Initializing;
         }
     }
@@ -233,7 +243,8 @@ impl Tracker {
         self.spend(now);
         let before = self.phase();
         self.phase = self.next(now, evidence);
-        self.silent_since = (!evidence.tells()).then(|| self.silent_since.unwrap_or(now));
+        self.told = evidence.alive && (self.told || evidence.tells_phase());
+        self.silent_since = (self.told && !evidence.tells()).then(|| self.silent_since.unwrap_or(now));
         self.unknown = self.silent_since.is_some_and(|since| now.since(since) >= SILENT);
         if self.phase == Phase::AtTip && self.kept.is_none() {
             self.kept = Some(Kept::default());
@@ -396,14 +407,36 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_never_says_anything_is_in_no_phase_and_its_end_is_known() {
+    fn a_start_that_tells_nothing_is_initializing_however_long_and_its_end_is_known() {
         let mut life = Life::new();
-        life.lives(60, MUTE);
+        life.lives(3000, MUTE);
         assert_eq!(life.shown(), ["initializing"]);
-        life.lives(1, MUTE);
-        assert!(life.shown().is_empty());
+        life.lives(100, Evidence { heard: true, ..MUTE });
+        life.lives(3000, MUTE);
+        assert_eq!(life.shown(), ["initializing"], "it pushes while it searches, and not while it downloads");
         life.lives(1, Evidence::default());
         assert_eq!(life.shown(), ["gone"]);
+    }
+
+    #[test]
+    fn a_start_that_told_how_far_it_is_and_falls_silent_is_in_no_phase() {
+        let mut life = Life::new();
+        life.lives(10, starting(Phase::Downloading));
+        life.lives(60, MUTE);
+        assert_eq!(life.shown(), ["downloading"]);
+        life.lives(1, MUTE);
+        assert!(life.shown().is_empty());
+    }
+
+    #[test]
+    fn what_the_process_before_has_told_is_not_known_of_the_next_one() {
+        for last in [starting(Phase::Unpacking), running(Some(0))] {
+            let mut life = Life::new();
+            life.lives(100, last);
+            life.tracker.restart();
+            life.lives(1000, MUTE);
+            assert_eq!(life.shown(), ["initializing"]);
+        }
     }
 
     #[test]

@@ -1,0 +1,141 @@
+//! Whom the alerts reach, as Alertmanager itself sees it.
+#![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../grafana/prometheus")
+}
+
+fn shipped() -> PathBuf {
+    folder().join("alertmanager.yml")
+}
+
+fn yaml(path: &Path) -> Value {
+    serde_saphyr::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+}
+
+/// Whether amtool is content, and what it said; none and a word where there is no amtool.
+#[expect(clippy::disallowed_methods, reason = "the witness is a program")]
+fn amtool(words: &[&str]) -> Option<(bool, String)> {
+    match Command::new("amtool").args(words).output() {
+        Ok(output) => {
+            let said = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+            Some((output.status.success(), said.concat()))
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            eprintln!("SKIPPED: no amtool");
+            None
+        }
+        Err(error) => panic!("amtool cannot be run: {error}"),
+    }
+}
+
+fn amtool_takes(configuration: &Path) {
+    if let Some((content, said)) = amtool(&["check-config", &configuration.display().to_string()]) {
+        assert!(content, "{said}");
+    }
+}
+
+/// Name and labels of each alert.
+fn alerts() -> Vec<(String, Vec<(String, String)>)> {
+    let rules = yaml(&folder().join("rules/faultline.alerts.yml"));
+    let groups = rules["groups"].as_array().unwrap().iter();
+    let rules = groups.flat_map(|group| group["rules"].as_array().unwrap());
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    rules
+        .map(|rule| {
+            let labels = rule["labels"].as_object().unwrap().iter();
+            (text(&rule["alert"]), labels.map(|(name, value)| (name.clone(), text(value))).collect())
+        })
+        .collect()
+}
+
+#[track_caller]
+fn reaches(receiver: &str, job: &str, alert: &str, labels: &[(String, String)]) {
+    let file = format!("--config.file={}", shipped().display());
+    let verify = format!("--verify.receivers={receiver}");
+    let mut words = vec!["config".to_owned(), "routes".to_owned(), "test".to_owned(), file, verify];
+    words.extend([format!("alertname={alert}"), format!("job={job}"), "instance=127.0.0.1:9912".to_owned()]);
+    words.extend(labels.iter().map(|(name, value)| format!("{name}={value}")));
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    if let Some((reached, said)) = amtool(&words) {
+        assert!(reached, "{alert} {labels:?} does not reach {receiver}: {said}");
+    }
+}
+
+#[test]
+fn alertmanager_takes_the_configuration_as_shipped() {
+    amtool_takes(&shipped());
+}
+
+/// With all of the lines that an operator chooses from.
+#[test]
+fn alertmanager_takes_the_receivers_that_are_to_be_filled_in() {
+    let text = std::fs::read_to_string(shipped()).unwrap();
+    let (head, receivers) = text.split_once("\nreceivers:\n").unwrap();
+    let filled = receivers.replace("    # ", "    ");
+    assert_eq!(filled.matches("_configs: [{").count(), 7, "{filled}");
+    let written = Path::new(env!("CARGO_TARGET_TMPDIR")).join("alertmanager.yml");
+    std::fs::write(&written, format!("{head}\nreceivers:\n{filled}")).unwrap();
+    amtool_takes(&written);
+}
+
+#[test]
+fn every_alert_reaches_the_receiver_of_its_severity_and_none_of_an_experiment_does() {
+    let alerts = alerts();
+    assert!(alerts.len() > 30, "{alerts:?}");
+    let mut severities = BTreeSet::new();
+    for (alert, labels) in &alerts {
+        let (_, severity) = labels.iter().find(|(name, _)| name == "severity").unwrap();
+        severities.insert(severity.as_str());
+        reaches(severity, "faultline", alert, labels);
+        reaches("nobody", "faultline-experiment", alert, labels);
+    }
+    assert_eq!(severities, BTreeSet::from(["info", "page", "ticket"]));
+}
+
+#[test]
+fn an_alert_of_unknown_severity_is_not_lost() {
+    reaches("ticket", "other", "SomebodyElses", &[]);
+    reaches("ticket", "other", "SomebodyElses", &[("severity".to_owned(), "critical".to_owned())]);
+}
+
+/// A misspelt name would silence nothing, or be silenced by nothing.
+#[test]
+fn inhibitions_name_alerts_that_there_are() {
+    let names: BTreeSet<String> = alerts().into_iter().map(|(name, _)| name).collect();
+    let configuration = yaml(&shipped());
+    let mut named = 0;
+    for rule in configuration["inhibit_rules"].as_array().unwrap() {
+        assert!(rule["equal"].as_array().unwrap().iter().any(|label| label == "instance"), "of all hosts: {rule}");
+        let matchers = ["source_matchers", "target_matchers"].map(|key| rule[key].as_array().unwrap());
+        for matcher in matchers.into_iter().flatten().filter_map(Value::as_str) {
+            let Some(values) = matcher.strip_prefix("alertname ") else { continue };
+            for name in values.trim_start_matches(['=', '~', ' ']).trim_matches('"').split('|') {
+                assert!(names.contains(name), "{rule}: there is no alert {name}");
+                named += 1;
+            }
+        }
+    }
+    assert!(named > 10, "only {named} alerts are named");
+}
+
+/// What tells that a validator died, or that nobody looks at it, is never silenced.
+#[test]
+fn pages_of_the_cause_are_never_silenced() {
+    let configuration = yaml(&shipped());
+    for rule in configuration["inhibit_rules"].as_array().unwrap() {
+        let targets = rule["target_matchers"].to_string();
+        for name in ["AgaveDown", "AgaveOomHappened", "AgaveOomAhead", "AgaveRestartLoop", "FaultlineDown"] {
+            assert!(!targets.contains(name), "{rule}");
+        }
+        assert!(
+            targets.contains("alertname") || targets.contains("ticket|info"),
+            "it silences pages of all kinds: {rule}"
+        );
+    }
+}
