@@ -2,18 +2,15 @@
 //!
 //! The log prints the same datapoints that are pushed, so one of the two ways is enough. Reading begins where the log
 //! ends when the daemon starts: history is not counted. From there on every line is taken once, over rotations and over
-//! restarts of `journalctl`; what cannot be had is listed at [`file`] and [`journal`].
+//! restarts of `journalctl`; what cannot be had is listed at `faultline_follow` and [`journal`].
 
 pub mod file;
+mod inlet;
 pub mod journal;
-#[cfg(any(test, feature = "testing"))]
-mod probe;
-mod records;
-mod view;
 
+pub use faultline_follow::{LogStatus, Told, View};
 pub use file::FileTail;
 pub use journal::JournalTail;
-pub use view::{LogStatus, Told, View};
 
 use crate::clock::Clock;
 use crate::config::Log;

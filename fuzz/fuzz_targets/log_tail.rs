@@ -1,7 +1,7 @@
 //! Any order of writes, rotations and looks: every line of the log comes once.
 #![no_main]
 
-use faultlined::tail::file::model::{Model, Step};
+use faultline_follow::model::{Model, Step};
 use libfuzzer_sys::fuzz_target;
 
 /// Steps are system calls: a few hundred show what thousands would.

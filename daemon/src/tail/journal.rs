@@ -16,14 +16,13 @@
 mod entry;
 mod lines;
 
-use super::Parts;
-use super::records::Records;
-use super::view::View;
+use super::{Parts, inlet};
 use crate::clock::Clock;
 use crate::supervisor::{Stop, program};
 use entry::Entry;
 use faultline_agave::log::LogSplitter;
 use faultline_catalog::{Problem, Status};
+use faultline_follow::{Records, View};
 use lines::{Line, Lines};
 use std::io::{self, ErrorKind};
 use std::process::{ExitStatus, Stdio};
@@ -75,7 +74,7 @@ pub struct JournalTail {
 impl JournalTail {
     /// A follower of the journal of `unit`, from now on. Starts nothing yet.
     pub fn new(unit: &str, parts: Parts) -> Self {
-        Self::with("journalctl", unit, parts.clock, Records::into_intake(parts.intake), PACE)
+        Self::with("journalctl", unit, parts.clock, inlet::records(parts.intake), PACE)
     }
 
     fn with(program: &str, unit: &str, clock: Clock, records: Records, pace: Pace) -> Self {

@@ -2,72 +2,80 @@
 //! must come once.
 #![expect(clippy::unwrap_used, reason = "a model for tests: what cannot go on fails them")]
 
-use super::super::probe::{Probe, numbered};
-use super::{Clock, FileTail, Left, MOST_FILES, POLL};
+use crate::file::{Follower, Left, MOST_FILES, POLL};
+use crate::probe::{Probe, numbered};
 use faultline_catalog::Stamp;
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Rotations before the writer opens its log anew, as a validator does that is told to each time. Beyond [`MOST_FILES`]
 /// the follower lets go of files that somebody might still write to.
 const MOST_ROTATIONS: usize = MOST_FILES / 2;
 
 /// A follower in a folder, whose uptime the test sets.
-pub(super) struct Rig<D> {
-    pub(super) dir: D,
-    pub(super) probe: Probe,
-    pub(super) tail: FileTail,
-    pub(super) uptime: Duration,
+pub(crate) struct Rig<D> {
+    pub(crate) dir: D,
+    pub(crate) probe: Probe,
+    pub(crate) tail: Follower,
+    pub(crate) uptime: Duration,
     /// The wall clock is this far ahead.
-    pub(super) ahead: Duration,
-    pub(super) written: u64,
+    pub(crate) ahead: Duration,
+    pub(crate) written: u64,
 }
 
 impl<D: AsRef<Path>> Rig<D> {
     /// A follower of `log` in this folder.
-    pub(super) fn new(dir: D) -> Self {
-        let (probe, clock) = (Probe::default(), Clock::start());
-        let tail = FileTail::with(&dir.as_ref().join("log"), clock, probe.records(), clock.now());
+    pub(crate) fn new(dir: D) -> Self {
+        let probe = Probe::default();
+        let began = Stamp { uptime: Duration::ZERO, unix: wall_clock() };
+        let tail = Follower::open(&dir.as_ref().join("log"), probe.records(), began);
         Rig { dir, probe, tail, uptime: Duration::ZERO, ahead: Duration::ZERO, written: 0 }
     }
 
-    pub(super) fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.dir.as_ref().join(name)
     }
 
-    pub(super) fn look_after(&mut self, wait: Duration) {
+    pub(crate) fn look_after(&mut self, wait: Duration) {
         self.uptime += wait;
-        let now = Stamp { uptime: self.tail.began.uptime + self.uptime, unix: Clock::start().now().unix + self.ahead };
+        let now = Stamp { uptime: self.uptime, unix: wall_clock() + self.ahead };
         while self.tail.look(now) == Left::More {}
     }
 
-    pub(super) fn look(&mut self) {
+    pub(crate) fn look(&mut self) {
         self.look_after(POLL);
     }
 
     /// Writes the next `count` numbered lines.
-    pub(super) fn write(&mut self, file: &mut File, count: u64) {
+    pub(crate) fn write(&mut self, file: &mut File, count: u64) {
         for _ in 0..count {
             file.write_all(numbered(self.written).as_bytes()).unwrap();
             self.written += 1;
         }
     }
 
-    pub(super) fn assert_all_once(&self) {
+    pub(crate) fn assert_all_once(&self) {
         assert_all_once(&self.probe, self.written);
     }
 }
 
+/// Since 1970.
+#[expect(clippy::disallowed_methods, reason = "the kernel stamps the files of the model with this clock")]
+fn wall_clock() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap()
+}
+
 /// Every one of the `written` numbered lines came, and none came twice.
-pub(super) fn assert_all_once(probe: &Probe, written: u64) {
+pub(crate) fn assert_all_once(probe: &Probe, written: u64) {
     let mut numbers = probe.numbers();
     numbers.sort_unstable();
     assert_eq!(numbers, (0..written).collect::<Vec<_>>());
 }
 
-pub(super) fn append(path: &Path) -> File {
+/// The file at `path`, new or appended to.
+pub fn append(path: &Path) -> File {
     OpenOptions::new().append(true).create(true).open(path).unwrap()
 }
 
@@ -114,7 +122,7 @@ impl Step {
 
 /// A writer, a rotator and a follower.
 pub struct Model<D> {
-    pub(super) rig: Rig<D>,
+    pub(crate) rig: Rig<D>,
     file: File,
     /// The rest of a line whose first half is written.
     half: Option<String>,
@@ -171,7 +179,8 @@ impl<D: AsRef<Path>> Model<D> {
         self.rig.look();
         self.rig.assert_all_once();
         assert_eq!(self.rig.probe.bad(), 0);
-        assert!(self.rig.tail.held.len() <= MOST_FILES + 1, "{} files are held", self.rig.tail.held.len());
+        let files = self.rig.tail.files();
+        assert!(files <= MOST_FILES + 1, "{files} files are held");
     }
 
     fn rename(&mut self, create: bool) {

@@ -1,13 +1,13 @@
 //! An inlet for tests that remembers what it was given.
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "for tests: what cannot go on fails them")]
 
-use super::records::{Inlet, Records};
+use crate::records::{Inlet, Records};
 use faultline_catalog::Stamp;
 use std::sync::{Arc, Mutex};
 
 /// Everything a follower handed on and committed.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Probe(Arc<Mutex<Seen>>);
+pub struct Probe(Arc<Mutex<Seen>>);
 
 #[derive(Debug, Default)]
 struct Seen {
@@ -17,21 +17,23 @@ struct Seen {
 }
 
 impl Probe {
-    pub(super) fn records(&self) -> Records {
-        Records::into_inlet(Box::new(self.clone()))
+    /// The way to it.
+    pub fn records(&self) -> Records {
+        Records::new(Box::new(self.clone()))
     }
 
-    #[cfg(test)]
-    pub(super) fn seen(&self) -> Vec<String> {
+    /// What was committed, in the order in which it came.
+    pub fn seen(&self) -> Vec<String> {
         self.0.lock().unwrap().records.clone()
     }
 
-    pub(super) fn bad(&self) -> u64 {
+    /// How many lines were bad.
+    pub fn bad(&self) -> u64 {
         self.0.lock().unwrap().bad
     }
 
     /// The numbers of the lines of [`numbered`], in the order in which they came.
-    pub(super) fn numbers(&self) -> Vec<u64> {
+    pub fn numbers(&self) -> Vec<u64> {
         let seen = self.0.lock().unwrap();
         seen.records
             .iter()
@@ -39,8 +41,8 @@ impl Probe {
             .collect()
     }
 
-    #[cfg(test)]
-    pub(super) fn count(&self) -> usize {
+    /// How many records were committed.
+    pub fn count(&self) -> usize {
         self.0.lock().unwrap().records.len()
     }
 }
@@ -67,7 +69,7 @@ impl Inlet for Probe {
 }
 
 /// A datapoint that carries a number, as the log prints it, with its newline.
-pub(super) fn numbered(number: u64) -> String {
+pub fn numbered(number: u64) -> String {
     format!(
         "[2025-03-01T12:00:00.{number:09}Z INFO  solana_metrics::metrics] datapoint: numbered value={number}i other=1i\n"
     )

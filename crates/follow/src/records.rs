@@ -1,13 +1,12 @@
-//! From bytes of the log to the intake.
+//! From bytes of the log to whoever takes its records.
 
-use super::view::{Told, View};
-use crate::validator::intake::{Intake, Push};
+use crate::view::{Told, View};
 use faultline_agave::log::{LogLine, LogSplitter};
 use faultline_catalog::Stamp;
 use std::fmt;
 
 /// Who takes the log's records.
-pub(super) trait Inlet: Send {
+pub trait Inlet: Send {
     /// A stretch of the log begins.
     fn begin(&mut self, now: Stamp);
     /// One record: a line, or a datapoint joined from several.
@@ -18,38 +17,8 @@ pub(super) trait Inlet: Send {
     fn commit(&mut self, at: Stamp);
 }
 
-/// The daemon's intake as an inlet.
-struct ToIntake {
-    intake: Intake,
-    push: Option<Push>,
-}
-
-impl Inlet for ToIntake {
-    fn begin(&mut self, now: Stamp) {
-        self.push = Some(self.intake.begin(now));
-    }
-
-    fn record(&mut self, record: &str) {
-        if let Some(push) = &mut self.push {
-            push.log_line(record);
-        }
-    }
-
-    fn bad(&mut self) {
-        if let Some(push) = &mut self.push {
-            push.bad_line();
-        }
-    }
-
-    fn commit(&mut self, at: Stamp) {
-        if let Some(push) = self.push.take() {
-            self.intake.commit(push, at);
-        }
-    }
-}
-
 /// The way out of a follower: records to the inlet, progress and counts to the view.
-pub(super) struct Records {
+pub struct Records {
     inlet: Box<dyn Inlet>,
     view: View,
 }
@@ -61,20 +30,18 @@ impl fmt::Debug for Records {
 }
 
 impl Records {
-    pub(super) fn into_intake(intake: Intake) -> Self {
-        Self::into_inlet(Box::new(ToIntake { intake, push: None }))
-    }
-
-    pub(super) fn into_inlet(inlet: Box<dyn Inlet>) -> Self {
+    /// The way to this inlet, with a view of its own.
+    pub fn new(inlet: Box<dyn Inlet>) -> Self {
         Records { inlet, view: View::default() }
     }
 
-    pub(super) fn view(&self) -> &View {
+    /// What others see of it.
+    pub fn view(&self) -> &View {
         &self.view
     }
 
     /// One stretch of the log, read at `now`: what `give` gives is committed together.
-    pub(super) fn stretch(&mut self, now: Stamp, give: impl FnOnce(&mut Stretch<'_>)) {
+    pub fn stretch(&mut self, now: Stamp, give: impl FnOnce(&mut Stretch<'_>)) {
         self.inlet.begin(now);
         let mut stretch = Stretch { inlet: self.inlet.as_mut(), view: &self.view, now, records: 0, bad: 0 };
         give(&mut stretch);
@@ -85,7 +52,7 @@ impl Records {
 }
 
 /// Open while bytes of one read are handed on.
-pub(super) struct Stretch<'a> {
+pub struct Stretch<'a> {
     inlet: &'a mut dyn Inlet,
     view: &'a View,
     now: Stamp,
@@ -95,7 +62,7 @@ pub(super) struct Stretch<'a> {
 
 impl Stretch<'_> {
     /// Log text, cut anywhere.
-    pub(super) fn text(&mut self, splitter: &mut LogSplitter, bytes: &[u8]) {
+    pub fn text(&mut self, splitter: &mut LogSplitter, bytes: &[u8]) {
         self.view.read(bytes.len());
         splitter.feed(bytes, |record| match record {
             Ok(record) => self.record(record),
@@ -104,11 +71,12 @@ impl Stretch<'_> {
     }
 
     /// The log broke off. What is left has no newline, so that its last number may be cut: it is bad, whatever it says.
-    pub(super) fn cut(&mut self, splitter: &mut LogSplitter) {
+    pub fn cut(&mut self, splitter: &mut LogSplitter) {
         splitter.finish(|_| self.bad());
     }
 
-    pub(super) fn bad(&mut self) {
+    /// A line that cannot be used.
+    pub fn bad(&mut self) {
         self.bad += 1;
         self.inlet.bad();
     }

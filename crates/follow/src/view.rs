@@ -1,6 +1,5 @@
 //! What others see of the follower.
 
-use crate::hub::Latest;
 use faultline_agave::log::Progress;
 use faultline_catalog::{Problem, Stamp};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -42,7 +41,6 @@ struct Shared {
     records: AtomicU64,
     bad: AtomicU64,
     state: Mutex<State>,
-    progress: Latest<Told>,
 }
 
 #[derive(Debug, Default)]
@@ -50,6 +48,7 @@ struct State {
     looked: bool,
     problem: Option<Problem>,
     last_line: Option<Stamp>,
+    progress: Option<Arc<Told>>,
 }
 
 impl View {
@@ -71,11 +70,11 @@ impl View {
 
     /// The last step of a start the log told of; `None` if it told of none since the daemon started.
     pub fn progress(&self) -> Option<Arc<Told>> {
-        self.0.progress.get()
+        self.lock().progress.clone()
     }
 
-    /// The outcome of a look. Tells the daemon's own log, but only of changes.
-    pub(super) fn settle(&self, problem: Option<Problem>) {
+    /// The outcome of a look. Tells the log of the program that follows, but only of changes.
+    pub fn settle(&self, problem: Option<Problem>) {
         let mut state = self.lock();
         let changed = !state.looked || state.problem != problem;
         state.looked = true;
@@ -88,11 +87,11 @@ impl View {
         }
     }
 
-    pub(super) fn read(&self, bytes: usize) {
+    pub(crate) fn read(&self, bytes: usize) {
         self.0.bytes.fetch_add(u64::try_from(bytes).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
-    pub(super) fn count(&self, records: u64, bad: u64, now: Stamp) {
+    pub(crate) fn count(&self, records: u64, bad: u64, now: Stamp) {
         self.0.records.fetch_add(records, Ordering::Relaxed);
         self.0.bad.fetch_add(bad, Ordering::Relaxed);
         if records > 0 {
@@ -100,8 +99,8 @@ impl View {
         }
     }
 
-    pub(super) fn tell(&self, told: Told) {
-        self.0.progress.set(Some(Arc::new(told)));
+    pub(crate) fn tell(&self, told: Told) {
+        self.lock().progress = Some(Arc::new(told));
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

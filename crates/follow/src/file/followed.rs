@@ -1,6 +1,6 @@
 //! One file that has, or had, the log's name.
 
-use super::super::records::Stretch;
+use crate::records::Stretch;
 use faultline_agave::log::LogSplitter;
 use std::fs::{File, Metadata};
 use std::io::{self, ErrorKind};
