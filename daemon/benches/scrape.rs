@@ -50,7 +50,7 @@ fn report(what: &str, mut prepare: impl FnMut(u64), mut run: impl FnMut(u64) -> 
 
 /// Asks on an open connection; how many bytes the answer has.
 fn scrape(stream: &mut TcpStream, headers: &str, buffer: &mut Vec<u8>) -> usize {
-    write!(stream, "GET /metrics HTTP/1.1\r\nHost: bench\r\n{headers}\r\n").unwrap();
+    write!(stream, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n").unwrap();
     buffer.clear();
     let mut chunk = [0; 65536];
     loop {
@@ -83,6 +83,7 @@ fn main() {
         page: Arc::new(PageInfo::new("0.0.0", &Find::Scan, None)),
         recorder: None,
         flight: None,
+        host_name: None,
     };
     let config = Metrics { listen: ([127, 0, 0, 1], 0).into(), ..Metrics::default() };
     let server = Server::build(&config, state).unwrap();

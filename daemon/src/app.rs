@@ -2,6 +2,7 @@
 
 mod live;
 mod recording;
+mod secrets;
 mod signals;
 
 pub use live::Live;
@@ -29,6 +30,7 @@ use faultline_agave::identify::Program;
 use faultline_catalog::Tick;
 use faultline_kernel::{HostConstants, HostRoot};
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -116,7 +118,6 @@ impl App {
         let (ticks, history) = (Latest::default(), History::default());
         let mut sinks: Vec<Box<dyn Sink>> = vec![Box::new(history.clone()), Box::new(ticks.clone())];
         sinks.extend(recorder.as_ref().map(recorder::Handle::sink));
-        let parts = tick::Parts { clock, interval: config.sampling.interval, following, root, host, sources };
         let state = web::WebState {
             clock,
             interval: config.sampling.interval,
@@ -126,7 +127,9 @@ impl App {
             page: Arc::new(web::PageInfo::new(env!("CARGO_PKG_VERSION"), &config.target.find, None)),
             recorder,
             flight: flight.clone(),
+            host_name: host_name(&root),
         };
+        let parts = tick::Parts { clock, interval: config.sampling.interval, following, root, host, sources };
         let web = exporter(&config.metrics, options.inherited.metrics, state)?;
         let ticker = Ticker::new(parts, Hub::new(sinks));
         let recording = recording.map(|prepared| prepared.open(&config, clock, facts, demo.is_some())).transpose()?;
@@ -206,8 +209,16 @@ impl App {
 pub fn mistakes(config: &Config) -> Vec<Mistake> {
     let web = web::check(&config.metrics).err().map(|error| error.to_string());
     let ingest = ingest::check(&config.ingest).err().map(|error| error.to_string());
-    let mistakes = [web, ingest].into_iter().flatten().map(|what| Mistake { line: None, what });
+    let forward =
+        config.forward.as_ref().and_then(|config| forward::check(config).err()).map(|error| error.to_string());
+    let mistakes = [web, ingest, forward].into_iter().flatten().map(|what| Mistake { line: None, what });
     mistakes.chain(recording::mistakes(config)).collect()
+}
+
+/// What an operator should know of secrets and certificates although nothing is wrong.
+pub fn exposures(config: &Config) -> Vec<String> {
+    let (told, files) = web::warnings(&config.metrics, Clock::start().now().unix);
+    told.into_iter().chain(secrets::warnings(config, files.iter().map(PathBuf::as_path))).collect()
 }
 
 /// Two workers: one may parse a large push while the other answers scrapes.
@@ -219,6 +230,13 @@ fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
         .enable_all()
         .build()
         .context("the runtime cannot be started")
+}
+
+/// What this machine calls itself.
+fn host_name(root: &HostRoot) -> Option<String> {
+    let name =
+        root.read_proc("sys/kernel/hostname", |text| Ok(String::from_utf8_lossy(text.trim_ascii()).into_owned()));
+    name.ok()
 }
 
 fn root(config: &Config) -> HostRoot {
@@ -265,7 +283,7 @@ fn listener(
     if !config.ingest.enabled {
         if !inherited.is_empty() {
             tracing::warn!(
-                "systemd listens for pushes that the configuration switches off: disable the ingest socket's unit"
+                "systemd listens for pushes that the configuration switches off: who pushes there gets no answer"
             );
         }
         return Ok(None);

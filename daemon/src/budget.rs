@@ -1,16 +1,18 @@
 //! How many bytes pushes may occupy in the daemon, however many arrive and however long the upstream is down.
 //!
-//! Two shares that never lend to each other, 32 MiB together:
+//! Three shares that never lend to each other, 34 MiB together:
 //!
 //! * **pushes** (8 MiB): what it takes to parse a body from the stream. A push takes its share once, before the first
 //!   byte of its body is read, and gives it back with its answer. When there is none it waits, and so does the sender,
 //!   whose bytes stay in the socket.
+//! * **decoders** (2 MiB): what a packed body takes beyond that, taken before it. Packed bodies wait for each other here,
+//!   so that no plain one waits for them, however slowly they come: a validator's are plain.
 //! * **copies** (24 MiB): bodies kept for the upstream Influx server. Taking from it never waits: a copy that finds no
 //!   room drops older ones, and if that is not enough it is given up and counted as lost.
 //!
-//! Why this cannot deadlock: whoever waits holds nothing, because a push waits only at its beginning and copies do not
-//! wait at all; and whoever holds parsing memory gives it back in bounded time, because a body has a deadline and its
-//! answer waits for no sink.
+//! Why this cannot deadlock: copies do not wait at all; a push waits only at its beginning, for a decoder with empty
+//! hands and for the rest with at most a decoder, which those who have the rest do not wait for; and whoever holds
+//! parsing memory gives it back in bounded time, because a body has a deadline and its answer waits for no sink.
 //!
 //! Not charged: the connections' read buffers (2 MiB for all, see `ingest`), and what the allocator rounds up.
 
@@ -19,6 +21,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Bytes for parsing.
 pub const PUSHES: u32 = 8 * 1024 * 1024;
+/// Bytes for decoders.
+pub const DECODERS: u32 = 2 * 1024 * 1024;
 /// Bytes for copies. The configuration allows a queue of 24,000,000 bytes, which fits.
 pub const COPIES: u32 = 24 * 1024 * 1024;
 
@@ -26,6 +30,7 @@ pub const COPIES: u32 = 24 * 1024 * 1024;
 #[derive(Debug, Clone)]
 pub struct Budget {
     pushes: Share,
+    decoders: Share,
     copies: Share,
 }
 
@@ -47,16 +52,19 @@ impl Default for Budget {
 }
 
 impl Budget {
-    /// A budget with shares of these sizes.
+    /// A budget with shares of these sizes, and the usual one for decoders.
     pub fn new(pushes: u32, copies: u32) -> Self {
-        Budget { pushes: Share::new(pushes), copies: Share::new(copies) }
+        Budget { pushes: Share::new(pushes), decoders: Share::new(DECODERS), copies: Share::new(copies) }
     }
 
     /// Bytes for parsing a push; waits until they are free. Asking for more than the whole share gets the whole share.
     pub async fn push(&self, bytes: u32) -> Permit {
-        let wanted = bytes.min(self.pushes.bytes);
-        // Fails only for a closed semaphore, and nobody closes this one.
-        Permit(Arc::clone(&self.pushes.free).acquire_many_owned(wanted).await.ok())
+        self.pushes.take(bytes).await
+    }
+
+    /// The same for the decoder of a packed one, which is asked for first.
+    pub async fn decoder(&self, bytes: u32) -> Permit {
+        self.decoders.take(bytes).await
     }
 
     /// Bytes for a copy; `None` if they are not free now.
@@ -64,9 +72,9 @@ impl Budget {
         Arc::clone(&self.copies.free).try_acquire_many_owned(bytes).ok().map(|permit| Permit(Some(permit)))
     }
 
-    /// Bytes taken from both shares.
+    /// Bytes taken from all shares.
     pub fn in_use(&self) -> u64 {
-        self.pushes.taken() + self.copies.taken()
+        self.pushes.taken() + self.decoders.taken() + self.copies.taken()
     }
 }
 
@@ -97,6 +105,11 @@ impl Share {
         Share { bytes, free: Arc::new(Semaphore::new(bytes as usize)) }
     }
 
+    async fn take(&self, bytes: u32) -> Permit {
+        // Fails only for a closed semaphore, and nobody closes this one.
+        Permit(Arc::clone(&self.free).acquire_many_owned(bytes.min(self.bytes)).await.ok())
+    }
+
     fn taken(&self) -> u64 {
         u64::from(self.bytes).saturating_sub(self.free.available_permits() as u64)
     }
@@ -117,6 +130,16 @@ mod tests {
         drop(first);
         assert!(budget.push(80).now_or_never().is_some());
         drop(copy);
+        assert_eq!(budget.in_use(), 0);
+    }
+
+    #[test]
+    fn packed_pushes_wait_for_each_other_and_plain_ones_do_not_wait_for_them() {
+        let budget = Budget::new(100, 50);
+        let all = budget.decoder(DECODERS).now_or_never();
+        assert!(all.is_some() && budget.decoder(1).now_or_never().is_none());
+        assert!(budget.push(100).now_or_never().is_some());
+        drop(all);
         assert_eq!(budget.in_use(), 0);
     }
 

@@ -52,6 +52,8 @@ pub struct Config {
     pub flight: Flight,
     /// Where the kernel's folders are.
     pub paths: Paths,
+    /// Files that secrets were read from.
+    pub secret_files: Vec<PathBuf>,
 }
 
 impl Config {
@@ -132,6 +134,8 @@ pub struct Metrics {
     pub constant_labels_everywhere: bool,
     /// Send protobuf with native histograms to scrapers that prefer it.
     pub native_histograms: bool,
+    /// Further names under which it is asked for, in lower case.
+    pub hosts: Vec<String>,
 }
 
 impl Default for Metrics {
@@ -141,6 +145,7 @@ impl Default for Metrics {
             web_config: None,
             constant_labels_everywhere: false,
             native_histograms: false,
+            hosts: Vec::new(),
         }
     }
 }

@@ -91,6 +91,14 @@ struct Shared {
     give_up_after: Duration,
 }
 
+/// Whether pushes can be forwarded as configured; connects to nothing.
+///
+/// # Errors
+/// As [`build`].
+pub fn check(config: &config::Forward) -> Result<(), Error> {
+    Upstream::new(config).map(drop)
+}
+
 /// Prepares forwarding; connects to nothing.
 ///
 /// # Errors

@@ -10,8 +10,10 @@
 //!   are not Agave's: each counts as bad, the push is answered 204 and passed on with its precision.
 //! * Bodies answered with 204 are passed on if forwarding is configured, see [`crate::forward`].
 //! * Agave 4 keeps its connection and pushes every 10 s, Agave 2 and 3 open one per push. An idle connection is kept for
-//!   [`IDLE_TIME`]; of [`MAX_CONNECTIONS`] the one that idles longest makes room for a new one. If none idles, new ones
-//!   wait in the kernel until one ends, which they all do: a head may take [`HEAD_TIME`], a body [`BODY_TIME`].
+//!   [`IDLE_TIME`], a head may take [`HEAD_TIME`] and a body [`BODY_TIME`]. Of [`MAX_CONNECTIONS`], one makes room for
+//!   each new one at once, slow ones first (`room`): nobody keeps a push out by holding on. One that idles is told and
+//!   heard on for a moment, one in the middle of a request is cut, and its complete lines count.
+//! * A push of a page in a browser is refused (403): other sites may send one without asking.
 //!
 //! Memory: a connection has a read buffer of at most 16 KiB, a push in progress what [`crate::budget`] allows.
 
@@ -29,9 +31,11 @@ use crate::budget::Budget;
 use crate::clock::Clock;
 use crate::config::{self, Credentials};
 use crate::forward;
+use crate::room::{Guest, Rooms};
 use crate::socket::{self, Bound, Doors, Place, Stream};
 use crate::supervisor::Stop;
 use connection::Connection;
+use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -40,8 +44,14 @@ use tokio::task::{JoinError, JoinSet};
 
 /// The longest body, decoded. Agave's own limit of 40,000 points per push makes 20 MiB.
 pub const MAX_BODY: u64 = 64 * 1024 * 1024;
-/// How many connections are served at once.
+/// How many connections are served at once: as many as there is memory for ([`crate::budget`]).
 pub const MAX_CONNECTIONS: usize = 128;
+/// Of these, on sockets in the file system,
+const FILE_SYSTEM: usize = 16;
+/// and such as are told to leave and are heard on for a moment.
+const LEAVING: usize = 16;
+/// Connections that are cut and have not ended yet, at most.
+const CUT: usize = 64;
 /// How long a connection may wait for its next request: well above Agave's 10 s, because a connection closed in the
 /// moment of a push loses that push.
 pub const IDLE_TIME: Duration = Duration::from_secs(75);
@@ -107,14 +117,20 @@ struct Shared<I> {
 #[derive(Debug, Clone, Copy)]
 struct Limits {
     body: u64,
+    /// On ports.
     connections: usize,
     idle: Duration,
     head: Duration,
     body_time: Duration,
 }
 
-const LIMITS: Limits =
-    Limits { body: MAX_BODY, connections: MAX_CONNECTIONS, idle: IDLE_TIME, head: HEAD_TIME, body_time: BODY_TIME };
+const LIMITS: Limits = Limits {
+    body: MAX_BODY,
+    connections: MAX_CONNECTIONS - FILE_SYSTEM - LEAVING,
+    idle: IDLE_TIME,
+    head: HEAD_TIME,
+    body_time: BODY_TIME,
+};
 
 /// Whether the configured address may be listened on; binds nothing.
 ///
@@ -176,15 +192,16 @@ impl<I: Intake> Listener<I> {
             Ok(doors) => doors,
             Err(error) => return tracing::error!(%error, "the ingest listener cannot be used"),
         };
-        let mut open = Open { tasks: JoinSet::new(), connections: Vec::new() };
+        let mut open = Open::new(self.shared.limits);
         loop {
             tokio::select! {
                 () = stop.wait() => break,
-                Some(ended) = open.tasks.join_next(), if !open.tasks.is_empty() => open.ended(ended),
-                accepted = doors.accept() => match accepted {
+                Some(ended) = open.tasks.join_next(), if !open.tasks.is_empty() => log_failed(ended),
+                accepted = doors.accept(), if open.takes_more() => match accepted {
                     Ok(stream) => {
-                        open.make_room(&self.shared, &stop).await;
-                        open.serve(stream, &self.shared, &stop);
+                        open.admit(stream, &self.shared, &stop);
+                        // Who was let in is to be heard before others come: in a rush it would be out again unheard.
+                        tokio::task::yield_now().await;
                     }
                     Err(error) => {
                         // Out of file descriptors, mostly: trying again at once would only burn the processor.
@@ -195,7 +212,8 @@ impl<I: Intake> Listener<I> {
             }
         }
         for stream in doors.close(LATECOMERS).await {
-            open.serve(stream, &self.shared, &stop);
+            let connection = Arc::new(Connection::new(self.shared.parts.clock, stream.peer()));
+            open.serve(stream, connection, &self.shared, &stop);
         }
         let all_ended = async { while open.tasks.join_next().await.is_some() {} };
         if tokio::time::timeout(GRACE, all_ended).await.is_err() {
@@ -218,38 +236,57 @@ impl<I: Intake> Listener<I> {
 /// The open connections.
 struct Open {
     tasks: JoinSet<()>,
-    connections: Vec<Arc<Connection>>,
+    rooms: Rooms<Connection>,
+    /// Told to leave: the first ones first.
+    leaving: VecDeque<Arc<Connection>>,
+    most: usize,
 }
 
 impl Open {
-    fn serve<I: Intake>(&mut self, stream: Stream, shared: &Arc<Shared<I>>, stop: &Stop) {
-        let connection = Arc::new(Connection::new(shared.parts.clock));
-        self.connections.retain(|connection| !connection.is_over());
-        self.connections.push(Arc::clone(&connection));
+    fn new(limits: Limits) -> Self {
+        let rooms = Rooms::new("ingest", limits.connections, FILE_SYSTEM);
+        let most = limits.connections + FILE_SYSTEM + LEAVING + CUT;
+        Open { tasks: JoinSet::new(), rooms, leaving: VecDeque::new(), most }
+    }
+
+    /// Whether those that were cut have mostly ended: they need to be polled once more for it.
+    fn takes_more(&self) -> bool {
+        self.tasks.len() < self.most
+    }
+
+    /// Serves a connection; if there is no place for it, another one goes.
+    fn admit<I: Intake>(&mut self, stream: Stream, shared: &Arc<Shared<I>>, stop: &Stop) {
+        let clock = shared.parts.clock;
+        let connection = Arc::new(Connection::new(clock, stream.peer()));
+        if let Some(other) = self.rooms.admit(Arc::clone(&connection), clock.now().uptime) {
+            self.part_with(other);
+        }
+        self.serve(stream, connection, shared, stop);
+    }
+
+    fn part_with(&mut self, other: Arc<Connection>) {
+        if !other.is_idle() {
+            return other.cut();
+        }
+        // A push may be on its way: it is listened on for a moment.
+        other.close();
+        self.leaving.retain(|connection| !connection.is_over());
+        if self.leaving.len() >= LEAVING
+            && let Some(first) = self.leaving.pop_front()
+        {
+            first.cut();
+        }
+        self.leaving.push_back(other);
+    }
+
+    fn serve<I: Intake>(&mut self, stream: Stream, connection: Arc<Connection>, shared: &Arc<Shared<I>>, stop: &Stop) {
         self.tasks.spawn(connection::serve(stream, connection, Arc::clone(shared), stop.clone()));
     }
+}
 
-    /// Waits until there is room for one more connection.
-    async fn make_room<I: Intake>(&mut self, shared: &Shared<I>, stop: &Stop) {
-        while self.tasks.len() >= shared.limits.connections && !stop.is_set() {
-            let idle = self.connections.iter().filter_map(|c| c.idle_since().map(|since| (since, c)));
-            if let Some((_, connection)) = idle.min_by_key(|(since, _)| *since) {
-                connection.close();
-            }
-            tokio::select! {
-                Some(ended) = self.tasks.join_next() => self.ended(ended),
-                // Meanwhile another connection may have become idle.
-                () = tokio::time::sleep(Duration::from_millis(50)) => {}
-                () = stop.wait() => {}
-            }
-        }
-    }
-
-    fn ended(&mut self, ended: Result<(), JoinError>) {
-        if let Err(error) = ended {
-            tracing::error!(%error, "a connection's task failed");
-        }
-        self.connections.retain(|connection| !connection.is_over());
+fn log_failed(ended: Result<(), JoinError>) {
+    if let Err(error) = ended {
+        tracing::error!(%error, "a connection's task failed");
     }
 }
 

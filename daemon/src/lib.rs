@@ -33,6 +33,7 @@ pub mod web;
 pub mod budget;
 pub mod clock;
 pub mod limits;
+mod room;
 pub mod socket;
 mod stream;
 pub mod supervisor;

@@ -12,3 +12,11 @@ pub fn raise_open_files() -> u64 {
         Err(_) => limit.current.unwrap_or(u64::MAX),
     }
 }
+
+/// Lets the kernel keep no image of this process's memory, should it be killed for standing still: it holds passwords.
+pub fn keep_no_core() {
+    let none = Rlimit { current: Some(0), maximum: Some(0) };
+    if let Err(error) = setrlimit(Resource::Core, none) {
+        tracing::debug!(%error, "core dumps cannot be switched off");
+    }
+}

@@ -5,7 +5,7 @@ use faultlined::app::{self, App, Options, Reload};
 use faultlined::cli::{Cli, Command, ConfigArgs, OnceArgs, RunArgs};
 use faultlined::config::{self, Mistake};
 use faultlined::socket::Inherited;
-use faultlined::{demo, once};
+use faultlined::{demo, limits, once};
 use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::process::ExitCode;
@@ -48,8 +48,16 @@ fn run(args: RunArgs) -> ExitCode {
     if !mistakes.is_empty() {
         return refuse(&mistakes);
     }
+    for what in app::exposures(&config) {
+        tracing::warn!(what, "unsafe, though it works");
+    }
+    limits::keep_no_core();
     let (demo, from_file) = (args.demo, args.file.config.is_some());
-    let reload: Reload = Box::new(move || args.load());
+    let reload: Reload = Box::new(move || {
+        let config = args.load()?;
+        let mistakes = app::mistakes(&config);
+        if mistakes.is_empty() { Ok(config) } else { Err(mistakes) }
+    });
     let inherited = match Inherited::take() {
         Ok(inherited) => inherited,
         Err(error) => return fail(&error.into()),
@@ -83,7 +91,7 @@ fn check(args: &ConfigArgs) -> ExitCode {
     if !mistakes.is_empty() {
         return refuse(&mistakes);
     }
-    for warning in app::warnings(&config) {
+    for warning in app::warnings(&config).into_iter().chain(app::exposures(&config)) {
         say(&format!("warning: {warning}"));
     }
     print(&match &args.config {

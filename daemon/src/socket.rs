@@ -7,7 +7,7 @@ pub use inherited::{InheritError, Inherited};
 
 use std::fmt;
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener};
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::pin::Pin;
@@ -204,7 +204,41 @@ pub(crate) enum Stream {
     Unix(tokio::net::UnixStream),
 }
 
+/// Who is at the other end, as far as shares go: an address, or the 64 leading bits of a longer one, of which a single
+/// machine has plenty.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Peer(Option<IpAddr>);
+
+impl Peer {
+    /// Somebody in the file system.
+    pub(crate) const LOCAL: Peer = Peer(None);
+
+    /// Whoever has this address.
+    pub(crate) fn at(address: IpAddr) -> Self {
+        Peer(Some(match address.to_canonical() {
+            IpAddr::V6(long) => IpAddr::V6(Ipv6Addr::from_bits(long.to_bits() & !u128::from(u64::MAX))),
+            short @ IpAddr::V4(_) => short,
+        }))
+    }
+
+    /// Whether no network lies between.
+    pub(crate) fn is_local(self) -> bool {
+        self == Peer::LOCAL
+    }
+}
+
 impl Stream {
+    /// Who is at the other end.
+    pub(crate) fn peer(&self) -> Peer {
+        match self {
+            // One that is gone already has no address any more.
+            Stream::Tcp(stream) => {
+                stream.peer_addr().map_or(Peer::at(Ipv6Addr::UNSPECIFIED.into()), |at| Peer::at(at.ip()))
+            }
+            Stream::Unix(_) => Peer::LOCAL,
+        }
+    }
+
     /// A second handle that can end what is written, while the first one is still read.
     ///
     /// # Errors
@@ -216,11 +250,6 @@ impl Stream {
             Stream::Unix(stream) => stream.as_fd(),
         };
         descriptor.try_clone_to_owned().map(Farewell)
-    }
-
-    /// Whether it crosses no network at all.
-    pub(crate) fn is_unix(&self) -> bool {
-        matches!(self, Stream::Unix(_))
     }
 
     /// Sends at once what is written; where there is no network there is nothing to be told.
@@ -294,5 +323,20 @@ impl AsyncWrite for Stream {
             Stream::Tcp(stream) => stream.is_write_vectored(),
             Stream::Unix(stream) => stream.is_write_vectored(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_machine_with_many_addresses_is_one_peer() {
+        let peer = |address: &str| Peer::at(address.parse().unwrap());
+        assert_eq!(peer("2001:db8::1"), peer("2001:db8::ffff:1"));
+        assert_ne!(peer("2001:db8::1"), peer("2001:db8:0:1::1"));
+        assert_eq!(peer("::ffff:192.0.2.1"), peer("192.0.2.1"));
+        assert_ne!(peer("192.0.2.1"), peer("192.0.2.2"));
+        assert!(!peer("::1").is_local() && Peer::LOCAL.is_local());
     }
 }

@@ -47,6 +47,8 @@ pub struct Finding {
     pub up: bool,
     /// Whether this was found before: a listening source has had no news since the last tick.
     pub repeated: bool,
+    /// When what is told was heard, of a source that asks at its own times; `None` for one that looks within the tick.
+    pub heard: Option<Stamp>,
 }
 
 impl Finding {

@@ -8,6 +8,7 @@ mod choose;
 mod kills;
 mod ledger;
 mod names;
+mod owner;
 mod pid;
 mod poh;
 mod process;

@@ -2,7 +2,7 @@
 
 mod book;
 
-pub use book::Book;
+pub use book::{Book, News};
 
 use crate::clock::{Clock, Due, Schedule};
 use crate::hub::Hub;
@@ -98,8 +98,8 @@ impl Ticker {
         let batches = self.entries.iter_mut().map(|entry| {
             if changed || entry.due <= at.uptime {
                 let look = Look { now: at, target, root: &self.root, host: &self.host };
-                let repeated = entry.ask(&look, &self.clock);
-                self.book.looked(&entry.last, repeated);
+                let news = entry.ask(&look, &self.clock);
+                self.book.looked(&entry.last, news);
             }
             Arc::clone(&entry.last)
         });
@@ -112,8 +112,8 @@ impl Ticker {
 }
 
 impl Entry {
-    /// Looks; true if what is found was found before.
-    fn ask(&mut self, look: &Look<'_>, clock: &Clock) -> bool {
+    /// Looks, and tells how new that is which was found.
+    fn ask(&mut self, look: &Look<'_>, clock: &Clock) -> News {
         let (at, began) = (look.now, clock.now());
         let finding = self.source.look(look);
         let took = clock.now().since(began);
@@ -124,6 +124,6 @@ impl Entry {
         }
         let (readings, problems, up) = (finding.readings, finding.problems, finding.up);
         self.last = Arc::new(Batch { source: self.source.source(), at, took, readings, problems, up });
-        finding.repeated
+        News { repeated: finding.repeated, heard: finding.heard.unwrap_or(at) }
     }
 }

@@ -4,6 +4,7 @@
 //! tick up. All connections are one task; what they share is bounded (connections, time, pages kept).
 
 mod answer;
+mod asker;
 mod auth;
 mod config;
 mod connection;
@@ -12,7 +13,9 @@ mod flight_save;
 mod health;
 mod landing;
 mod mark;
+mod pace;
 mod scrape;
+mod text;
 mod tls;
 
 pub use error::WebError;
@@ -23,20 +26,30 @@ use crate::config::{Find, Metrics};
 use crate::flight;
 use crate::hub::Latest;
 use crate::recorder;
+use crate::room::Rooms;
 use crate::sinks::history::History;
 use crate::sinks::prometheus::ConstantLabels;
 use crate::socket::{self, Bound, Doors};
 use crate::supervisor::Stop;
 use answer::Site;
+use asker::Names;
+use connection::Patience;
 use faultline_catalog::Tick;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Open connections at once; more wait in the kernel's queue.
+/// Open connections at once. If there are more, one makes room for each new one (`room`).
 const MOST_CONNECTIONS: usize = 64;
+
+/// Of these, on sockets in the file system.
+const FILE_SYSTEM: usize = 16;
+
+/// Connections that have made room and have not ended yet, at most: they need to be polled once more for it.
+const LEAVING: usize = 64;
 
 /// How long requests may take to end once the server is told to stop.
 const GRACE: Duration = Duration::from_secs(1);
@@ -63,6 +76,8 @@ pub struct WebState {
     pub recorder: Option<recorder::Handle>,
     /// What saves the flight recording; `None` if it is off.
     pub flight: Option<flight::Handle>,
+    /// The machine's own name, by which it may be asked for too; `None` if it is not known.
+    pub host_name: Option<String>,
 }
 
 /// What the landing page says that is in no tick.
@@ -101,6 +116,17 @@ pub fn check(config: &Metrics) -> Result<(), WebError> {
     tls.map(tls::Acceptor::new).transpose().map(drop)
 }
 
+/// What an operator should know of the web config file although it can be used, at this time since 1970; and the files
+/// with secrets: itself, and the key it names.
+pub fn warnings(config: &Metrics, now: Duration) -> (Vec<String>, Vec<PathBuf>) {
+    let (Some(path), Ok(Some(web))) = (&config.web_config, load(config)) else { return Default::default() };
+    let key = web.tls.as_ref().map(|tls| tls.key.clone());
+    let dated = web.tls.as_ref().and_then(|tls| tls.warning(now));
+    let users = web.users.iter().flat_map(auth::Users::warnings);
+    let told = users.map(|what| format!("{}: {what}", path.display())).chain(dated).collect();
+    (told, std::iter::once(path.clone()).chain(key).collect())
+}
+
 /// The web config file, if there is one.
 fn load(config: &Metrics) -> Result<Option<config::WebConfig>, WebError> {
     let web = config.web_config.as_deref().map(config::WebConfig::load).transpose()?;
@@ -111,7 +137,7 @@ fn load(config: &Metrics) -> Result<Option<config::WebConfig>, WebError> {
 /// Any address but loopback needs a web config file that protects it.
 fn protected(listen: SocketAddr, web: Option<&config::WebConfig>) -> Result<(), WebError> {
     match web {
-        _ if listen.ip().is_loopback() => Ok(()),
+        _ if listen.ip().to_canonical().is_loopback() => Ok(()),
         None => Err(WebError::Exposed { listen }),
         Some(web) if !web.protects() => Err(WebError::Unprotected { listen, path: web.path.clone() }),
         Some(_) => Ok(()),
@@ -169,8 +195,10 @@ impl Server {
             Some(web) => (web.tls.map(tls::Acceptor::new).transpose()?, web.users, web.headers),
             None => Default::default(),
         };
-        let site = Arc::new(Site::new(state, users, headers).with_native_histograms(config.native_histograms));
-        Ok(Server { doors, site, tls: tls.map(Arc::new) })
+        // Behind a password or a certificate a page of another site has nothing to gain from a name of its own.
+        let names = (tls.is_none() && users.is_none()).then(|| Names::new(&config.hosts, state.host_name.as_deref()));
+        let site = Site::new(state, users, headers).with_native_histograms(config.native_histograms).with_names(names);
+        Ok(Server { doors, site: Arc::new(site), tls: tls.map(Arc::new) })
     }
 
     /// Where it listens, with the ports the system chose if the configuration says 0; separated by commas.
@@ -198,13 +226,21 @@ impl Server {
             }
         };
         let mut open = FuturesUnordered::new();
+        let mut rooms = Rooms::new("metrics", MOST_CONNECTIONS - FILE_SYSTEM, FILE_SYSTEM);
+        let clock = self.site.clock();
         loop {
             tokio::select! {
                 () = stop.wait() => break,
                 Some(()) = open.next() => {}
-                accepted = doors.accept(), if open.len() < MOST_CONNECTIONS => match accepted {
+                accepted = doors.accept(), if open.len() < MOST_CONNECTIONS + LEAVING => match accepted {
                     Ok(stream) => {
-                        open.push(connection::serve(stream, self.tls.clone(), Arc::clone(&self.site), stop.clone()));
+                        let patience = Arc::new(Patience::new(clock, stream.peer()));
+                        let leaves = rooms.admit(Arc::clone(&patience), clock.now().uptime);
+                        if let Some(other) = leaves {
+                            other.give_up();
+                        }
+                        let (tls, site) = (self.tls.clone(), Arc::clone(&self.site));
+                        open.push(connection::serve(stream, tls, site, patience, stop.clone()));
                     }
                     Err(error) => {
                         tracing::warn!(%error, "a web connection could not be accepted");

@@ -104,6 +104,9 @@ fn it_follows_a_process_serves_every_page_and_ends_in_order() -> Result<()> {
         daemon.scrape().ok().filter(|page| page.get("agave_process_threads", &[]).is_some())
     });
     assert_eq!(page.get("agave_up", &[]), Some(1.0));
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", daemon.pid())).expect("its limits");
+    let core = limits.lines().find(|line| line.starts_with("Max core file size")).expect("a line");
+    assert_eq!(core.split_whitespace().skip(4).take(2).collect::<Vec<_>>(), ["0", "0"], "it holds passwords");
     assert!(page.samples.len() < 1500, "{} series", page.samples.len());
     let status = |path: &str| http::get(daemon.metrics(), path).map(|answer| answer.status);
     assert_eq!((status("/")?, status("/healthz")?, status("/readyz")?, status("/nothing")?), (200, 200, 200, 404));

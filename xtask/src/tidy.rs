@@ -10,10 +10,11 @@ use std::path::{Path, PathBuf};
 const LONGEST: usize = 400;
 
 /// Package, folder, and on whom it may depend inside the workspace; `testkit` only for tests. In reading order.
-const MEMBERS: [(&str, &str, &[&str]); 11] = [
+const MEMBERS: [(&str, &str, &[&str]); 12] = [
     ("faultline-catalog", "crates/catalog", &[]),
     ("faultline-kernel", "crates/kernel", &[]),
     ("faultline-agave", "crates/agave", &[]),
+    ("faultline-follow", "crates/follow", &["faultline-catalog", "faultline-agave"]),
     ("faultline-recording", "crates/recording", &["faultline-catalog"]),
     ("faultline-stats", "crates/stats", &[]),
     ("faultline-rig", "crates/rig", &["faultline-kernel"]),
@@ -21,7 +22,14 @@ const MEMBERS: [(&str, &str, &[&str]); 11] = [
     (
         "faultlined",
         "daemon",
-        &["faultline-catalog", "faultline-kernel", "faultline-agave", "faultline-recording", "faultline-manual"],
+        &[
+            "faultline-catalog",
+            "faultline-kernel",
+            "faultline-agave",
+            "faultline-follow",
+            "faultline-recording",
+            "faultline-manual",
+        ],
     ),
     (
         "faultline",

@@ -4,15 +4,24 @@
 use clap::Command;
 use clap_complete::Shell;
 use clap_mangen::Man;
-use clap_mangen::roff::{Roff, roman};
+use clap_mangen::roff::{Roff, bold, roman};
 use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 
+/// Where packages put what belongs to the programs; `scripts/install` rewrites these for its prefix. `NAME` is the program's.
+const FILES: [(&str, &str); 5] = [
+    ("/etc/faultline/faultlined.toml", "The daemon's configuration, see faultlined.toml(5)."),
+    ("/var/lib/faultlined", "The daemon's recordings, its flight recorder's in flight."),
+    ("/run/faultlined/metrics.sock", "The daemon of this host, for root and the group faultline; also 127.0.0.1:9912."),
+    ("/usr/share/faultlined", "Drop-ins, units for validators, kernel settings, dashboards and alerts."),
+    ("/usr/share/doc/NAME", "README.md, and below docs: installation, operation, metrics, recordings, experiments."),
+];
+
 const SHELLS: [(Shell, &str); 3] = [(Shell::Bash, "bash"), (Shell::Zsh, "zsh"), (Shell::Fish, "fish")];
 
 /// Writes into `folder`, which is made if it is not there: `man/NAME.SECTION`, a page for each subcommand that is not
-/// hidden (`man/NAME-SUBCOMMAND.SECTION`), and `completions/{bash,zsh,fish}/` with the file names these shells look for.
+/// hidden (`man/NAME-SUBCOMMAND.SECTION`), of which the program's own also says where its files are; and `completions/{bash,zsh,fish}/` with the file names these shells look for.
 ///
 /// # Errors
 /// A file cannot be written.
@@ -24,6 +33,8 @@ pub fn write(command: Command, section: &str, folder: &Path) -> io::Result<()> {
     let mut built = command.clone();
     built.build();
     page(&built, section, &pages)?;
+    let own = pages.join(Man::new(built.clone()).section(section).get_filename());
+    files(built.get_name()).to_writer(&mut fs::OpenOptions::new().append(true).open(own)?)?;
     for (shell, name) in SHELLS {
         let folder = completions.join(name);
         fs::create_dir_all(&folder)?;
@@ -57,6 +68,18 @@ pub fn write_file_page(name: &str, about: &str, text: &str, folder: &Path) -> io
     }
     page.control("fi", []);
     page.to_writer(&mut fs::File::create(folder.join(format!("{name}.5")))?)
+}
+
+/// The section with the places.
+fn files(name: &str) -> Roff {
+    let mut section = Roff::new();
+    section.control("SH", ["FILES"]);
+    for (place, what) in FILES {
+        section.control("TP", []);
+        section.text([bold(place.replace("NAME", name))]);
+        section.text([roman(what)]);
+    }
+    section
 }
 
 fn page(command: &Command, section: &str, folder: &Path) -> io::Result<()> {
@@ -107,7 +130,9 @@ mod tests {
         let pages = names(&folder.path().join("man"));
         assert_eq!(pages, ["tool-group-deep.8", "tool-group.8", "tool-run.8", "tool.8"]);
         let page = fs::read_to_string(folder.path().join("man/tool-run.8")).unwrap();
-        assert!(page.contains(".TH tool-run 8") && page.contains("fast"), "{page}");
+        assert!(page.contains(".TH tool-run 8") && page.contains("fast") && !page.contains("FILES"), "{page}");
+        let own = fs::read_to_string(folder.path().join("man/tool.8")).unwrap();
+        assert!(own.contains("\n.SH FILES\n.TP\n") && own.contains("/usr/share/doc/tool"), "{own}");
     }
 
     #[test]

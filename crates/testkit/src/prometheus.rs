@@ -26,6 +26,8 @@ pub struct PrometheusOptions {
     pub targets: Vec<SocketAddr>,
     /// A label for each target, in their order; where there are fewer, the rest have none.
     pub labels: Vec<(String, String)>,
+    /// Files that name targets, as `file_sd_configs` reads them, each scraped under the job `faultline-experiment`.
+    pub target_files: Vec<PathBuf>,
     /// Asks for protobuf and keeps native histograms (Prometheus 2.40 and newer).
     pub native_histograms: bool,
     /// Recording and alert rules, evaluated each second.
@@ -119,6 +121,21 @@ impl Prometheus {
             .collect()
     }
 
+    /// The targets that are scraped now: the labels of each, and its health in a word.
+    ///
+    /// # Errors
+    /// As [`Prometheus::query`].
+    pub fn targets(&self) -> Result<Vec<(BTreeMap<String, String>, String)>> {
+        let answer = self.get("/api/v1/targets?state=active")?;
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let labels = |target: &Value| {
+            let labels = target["labels"].as_object().into_iter().flatten();
+            labels.map(|(name, value)| (name.clone(), text(value))).collect()
+        };
+        let targets = answer["activeTargets"].as_array().into_iter().flatten();
+        Ok(targets.map(|target| (labels(target), text(&target["health"]))).collect())
+    }
+
     /// How many series an expression has between two moments (seconds since 1970), looked at every `step` seconds.
     ///
     /// # Errors
@@ -176,6 +193,13 @@ fn config_text(options: &PrometheusOptions) -> String {
         if let Some((name, value)) = options.labels.get(at) {
             text += &format!("        labels: {{ {name}: {} }}\n", quoted(value));
         }
+    }
+    if !options.target_files.is_empty() {
+        let files: Vec<String> = options.target_files.iter().map(|file| quoted(&file.to_string_lossy())).collect();
+        let files = files.join(", ");
+        text += &format!(
+            "  - job_name: faultline-experiment\n    file_sd_configs: [{{ files: [{files}], refresh_interval: 10s }}]\n"
+        );
     }
     text
 }

@@ -41,7 +41,7 @@ pub(super) async fn watch(
                 live.reload();
                 notify(&[NotifyState::Ready]);
             }
-            _ = user.recv() => match flight.map(|flight| flight.request("")) {
+            _ = user.recv() => match flight.map(|flight| flight.request("", flight::Wish::Operator)) {
                 Some(Some(_)) => tracing::info!("SIGUSR1: the flight recording is being saved"),
                 Some(None) => tracing::warn!("SIGUSR1: too many saves wait already"),
                 None => tracing::warn!("SIGUSR1: the flight recorder is off; see flight.folder"),

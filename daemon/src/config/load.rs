@@ -59,7 +59,7 @@ fn sections(mut top: Table<'_>, m: &mut Vec<Mistake>) -> Config {
     // One way in, not two: the log switches the listener off unless someone asks for both, which is a mistake.
     c.ingest.enabled = c.log.is_none();
     top.table("ingest", m, |t, m| ingest(t, &mut c, m));
-    top.table("forward", m, |t, m| c.forward = forward(t, m));
+    top.table("forward", m, |t, m| c.forward = forward(t, &mut c.secret_files, m));
     top.table("rpc", m, |t, m| {
         t.set("enabled", &mut c.rpc.enabled, m, flag);
         c.rpc.url = t.take("url", m, |v| rpc_url(&text(v)?));
@@ -125,6 +125,7 @@ fn metrics(t: &mut Table<'_>, c: &mut Config, m: &mut Vec<Mistake>) {
     c.metrics.web_config = t.take("web_config", m, |v| text(v).map(PathBuf::from));
     t.set("constant_labels_everywhere", &mut c.metrics.constant_labels_everywhere, m, flag);
     t.set("native_histograms", &mut c.metrics.native_histograms, m, flag);
+    t.set("hosts", &mut c.metrics.hosts, m, |v| texts(v)?.into_iter().map(host_name).collect());
 }
 
 fn log(t: &mut Table<'_>, m: &mut Vec<Mistake>) -> Option<Log> {
@@ -152,7 +153,7 @@ fn ingest(t: &mut Table<'_>, c: &mut Config, m: &mut Vec<Mistake>) {
         t.refuse("datapoints would be counted twice: keep either [ingest] or [log]", m);
     }
     let (db, user) = (t.take("db", m, text), t.take("user", m, text));
-    let password = t.take("password_file", m, secret);
+    let password = t.take("password_file", m, |v| secret(v, &mut c.secret_files));
     c.ingest.credentials = match (db, user, password) {
         (None, None, None) => None,
         (Some(db), Some(user), Some(password)) => Some(Credentials { db, user, password }),
@@ -167,16 +168,17 @@ fn ingest(t: &mut Table<'_>, c: &mut Config, m: &mut Vec<Mistake>) {
     }
 }
 
-fn forward(t: &mut Table<'_>, m: &mut Vec<Mistake>) -> Option<Forward> {
+fn forward(t: &mut Table<'_>, files: &mut Vec<PathBuf>, m: &mut Vec<Mistake>) -> Option<Forward> {
     let queue_bytes = t.take("queue_bytes", m, |v| match whole(v)? {
         n if n <= 24_000_000 => Ok(n),
         n => Err(format!("{n} is more than 24000000, which memory has room for")),
     });
     let give_up_after = t.take("give_up_after", m, duration);
-    let whole_config =
-        t.take("metrics_config_file", m, |v| MetricsConfig::parse(&secret(v)?).map_err(|error| error.to_string()));
+    let whole_config = t.take("metrics_config_file", m, |v| {
+        MetricsConfig::parse(&secret(v, files)?).map_err(|error| error.to_string())
+    });
     let (url, db) = (t.take("url", m, |v| http_url(text(v)?)), t.take("db", m, text));
-    let (user, password) = (t.take("user", m, text), t.take("password_file", m, secret));
+    let (user, password) = (t.take("user", m, text), t.take("password_file", m, |v| secret(v, files)));
     let (url, credentials) = match (whole_config, url, db, user, password) {
         (Some(config), None, None, None, None) => {
             (config.host, Credentials { db: config.db, user: config.username, password: config.password })
@@ -260,25 +262,43 @@ fn at_least(value: Duration, least: Duration) -> Result<Duration, String> {
     if value < least { Err(format!("{value:?} is shorter than {least:?}")) } else { Ok(value) }
 }
 
+/// A name as it is in `Host:`, without a port, in lower case.
+fn host_name(name: String) -> Result<String, String> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    if name.len() <= 253 && name.chars().all(plain) && name.trim_matches('.').len() == name.len() {
+        Ok(name.to_ascii_lowercase())
+    } else {
+        Err(format!(
+            "{name:?} is no name of a host: write it without scheme and port, as in \"validator1.example.org\""
+        ))
+    }
+}
+
+/// Addresses are not repeated where they are wrong: they may hold a password.
 fn http_url(url: String) -> Result<String, String> {
     if url.starts_with("http://") || url.starts_with("https://") {
         Ok(url.trim_end_matches('/').to_owned())
     } else {
-        Err(format!("{url:?} does not begin with http:// or https://"))
+        Err("an address that begins with http:// or https:// is wanted".to_owned())
     }
 }
 
-/// The address of a validator's JSON-RPC, without a slash at its end. A validator serves plain http.
+/// The address of a validator's JSON-RPC, without a slash at its end. A validator serves plain http, and knows no users.
 pub(crate) fn rpc_url(url: &str) -> Result<String, String> {
-    match url.strip_prefix("http://") {
-        Some(server) if !server.is_empty() => Ok(url.trim_end_matches('/').to_owned()),
-        _ => Err(format!("{url:?} is not http://ADDRESS:PORT; a validator serves its JSON-RPC by plain http")),
+    let wanted = "http://ADDRESS:PORT is wanted; a validator serves its JSON-RPC by plain http";
+    let server = url.strip_prefix("http://").map(|server| server.trim_end_matches('/'));
+    let server = server.filter(|server| !server.is_empty()).ok_or(wanted)?;
+    if server.contains('@') {
+        return Err("user and password do not belong in the address: a validator's JSON-RPC asks for none".to_owned());
     }
+    Ok(format!("http://{server}"))
 }
 
 /// The content of the file that the key names, without its last newline: secrets stay out of the configuration.
-fn secret(value: &toml::de::DeValue<'_>) -> Result<String, String> {
-    let content = read(Path::new(&text(value)?))?;
+fn secret(value: &toml::de::DeValue<'_>, files: &mut Vec<PathBuf>) -> Result<String, String> {
+    let path = PathBuf::from(text(value)?);
+    let content = read(&path)?;
+    files.push(path);
     match content.trim_end_matches(['\n', '\r']) {
         "" => Err("the file is empty".to_owned()),
         secret => Ok(secret.to_owned()),

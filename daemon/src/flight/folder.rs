@@ -1,5 +1,6 @@
 //! The folder of a flight recorder: its marker, the names in it, and what makes room in it.
 
+use super::handle::Wish;
 use crate::clock::civil;
 use crate::config::Flight;
 use faultline_catalog::Stamp;
@@ -123,17 +124,18 @@ struct Saved {
     automatic: bool,
 }
 
-/// Removes the oldest recordings that were saved unasked until one more of `bytes` fits in; how many were removed. What
-/// is `asked` for may fill half of the room, so that there is always some for what nobody can ask for in time.
+/// Removes the oldest recordings that were saved unasked until one more of `bytes` fits in; how many were removed. For
+/// what pages ask nothing is removed, and it fills half of the room at most: there is always some for what nobody can
+/// ask for in time.
 ///
 /// # Errors
 /// It does not fit in whatever may be removed, or the folder has no marker: nothing is removed then.
-pub(super) fn make_room(folder: &Path, limits: &Flight, bytes: u64, asked: bool) -> Result<usize, String> {
+pub(super) fn make_room(folder: &Path, limits: &Flight, bytes: u64, wish: Wish) -> Result<usize, String> {
     let mut saved = list(folder).map_err(|error| format!("{} cannot be listed: {error}", folder.display()))?;
     saved.sort_by(|a, b| a.order.cmp(&b.order));
     let of_requests = saved.iter().filter(|one| !one.automatic);
     let (count, total) = of_requests.fold((1, bytes), |(n, sum), one| (n + 1, one.bytes.saturating_add(sum)));
-    if asked && (count > limits.max_saved.div_ceil(2) || total > limits.max_saved_bytes.div_ceil(2)) {
+    if wish == Wish::Page && (count > limits.max_saved.div_ceil(2) || total > limits.max_saved_bytes.div_ceil(2)) {
         let shown = folder.display();
         let half = "half of flight.max_saved or max_saved_bytes";
         return Err(format!("recordings saved on request fill their part of {shown}, {half}; remove some"));
@@ -142,7 +144,7 @@ pub(super) fn make_room(folder: &Path, limits: &Flight, bytes: u64, asked: bool)
     total = saved.iter().fold(total, |sum, one| sum.saturating_add(one.bytes));
     let fits = |count: u64, total: u64| count <= limits.max_saved && total <= limits.max_saved_bytes;
     let mut gone = Vec::new();
-    for one in saved.iter().filter(|one| one.automatic) {
+    for one in saved.iter().filter(|one| one.automatic && wish != Wish::Page) {
         if fits(count, total) {
             break;
         }
@@ -151,7 +153,10 @@ pub(super) fn make_room(folder: &Path, limits: &Flight, bytes: u64, asked: bool)
     }
     if !fits(count, total) {
         let most = format!("flight.max_saved ({}) or max_saved_bytes ({})", limits.max_saved, limits.max_saved_bytes);
-        return Err(format!("{} is full: {most}; remove recordings saved on request, or raise it", folder.display()));
+        return Err(format!(
+            "{} is full: {most}; remove recordings that are no longer needed, or raise it",
+            folder.display()
+        ));
     }
     if !gone.is_empty() && !is_marked(folder) {
         return Err(no_marker(folder));

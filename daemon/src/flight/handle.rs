@@ -40,6 +40,17 @@ impl Reason {
     }
 }
 
+/// Who wants a recording saved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wish {
+    /// Nobody: something happened.
+    Unasked,
+    /// Who may send the daemon a signal.
+    Operator,
+    /// Whoever reaches its pages.
+    Page,
+}
+
 /// How a save ended: where the recording is, or why there is none.
 pub(super) type Outcome = Result<PathBuf, String>;
 
@@ -48,6 +59,8 @@ pub(super) type Outcome = Result<PathBuf, String>;
 pub struct Asked {
     /// In the words of whoever asked; may be empty.
     pub text: String,
+    /// Who asked.
+    pub wish: Wish,
     pub(super) answer: oneshot::Sender<Outcome>,
 }
 
@@ -67,13 +80,13 @@ struct Shared {
 
 impl Handle {
     /// Asks for a save; the answer comes when it is done, seconds later. `None`: too many wait already.
-    pub fn request(&self, text: &str) -> Option<oneshot::Receiver<Outcome>> {
+    pub fn request(&self, text: &str, wish: Wish) -> Option<oneshot::Receiver<Outcome>> {
         let mut requests = self.0.requests.lock().unwrap_or_else(PoisonError::into_inner);
         if requests.len() >= MOST_REQUESTS {
             return None;
         }
         let (answer, answered) = oneshot::channel();
-        requests.push(Asked { text: text.to_owned(), answer });
+        requests.push(Asked { text: text.to_owned(), wish, answer });
         Some(answered)
     }
 

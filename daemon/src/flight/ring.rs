@@ -1,7 +1,7 @@
 //! The ring: a recording that forgets, written by the recorder's thread.
 
 use super::folder::{RING, set_aside, sweep, word};
-use super::handle::{Asked, Handle, Reason};
+use super::handle::{Asked, Handle, Reason, Wish};
 use super::saver::Job;
 use super::triggers::{Timing, Trigger, Triggers};
 use super::{Parts, handle};
@@ -117,7 +117,7 @@ impl Ring {
     }
 
     fn answer_requests(&mut self, now: Stamp) {
-        for Asked { text, answer } in self.handle.take_requests() {
+        for Asked { text, wish, answer } in self.handle.take_requests() {
             let detail = json!({ "name": "saved on request", "text": text });
             self.write(&[Entry::event(now, EventKind::Mark, &detail)], now);
             let word = match word(&text).as_str() {
@@ -126,7 +126,7 @@ impl Ring {
             };
             // Whoever asked may have gone away.
             let answer = Box::new(move |outcome| drop(answer.send(outcome)));
-            self.save(Job { reason: Reason::Request, word, text, at: now, answer });
+            self.save(Job { reason: Reason::Request, wish, word, text, at: now, answer });
         }
     }
 
@@ -136,7 +136,8 @@ impl Ring {
             Trigger::Exit => Reason::Exit,
             Trigger::Behind => Reason::Behind,
         };
-        self.save(Job { reason, word: reason.name().to_owned(), text: String::new(), at: now, answer });
+        let (wish, word) = (Wish::Unasked, reason.name().to_owned());
+        self.save(Job { reason, wish, word, text: String::new(), at: now, answer });
     }
 
     fn save(&mut self, job: Job) {

@@ -2,7 +2,7 @@
 
 use super::Parts;
 use super::folder::{RING, free_name, make_room};
-use super::handle::{Handle, Outcome, Reason};
+use super::handle::{Handle, Outcome, Reason, Wish};
 use crate::clock::Clock;
 use crate::config;
 use faultline_catalog::Stamp;
@@ -20,6 +20,7 @@ const BREATH: Duration = Duration::from_millis(5);
 /// One save to do.
 pub(super) struct Job {
     pub(super) reason: Reason,
+    pub(super) wish: Wish,
     /// The reason in the file's name.
     pub(super) word: String,
     /// In the words of whoever asked.
@@ -69,7 +70,7 @@ impl Saver {
     fn save(&self, job: &Job) -> Outcome {
         let ring = self.folder.join(RING);
         let length = |end: &str| fs::metadata(format!("{}{end}", ring.display())).map_or(0, |meta| meta.len());
-        make_room(&self.folder, &self.limits, length("") + length("-wal"), job.reason == Reason::Request)?;
+        make_room(&self.folder, &self.limits, length("") + length("-wal"), job.wish)?;
         let path = free_name(&self.folder, &self.name, &job.word, job.at).ok_or("too many saves in one second")?;
         let at = job.at.unix.as_nanos().to_string();
         let meta =

@@ -91,7 +91,7 @@ fn a_quarter_of_an_hour_is_saved_while_the_ring_is_written_and_neither_loses_a_r
     let (mut ring, saver) = scene.build(&[("arm", "A")], config::Flight::default());
     (1..=1000).for_each(|number| ring.take(&second(number), at(number)));
     let clock = Clock::start();
-    let mut answer = scene.handle.request("while it is written").unwrap();
+    let mut answer = scene.handle.request("while it is written", Wish::Page).unwrap();
     let (longest, turns, last) = std::thread::scope(|scope| {
         let saving = scope.spawn(move || saver.run());
         let (mut longest, mut number) = (Duration::ZERO, 1000);
@@ -172,7 +172,8 @@ fn a_save_without_room_fails_and_is_counted_and_shown_until_one_succeeds() {
     let scene = Scene::new();
     let (mut ring, saver) = scene.build(&[], config::Flight { max_saved: 1, ..config::Flight::default() });
     ring.take(&second(1), at(1));
-    let asking = [scene.handle.request("first").unwrap(), scene.handle.request("second").unwrap()];
+    let asking =
+        [scene.handle.request("first", Wish::Page).unwrap(), scene.handle.request("second", Wish::Page).unwrap()];
     ring.take(&second(2), at(2));
     ring.finish(at(3));
     // It had to wait for the copies in vain: they are made now.

@@ -58,7 +58,8 @@ pub(super) struct Upstream {
     /// Everything but the precision.
     target: String,
     name: String,
-    password: String,
+    /// The password as it may be repeated, the longest form first.
+    secrets: Vec<String>,
 }
 
 impl Upstream {
@@ -87,7 +88,7 @@ impl Upstream {
             .pool_idle_timeout(IDLE)
             .pool_max_idle_per_host(1)
             .build(connector(scheme == "https")?);
-        Ok(Upstream { client, target, name, password: c.password.clone() })
+        Ok(Upstream { client, target, name, secrets: forms(&c.password) })
     }
 
     /// Scheme, host and port.
@@ -143,12 +144,66 @@ impl Upstream {
         Attempt::Refused { code: status.as_u16(), excerpt }
     }
 
-    /// The beginning of an answer, fit for a log: one line, without the password should the upstream repeat it.
+    /// The beginning of an answer, fit for a log: one line, without the query of our request and without the password,
+    /// should the upstream repeat them.
     fn excerpt(&self, body: &[u8]) -> String {
-        let text = String::from_utf8_lossy(body);
-        let text = if self.password.is_empty() { text.into_owned() } else { text.replace(&self.password, "(hidden)") };
+        // The rest of a password that was cut in two would not be known for one.
+        let longest = self.secrets.iter().map(String::len).max().unwrap_or(0);
+        let whole = if body.len() < ANSWER_BYTES {
+            body
+        } else {
+            body.get(..ANSWER_BYTES - longest.min(ANSWER_BYTES)).unwrap_or_default()
+        };
+        let text = without_queries(&String::from_utf8_lossy(whole));
+        let text = self.secrets.iter().fold(text, |text, secret| text.replace(secret, "(hidden)"));
         text.trim().chars().map(|c| if c.is_control() { ' ' } else { c }).take(EXCERPT_CHARS).collect()
     }
+}
+
+/// How a password may be repeated: as it is, escaped as we send it and as others do, and as text in HTML or JSON.
+fn forms(password: &str) -> Vec<String> {
+    let escaped = utf8_percent_encode(password, QUERY).to_string();
+    let html = |amp: &str, quote: &str| {
+        let text = password.replace('&', amp).replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;");
+        text.replace('\'', quote)
+    };
+    let json = serde_json::to_string(password).unwrap_or_default();
+    let json = json.trim_start_matches('"').strip_suffix('"').unwrap_or_default().to_owned();
+    let plus = escaped.replace("%20", "+");
+    let mut forms =
+        vec![lower(&escaped), lower(&plus), escaped, plus, json, html("&amp;", "&#39;"), html("&amp;", "&#x27;")];
+    forms.push(password.to_owned());
+    forms.retain(|form| !form.is_empty());
+    forms.sort_by_key(|form| std::cmp::Reverse(form.len()));
+    forms.dedup();
+    forms
+}
+
+/// The same escapes with small letters.
+fn lower(escaped: &str) -> String {
+    let mut left = 0;
+    let small = |c: char| {
+        left = if c == '%' { 2 } else { i32::max(left - 1, -1) };
+        if c != '%' && left >= 0 { c.to_ascii_lowercase() } else { c }
+    };
+    escaped.chars().map(small).collect()
+}
+
+/// Without what follows a question mark up to the next space or quote, if it looks like the query of a push.
+fn without_queries(text: &str) -> String {
+    let mut kept = String::new();
+    let mut rest = text;
+    while let Some((before, query)) = rest.split_once('?') {
+        let end = query.find(|c: char| c.is_whitespace() || matches!(c, '"' | '<' | '>')).unwrap_or(query.len());
+        let (query, after) = query.split_at(end);
+        kept += before;
+        kept += if query.contains("p=") { "?(hidden)" } else { "?" };
+        if !query.contains("p=") {
+            kept += query;
+        }
+        rest = after;
+    }
+    kept + rest
 }
 
 fn connector(tls: bool) -> Result<HttpsConnector<HttpConnector>, Error> {
@@ -233,6 +288,7 @@ mod tests {
     use super::*;
     use crate::config::Credentials;
     use crate::forward::Precision;
+    use proptest::prelude::*;
 
     fn config(url: &str) -> config::Forward {
         config::Forward {
@@ -267,6 +323,44 @@ mod tests {
         let upstream = Upstream::new(&c).ok().unwrap();
         assert_eq!(upstream.excerpt(b"no\nhunter2 for \x1b[1myou\n"), "no (hidden) for  [1myou");
         assert_eq!(upstream.excerpt("ü".repeat(1000).as_bytes()).chars().count(), EXCERPT_CHARS);
+    }
+
+    #[test]
+    fn an_excerpt_hides_the_password_in_whatever_form_it_is_repeated() {
+        let mut c = config("http://influx");
+        c.credentials.password = "p+w=d/ %&\u{e9}'\"x".into();
+        let upstream = Upstream::new(&c).ok().unwrap();
+        let escaped = "p%2Bw%3Dd%2F%20%25%26%C3%A9%27%22x";
+        for said in [
+            c.credentials.password.clone(),
+            escaped.to_owned(),
+            escaped.to_ascii_lowercase(),
+            escaped.replace("%20", "+"),
+            "p+w=d/ %&\u{e9}'\\\"x".to_owned(),
+            "p+w=d/ %&amp;\u{e9}&#39;&quot;x".to_owned(),
+        ] {
+            assert_eq!(upstream.excerpt(format!("no {said} here").as_bytes()), "no (hidden) here", "{said}");
+        }
+        let query = format!("no /x/write?db=d&u=u&p={escaped}&precision=n, sorry");
+        assert_eq!(upstream.excerpt(query.as_bytes()), "no /x/write?(hidden) sorry");
+        assert_eq!(upstream.excerpt(b"why? because? a=b"), "why? because? a=b");
+        // Cut in the middle, and pulled forward by what is hidden before it.
+        for filler in 0..escaped.len() {
+            let long = format!("{}{}", " ".repeat(filler), format!("{escaped} ").repeat(200));
+            let shown = upstream.excerpt(&long.as_bytes()[..ANSWER_BYTES]);
+            assert!(!shown.contains("%2B"), "{shown}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_answer_shows_the_password(before in "\\PC{0,300}", password in "[a-zA-Z0-9%&+=/?<> ]{6,30}", after in "\\PC{0,20}") {
+            let mut c = config("http://influx");
+            c.credentials.password = password.clone();
+            let upstream = Upstream::new(&c).ok().unwrap();
+            let shown = upstream.excerpt(format!("{before}{password}{after}").as_bytes());
+            prop_assert!(!shown.contains(password.trim()), "{shown}");
+        }
     }
 
     #[test]

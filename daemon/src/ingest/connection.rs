@@ -2,7 +2,8 @@
 
 use super::{Intake, Limits, Shared, reception};
 use crate::clock::Clock;
-use crate::socket::Stream;
+use crate::room::{Guest, Standing, Turn};
+use crate::socket::{Peer, Stream};
 use crate::stream::Watched;
 use crate::supervisor::Stop;
 use hyper::header::{CONNECTION, HeaderValue};
@@ -12,7 +13,7 @@ use hyper_util::rt::TokioIo;
 use std::convert::Infallible;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::sync::{Notify, watch};
 
@@ -40,27 +41,61 @@ enum Phase {
     Body,
 }
 
+#[derive(Debug, Clone, Copy)]
+struct State {
+    phase: Phase,
+    /// The uptime at which the phase began.
+    since: Duration,
+    /// The uptime at which a push was taken last.
+    pushed: Option<Duration>,
+}
+
 /// A connection as the others see it: what it does, since when, and that it should go.
 #[derive(Debug)]
 pub(super) struct Connection {
     clock: Clock,
-    phase: watch::Sender<(Phase, Duration)>,
+    peer: Peer,
+    state: watch::Sender<State>,
     close: Notify,
+    cut: Notify,
     over: AtomicBool,
+    /// The uptime at which bytes came last, in nanoseconds.
+    heard: AtomicU64,
     /// Whether a request was answered.
     served: AtomicBool,
 }
 
-impl Connection {
-    pub(super) fn new(clock: Clock) -> Self {
-        let phase = watch::Sender::new((Phase::Idle, clock.now().uptime));
-        Connection { clock, phase, close: Notify::new(), over: AtomicBool::new(false), served: AtomicBool::new(false) }
+impl Guest for Connection {
+    fn standing(&self) -> Standing {
+        let State { phase, since, pushed } = *self.state.borrow();
+        let turn = if phase == Phase::Idle { Turn::Idle } else { Turn::Asking };
+        let moved = since.max(Duration::from_nanos(self.heard.load(Ordering::Relaxed)));
+        Standing { turn, since, moved, useful: pushed, peer: self.peer }
     }
 
-    /// The uptime since which it waits for a request; `None` while it serves one.
-    pub(super) fn idle_since(&self) -> Option<Duration> {
-        let (phase, since) = *self.phase.borrow();
-        (phase == Phase::Idle).then_some(since)
+    fn is_over(&self) -> bool {
+        self.over.load(Ordering::Relaxed)
+    }
+}
+
+impl Connection {
+    pub(super) fn new(clock: Clock, peer: Peer) -> Self {
+        let state = State { phase: Phase::Idle, since: clock.now().uptime, pushed: None };
+        Connection {
+            clock,
+            peer,
+            state: watch::Sender::new(state),
+            close: Notify::new(),
+            cut: Notify::new(),
+            over: AtomicBool::new(false),
+            heard: AtomicU64::new(0),
+            served: AtomicBool::new(false),
+        }
+    }
+
+    /// Whether it waits for a request.
+    pub(super) fn is_idle(&self) -> bool {
+        self.phase() == Phase::Idle
     }
 
     /// Asks it to end; it does so unless a request has come in the meantime.
@@ -68,20 +103,34 @@ impl Connection {
         self.close.notify_one();
     }
 
-    pub(super) fn is_over(&self) -> bool {
-        self.over.load(Ordering::Relaxed)
+    /// Ends it, whatever it does. Of a push in the middle the complete lines count.
+    pub(super) fn cut(&self) {
+        self.cut.notify_one();
     }
 
     fn enter(&self, phase: Phase) {
-        self.phase.send_replace((phase, self.clock.now().uptime));
+        let now = self.clock.now().uptime;
+        self.state.send_modify(|state| (state.phase, state.since) = (phase, now));
+    }
+
+    /// A request was answered, maybe a push that was taken.
+    fn answered(&self, taken: bool) {
+        let now = self.clock.now().uptime;
+        self.served.store(true, Ordering::Relaxed);
+        self.state.send_modify(|state| {
+            let pushed = if taken { Some(now) } else { state.pushed };
+            *state = State { phase: Phase::Idle, since: now, pushed };
+        });
     }
 
     fn phase(&self) -> Phase {
-        self.phase.borrow().0
+        self.state.borrow().phase
     }
 
     /// Bytes came: the first ones begin a request.
     fn heard(&self) {
+        let now = u64::try_from(self.clock.now().uptime.as_nanos()).unwrap_or(u64::MAX);
+        self.heard.store(now, Ordering::Relaxed);
         if self.phase() == Phase::Idle {
             self.enter(Phase::Head);
         }
@@ -99,9 +148,9 @@ impl Connection {
 
     /// Resolves when a phase has lasted too long.
     async fn expired(&self, limits: Limits) {
-        let mut changes = self.phase.subscribe();
+        let mut changes = self.state.subscribe();
         loop {
-            let (phase, since) = *changes.borrow_and_update();
+            let State { phase, since, .. } = *changes.borrow_and_update();
             let limit = match phase {
                 Phase::Idle => limits.idle,
                 Phase::Head => limits.head,
@@ -124,28 +173,32 @@ impl Connection {
 pub(super) async fn serve<I: Intake>(stream: Stream, connection: Arc<Connection>, shared: Arc<Shared<I>>, stop: Stop) {
     let _open = shared.meter.connection();
     let _over = Over(Arc::clone(&connection));
+    tokio::select! {
+        () = talk(stream, &connection, &shared, &stop) => {}
+        () = connection.cut.notified() => tracing::debug!("a connection to the ingest listener was cut to make room"),
+    }
+}
+
+async fn talk<I: Intake>(stream: Stream, connection: &Arc<Connection>, shared: &Shared<I>, stop: &Stop) {
     let service = service_fn(|request| {
-        let (connection, shared, stop) = (Arc::clone(&connection), Arc::clone(&shared), stop.clone());
         async move {
             connection.enter(Phase::Body);
-            let mut response = reception::answer(&shared, request).await;
+            let (mut response, taken) = reception::answer(shared, request).await;
             if stop.is_set() {
                 // hyper closes behind it: its own way to end a connection would cut off the request that is coming.
                 response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
             }
-            connection.served.store(true, Ordering::Relaxed);
-            connection.enter(Phase::Idle);
+            connection.answered(taken);
             Ok::<_, Infallible>(response)
         }
     });
     let farewell = stream.farewell().ok();
-    let heard = Arc::clone(&connection);
-    let io = TokioIo::new(Watched::new(stream, move || heard.heard()));
+    let io = TokioIo::new(Watched::new(stream, || connection.heard()));
     // No header timeout of hyper's: it would run while the connection idles.
     let mut http = http1::Builder::new();
     let mut http = pin!(http.header_read_timeout(None).max_buf_size(READ_BUFFER).serve_connection(io, service));
     let mut expired = pin!(connection.expired(shared.limits));
-    let mut leaves = pin!(connection.leaves(&stop));
+    let mut leaves = pin!(connection.leaves(stop));
     loop {
         tokio::select! {
             served = http.as_mut() => return ended(served),

@@ -12,6 +12,8 @@ pub(super) enum Code {
     Taken,
     Bad,
     Unauthorized,
+    /// Of a page in a browser.
+    FromAPage,
     UnknownPath,
     NotPost,
     Late,
@@ -22,10 +24,11 @@ pub(super) enum Code {
 }
 
 impl Code {
-    const ALL: [Code; 9] = [
+    const ALL: [Code; 10] = [
         Code::Taken,
         Code::Bad,
         Code::Unauthorized,
+        Code::FromAPage,
         Code::UnknownPath,
         Code::NotPost,
         Code::Late,
@@ -40,6 +43,7 @@ impl Code {
             Code::Taken => "204",
             Code::Bad => "400",
             Code::Unauthorized => "401",
+            Code::FromAPage => "403",
             Code::UnknownPath => "404",
             Code::NotPost => "405",
             Code::Late => "408",
@@ -55,6 +59,7 @@ impl Code {
             Code::Taken => StatusCode::NO_CONTENT,
             Code::Bad | Code::Cut => StatusCode::BAD_REQUEST,
             Code::Unauthorized => StatusCode::UNAUTHORIZED,
+            Code::FromAPage => StatusCode::FORBIDDEN,
             Code::UnknownPath => StatusCode::NOT_FOUND,
             Code::NotPost => StatusCode::METHOD_NOT_ALLOWED,
             Code::Late => StatusCode::REQUEST_TIMEOUT,
@@ -71,6 +76,7 @@ impl Code {
             Code::Unauthorized => {
                 "faultlined expects another db, u or p: compare SOLANA_METRICS_CONFIG with [ingest]\n"
             }
+            Code::FromAPage => "faultlined takes no pushes of pages in a browser\n",
             Code::UnknownPath => "faultlined takes POST /write\n",
             Code::NotPost => "faultlined takes POST here\n",
             Code::Late => "the body took too long\n",

@@ -2,7 +2,7 @@
 
 use super::decode::Gunzip;
 use super::meter::Code;
-use super::request::{Coding, Query, Route, coding, route};
+use super::request::{Coding, Query, Route, coding, from_a_page, route};
 use super::{Intake, Push, Shared};
 use crate::forward::{Copy, Precision};
 use faultline_agave::line::LineSplitter;
@@ -20,36 +20,40 @@ const DISCARD_TIME: Duration = Duration::from_secs(5);
 const STRETCH: usize = 64 * 1024;
 /// What a validator pushes at once, about.
 const PUSH_SIZE: u64 = 2 * 1024 * 1024;
-/// Charged for a plain push: an incomplete line of the longest kind. As many as there can be connections fit into the
-/// budget, so that plain pushes do not wait for each other, however slowly they are written.
-const PLAIN_MEMORY: u32 = 64 * 1024;
-/// Charged for a packed push: the decoder as well.
-const GZIP_MEMORY: u32 = 192 * 1024;
+/// Charged for a push: an incomplete line of the longest kind. As many as there can be connections fit into the budget,
+/// so that plain pushes do not wait for each other, however slowly they are written.
+const PUSH_MEMORY: u32 = 64 * 1024;
+/// Charged for the decoder of a packed one, from a share of its own: packed pushes wait for each other, and no plain one
+/// for them.
+const DECODER_MEMORY: u32 = 128 * 1024;
 
 type Answer = Response<Full<Bytes>>;
 
-/// The answer to any request, given when its body has been dealt with.
-pub(super) async fn answer<I: Intake>(shared: &Shared<I>, request: Request<Incoming>) -> Answer {
+/// The answer to any request, given when its body has been dealt with, and whether that was a push which was taken.
+pub(super) async fn answer<I: Intake>(shared: &Shared<I>, request: Request<Incoming>) -> (Answer, bool) {
     let refused = match route(request.method(), request.uri().path()) {
-        Route::Ping => return response(StatusCode::NO_CONTENT, ""),
-        Route::Health => return response(StatusCode::OK, "{\"status\":\"pass\"}\n"),
+        Route::Ping => return (response(StatusCode::NO_CONTENT, ""), false),
+        Route::Health => return (response(StatusCode::OK, "{\"status\":\"pass\"}\n"), false),
         Route::Unknown => Code::UnknownPath,
         Route::WrongMethod => Code::NotPost,
         Route::Push => match admit(shared, &request) {
             Err(code) => code,
             Ok((coding, precision)) => {
                 let code = push(shared, request.into_body(), coding, precision).await;
-                return response(code.status(), code.text());
+                return (response(code.status(), code.text()), code == Code::Taken);
             }
         },
     };
     shared.meter.request(refused);
     discard(request).await;
-    response(refused.status(), refused.text())
+    (response(refused.status(), refused.text()), false)
 }
 
 /// Whether the head of a push allows it to be read.
 fn admit<I>(shared: &Shared<I>, request: &Request<Incoming>) -> Result<(Coding, Precision), Code> {
+    if from_a_page(request.headers()) {
+        return Err(Code::FromAPage);
+    }
     let query = Query::parse(request.uri().query().unwrap_or_default());
     if shared.credentials.as_ref().is_some_and(|wanted| !query.names(wanted)) {
         return Err(Code::Unauthorized);
@@ -64,12 +68,13 @@ fn admit<I>(shared: &Shared<I>, request: &Request<Incoming>) -> Result<(Coding, 
 }
 
 async fn push<I: Intake>(shared: &Shared<I>, mut body: Incoming, coding: Coding, precision: Precision) -> Code {
-    let memory = if coding == Coding::Gzip { GZIP_MEMORY } else { PLAIN_MEMORY };
     let mut reception = Reception::new(shared, coding, precision);
     let read = async {
-        let permit = shared.parts.budget.push(memory).await;
+        let budget = &shared.parts.budget;
+        let decoder = if coding == Coding::Gzip { Some(budget.decoder(DECODER_MEMORY).await) } else { None };
+        let permit = budget.push(PUSH_MEMORY).await;
         let code = reception.read(&mut body).await;
-        drop(permit);
+        drop((permit, decoder));
         code
     };
     let code = tokio::time::timeout(shared.limits.body_time, read).await.unwrap_or(Code::Late);

@@ -3,7 +3,7 @@
 use crate::config::Credentials;
 use crate::forward::Precision;
 use hyper::Method;
-use hyper::header::{CONTENT_ENCODING, HeaderMap};
+use hyper::header::{CONTENT_ENCODING, HeaderMap, ORIGIN};
 use percent_encoding::percent_decode_str;
 use ring::digest;
 use std::borrow::Cow;
@@ -31,6 +31,11 @@ pub(super) fn route(method: &Method, path: &str) -> Route {
         "health" => probe(Route::Health),
         _ => Route::Unknown,
     }
+}
+
+/// Whether a page in a browser sends this: no validator and no Influx client says so, and a browser always does.
+pub(super) fn from_a_page(headers: &HeaderMap) -> bool {
+    headers.contains_key(ORIGIN) || headers.get("sec-fetch-site").is_some_and(|site| site != "none")
 }
 
 /// How a body is packed.

@@ -1,6 +1,7 @@
 //! The listener over real sockets.
 
 mod client;
+mod crowded;
 mod ending;
 
 use super::meter::Code;
@@ -57,6 +58,7 @@ struct Sink {
     meter: Meter,
     budget: Budget,
     forward: Option<forward::Handle>,
+    places: usize,
     stage: Stage,
 }
 
@@ -95,7 +97,7 @@ impl Sink {
         let listener = Listener::from_sockets(doors, config, parts).ok().unwrap().with_limits(limits);
         let (address, meter) = (listener.local_addr().unwrap(), listener.meter());
         stage.task("ingest", |stop| listener.run(stop));
-        Sink { address, kept, meter, budget, forward: handle, stage }
+        Sink { address, kept, meter, budget, forward: handle, places: limits.connections, stage }
     }
 
     async fn client(&self) -> Client {

@@ -52,19 +52,19 @@ struct Waiting {
 }
 
 impl Queue {
-    /// Adds a message; false, and counted, if there is no room for it.
+    /// Adds a message; false if there is no room for it. That is counted, but for a mark: whoever sets it is told.
     pub(super) fn push(&self, message: Message) -> bool {
         let mut waiting = self.lock();
-        let (count, most) = match message {
-            Message::Tick(..) => (&mut waiting.ticks, MOST_TICKS),
-            Message::Point(_) => (&mut waiting.points, MOST_POINTS),
-            Message::Mark(..) => (&mut waiting.marks, MOST_MARKS),
+        let (count, most, counted) = match message {
+            Message::Tick(..) => (&mut waiting.ticks, MOST_TICKS, true),
+            Message::Point(_) => (&mut waiting.points, MOST_POINTS, true),
+            Message::Mark(..) => (&mut waiting.marks, MOST_MARKS, false),
         };
         let room = *count < most;
         if room {
             *count += 1;
             waiting.messages.push_back(message);
-        } else {
+        } else if counted {
             self.lost.fetch_add(1, Ordering::Relaxed);
         }
         room
@@ -113,5 +113,7 @@ mod tests {
         assert_eq!(all.len(), MOST_TICKS + 1);
         assert!(matches!(all.back(), Some(Message::Mark(_, name)) if name == "a"));
         assert!(queue.push(tick(99)), "what was taken has made room");
+        assert!((0..=MOST_MARKS).any(|_| !queue.push(mark("a"))));
+        assert_eq!(queue.lost(), 5, "who sets a mark is told");
     }
 }

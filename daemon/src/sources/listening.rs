@@ -61,6 +61,7 @@ impl Poll for Rpc {
         self.handle.readings(process, &mut finding.readings);
         if let Some(facts) = self.handle.facts().filter(|facts| Some(facts.process) == process) {
             finding.repeated = self.told.replace(facts.at) == Some(facts.at);
+            finding.heard = Some(facts.at);
             finding.up = facts.up;
             finding.problems.clone_from(&facts.problems);
         }
@@ -86,6 +87,7 @@ impl Poll for Admin {
         let process = look.target.map(|target| target.process);
         if let Some(facts) = self.facts.get().filter(|facts| Some(facts.process) == process) {
             finding.repeated = self.told.replace(facts.at) == Some(facts.at);
+            finding.heard = Some(facts.at);
             finding.up = facts.up;
             finding.problems.clone_from(&facts.problems);
         }
@@ -103,7 +105,7 @@ impl Poll for Log {
 
     fn look(&mut self, _: &Look<'_>) -> Finding {
         let status = self.0.status();
-        Finding { up: status.up, problems: status.problem.into_iter().collect(), readings: Vec::new(), repeated: true }
+        Finding { up: status.up, problems: status.problem.into_iter().collect(), repeated: true, ..Finding::default() }
     }
 }
 

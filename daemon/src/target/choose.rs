@@ -65,7 +65,7 @@ fn candidate(around: &Around<'_>, seen: Seen) -> Candidate {
 pub(super) fn ambiguous(pids: &[u32]) -> Problem {
     let pids: Vec<String> = pids.iter().map(u32::to_string).collect();
     let words = format!(
-        "ambiguous: the processes {} are all candidates; none is followed until --ledger or --pid says which",
+        "ambiguous: the processes {} are all candidates; none is followed until --unit, --ledger or --pid says which",
         pids.join(", ")
     );
     Problem::new(Status::Broken, words)

@@ -4,6 +4,7 @@
 //! `ledger.lock`, who was started with `--ledger`.
 
 use super::choose::{Choice, ambiguous, candidates, choose};
+use super::owner::without_pretenders;
 use super::scan::named_like_a_validator;
 use super::{Around, Found, Target, process};
 use faultline_catalog::{Problem, Status};
@@ -85,7 +86,7 @@ impl ByLedger {
                 problems.extend(named.problem());
                 let mut found = candidates(around, &named.pids, "scan", problems);
                 found.retain(|one| process::has_ledger(around.root, &one.target, &self.folder));
-                choose(found)
+                choose(without_pretenders(around.root, found))
             }
             Err(error) => {
                 problems.push(process::problem(&error));

@@ -15,6 +15,17 @@ struct Account {
     last_success: Option<Stamp>,
     counts: BTreeMap<Status, u64>,
     current: Vec<Problem>,
+    /// When the minute began in which problems were logged last, and how many were.
+    logged: (Stamp, u32),
+}
+
+/// How new that is which a source told.
+#[derive(Debug, Clone, Copy)]
+pub struct News {
+    /// Whether it only told again what it told before.
+    pub repeated: bool,
+    /// When it was heard.
+    pub heard: Stamp,
 }
 
 /// All accounts, and those of the tick itself.
@@ -41,23 +52,23 @@ impl Book {
     }
 
     /// A source looked. What is absent or forbidden is a state and counts when it begins; what vanished or was not
-    /// understood is an event and counts each time, unless the source only tells again what it told before (`repeated`).
-    /// A state that begins or ends is logged.
-    pub fn looked(&mut self, batch: &Batch, repeated: bool) {
+    /// understood is an event and counts each time, unless the source only tells again what it told before. A state that
+    /// begins or ends is logged.
+    pub fn looked(&mut self, batch: &Batch, news: News) {
         let account = self.accounts.entry(batch.source).or_default();
         if account.up != batch.up {
             tracing::info!(source = batch.source.name(), up = batch.up, "source changed");
         }
         (account.up, account.took) = (batch.up, batch.took);
         if batch.up {
-            account.last_success = Some(batch.at);
+            account.last_success = Some(news.heard);
         }
         for problem in &batch.problems {
             let new = !account.current.contains(problem);
             if new {
-                note(batch.source, problem);
+                account.note(batch.source, problem, batch.at);
             }
-            let event = !repeated && matches!(problem.status, Status::Gone | Status::Broken);
+            let event = !news.repeated && matches!(problem.status, Status::Gone | Status::Broken);
             if new || event {
                 *account.counts.entry(problem.status).or_default() += 1;
             }
@@ -89,6 +100,27 @@ impl Book {
     }
 }
 
+/// New problems of a source that are logged in a minute: some hold words of others, who could fill the log with them.
+const MOST_LOGGED: u32 = 20;
+
+impl Account {
+    fn note(&mut self, source: Source, problem: &Problem, now: Stamp) {
+        let (begun, logged) = &mut self.logged;
+        if now.since(*begun) >= Duration::from_secs(60) {
+            (*begun, *logged) = (now, 0);
+        }
+        *logged = logged.saturating_add(1);
+        if *logged <= MOST_LOGGED {
+            note(source, problem);
+        } else if *logged == MOST_LOGGED + 1 {
+            tracing::warn!(
+                source = source.name(),
+                "its problems change too often: the next ones are not logged for a minute"
+            );
+        }
+    }
+}
+
 /// What is not offered is normal on some machines; what is refused or broken wants an operator.
 fn note(source: Source, problem: &Problem) {
     let (source, what) = (source.name(), problem.what.as_str());
@@ -108,6 +140,8 @@ mod tests {
         Batch { problems, up: true, ..Batch::empty(Source::Cgroup, Stamp::default()) }
     }
 
+    const NEW: News = News { repeated: false, heard: Stamp { uptime: Duration::ZERO, unix: Duration::ZERO } };
+
     fn count(book: &Book, status: Status) -> u64 {
         book.accounts[&Source::Cgroup].counts.get(&status).copied().unwrap_or(0)
     }
@@ -116,20 +150,40 @@ mod tests {
     fn a_state_counts_when_it_begins_and_an_event_each_time() {
         let mut book = Book::default();
         for _ in 0..3 {
-            book.looked(&batch(&[(Status::Absent, "memory.high"), (Status::Broken, "memory.stat")]), false);
+            book.looked(&batch(&[(Status::Absent, "memory.high"), (Status::Broken, "memory.stat")]), NEW);
         }
         assert_eq!((count(&book, Status::Absent), count(&book, Status::Broken)), (1, 3));
-        book.looked(&batch(&[]), false);
-        book.looked(&batch(&[(Status::Absent, "memory.high")]), false);
+        book.looked(&batch(&[]), NEW);
+        book.looked(&batch(&[(Status::Absent, "memory.high")]), NEW);
         assert_eq!(count(&book, Status::Absent), 2);
+    }
+
+    #[test]
+    fn problems_that_change_all_the_time_do_not_fill_the_log() {
+        let mut account = Account::default();
+        let at = |seconds| Stamp { uptime: Duration::from_secs(seconds), unix: Duration::ZERO };
+        for (second, logged) in [(0, 1), (1, 2), (59, 3), (60, 1), (61, 2), (119, 3), (121, 1)] {
+            account.note(Source::Datapoints, &Problem::new(Status::Broken, "x"), at(second));
+            assert_eq!(account.logged.1, logged, "{second}");
+        }
     }
 
     #[test]
     fn what_is_only_told_again_is_no_new_event() {
         let mut book = Book::default();
         for repeated in [false, true, true] {
-            book.looked(&batch(&[(Status::Broken, "no answer")]), repeated);
+            book.looked(&batch(&[(Status::Broken, "no answer")]), News { repeated, ..NEW });
         }
         assert_eq!(count(&book, Status::Broken), 1);
+    }
+
+    #[test]
+    fn a_success_is_as_old_as_what_was_heard() {
+        let at = |seconds| Stamp { uptime: Duration::from_secs(seconds), unix: Duration::from_secs(1_000 + seconds) };
+        let mut book = Book::default();
+        book.looked(&Batch { at: at(9), ..batch(&[]) }, News { heard: at(7), ..NEW });
+        let told = book.batch(at(9)).readings;
+        let told = told.iter().find(|reading| reading.metric.name == d::SOURCE_LAST_SUCCESS.name);
+        assert_eq!(told.map(|reading| reading.value.clone()), Some(Value::Real(1_007.0)));
     }
 }

@@ -61,6 +61,9 @@ pub struct Values {
     overflow: u64,
 }
 
+/// No delta is more, see [`super::tally`].
+const MOST_DELTA: f64 = 9_007_199_254_740_992.0;
+
 impl Values {
     /// Takes the wanted fields of a point; true if there was one.
     pub fn add(&mut self, list: &AllowList, point: &Point<'_>) -> bool {
@@ -92,8 +95,10 @@ impl Values {
                     (level.1, level.2) = (time, value);
                 }
             }
-            // A delta below zero is a wrapped cast: a sum never falls.
-            AllowedKind::Delta if value >= 0.0 => self.sums.entry(key).or_insert((want.tags.clone(), 0.0)).1 += value,
+            // A delta below zero is a wrapped cast: a sum never falls. Nor does it become infinite.
+            AllowedKind::Delta if (0.0..=MOST_DELTA).contains(&value) => {
+                self.sums.entry(key).or_insert((want.tags.clone(), 0.0)).1 += value
+            }
             AllowedKind::Delta => {}
         }
     }

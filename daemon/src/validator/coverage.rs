@@ -1,5 +1,6 @@
 //! What arrived and what did not: missed pushes, and seconds without transactions or without data.
 
+use super::tally::add;
 use std::collections::BTreeMap;
 
 const SECOND: i64 = 1_000_000_000;
@@ -42,7 +43,7 @@ impl Coverage {
             return;
         }
         if self.open.len() < MOST_OPEN || self.open.contains_key(&second) {
-            *self.open.entry(second).or_default() += count;
+            add(self.open.entry(second).or_default(), count);
         }
     }
 
@@ -61,7 +62,7 @@ impl Coverage {
         let begins = time.saturating_sub(i64::try_from(since).unwrap_or(i64::MAX).saturating_mul(SECOND));
         let gap = begins.saturating_sub(before);
         if gap > SLACK {
-            self.pushes_missed += u64::try_from((gap + PERIOD / 2) / PERIOD).unwrap_or(0).max(1);
+            add(&mut self.pushes_missed, u64::try_from(gap.saturating_add(PERIOD / 2) / PERIOD).unwrap_or(0).max(1));
             self.settle(before, time, readable);
             self.skip_to(begins);
         }
@@ -97,16 +98,16 @@ impl Coverage {
         self.open = self.open.split_off(&end);
         let idle = u64::try_from(end - next).unwrap_or(0).saturating_sub(busy);
         if readable {
-            self.zero_seconds += idle;
+            add(&mut self.zero_seconds, idle);
         } else {
-            self.unknown_seconds += idle;
+            add(&mut self.unknown_seconds, idle);
         }
         self.next = Some(end);
     }
 
     /// The seconds up to `begins` are unknown, but for those of which points came all the same.
     fn skip_to(&mut self, begins: i64) {
-        self.settle(begins + SETTLE * SECOND, begins, false);
+        self.settle(begins.saturating_add(SETTLE * SECOND), begins, false);
     }
 }
 

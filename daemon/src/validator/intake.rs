@@ -7,8 +7,8 @@ pub use push::Push;
 use super::allowed::{AllowList, Values};
 use super::coverage::Coverage;
 use super::recent::Recent;
-use super::senders::{Lines, Senders, Settled, Standing};
-use super::tally::{Slots, Tally};
+use super::senders::{Lines, NO_ID, Senders, Settled, Standing};
+use super::tally::{Slots, Tally, add, delta};
 use crate::config::Datapoints;
 use crate::hub::Latest;
 use crate::recorder::{Points, points};
@@ -194,16 +194,13 @@ impl Intake {
     pub fn problems(&self, now: Stamp) -> Vec<Problem> {
         let state = self.lock();
         let mut problems = Vec::new();
-        let foreign: Vec<&str> = state.senders.of_standing(Standing::Foreign, now, FRESH).collect();
+        let foreign = named(state.senders.of_standing(Standing::Foreign, now, FRESH));
         if !foreign.is_empty() {
-            problems.push(Problem::new(
-                Status::Broken,
-                format!("not the followed validator, not counted: {}", foreign.join(", ")),
-            ));
+            problems.push(Problem::new(Status::Broken, format!("not the followed validator, not counted: {foreign}")));
         }
-        let pending: Vec<&str> = state.senders.of_standing(Standing::Pending, now, FRESH).collect();
+        let pending = named(state.senders.of_standing(Standing::Pending, now, FRESH));
         if !pending.is_empty() && state.senders.identity().is_none() {
-            let text = format!("waiting for the validator's identity; points are kept apart: {}", pending.join(", "));
+            let text = format!("waiting for the validator's identity; points are kept apart: {pending}");
             problems.push(Problem::new(Status::Absent, text));
         }
         if let Some(identity) = state.senders.assumed() {
@@ -316,9 +313,9 @@ impl State {
     /// What of a point of ours goes beyond sums.
     fn follow_up(&mut self, known: &Known, time: i64) {
         match known {
-            Known::CostTracker(cost) => self.coverage.transactions(time, cost.transaction_count.unwrap_or(0)),
-            Known::ReplaySlot(replay) => self.coverage.transactions(time, replay.total_transactions.unwrap_or(0)),
-            Known::Agent(agent) => self.points_lost += agent.points_lost.unwrap_or(0),
+            Known::CostTracker(cost) => self.coverage.transactions(time, delta(cost.transaction_count)),
+            Known::ReplaySlot(replay) => self.coverage.transactions(time, delta(replay.total_transactions)),
+            Known::Agent(agent) => add(&mut self.points_lost, delta(agent.points_lost)),
             Known::ValidatorNew(new) => self.version.clone_from(&new.version),
             _ => {}
         }
@@ -335,6 +332,17 @@ impl State {
         }
         false
     }
+}
+
+/// Some of them by name.
+fn named<'s>(ids: impl Iterator<Item = &'s str>) -> String {
+    const MOST: usize = 3;
+    let mut ids: Vec<&str> = ids.map(|id| if id == NO_ID { "one without a host_id" } else { id }).collect();
+    // The order of arrival may change from push to push.
+    ids.sort_unstable();
+    let more = ids.len().saturating_sub(MOST);
+    ids.truncate(MOST);
+    if more == 0 { ids.join(", ") } else { format!("{} and {more} more", ids.join(", ")) }
 }
 
 #[derive(Default)]

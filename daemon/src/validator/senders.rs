@@ -19,8 +19,12 @@ const MOST_SENDERS: usize = 8;
 /// How long a sole sender is watched before it is taken for a validator that cannot be asked who it is.
 const WATCHED: Duration = Duration::from_secs(60);
 
-/// The `host_id` of a line without one. Every validator sends one: such a line is a stray tool's.
-const NO_ID: &str = "";
+/// The `host_id` of a line without one, and of one that no validator can have. Every validator sends one: such a line is a
+/// stray tool's.
+pub(super) const NO_ID: &str = "";
+
+/// An identity, and the hash that stands in for it, is base58 of 32 bytes.
+const LONGEST_ID: usize = 44;
 
 /// Two pushes of one validator are about 10 s apart: a name not heard for longer than this has fallen silent.
 const SILENT: Duration = Duration::from_secs(15);
@@ -121,6 +125,8 @@ pub struct Settled {
 impl Senders {
     /// The sender of `id`, new or known; `None` if there are too many to tell apart.
     pub fn find(&mut self, id: &str, now: Stamp) -> Option<&mut Sender> {
+        let fits = id.len() <= LONGEST_ID && id.bytes().all(|byte| byte.is_ascii_alphanumeric());
+        let id = if fits { id } else { NO_ID };
         if let Some(at) = self.all.iter().position(|sender| sender.id == id) {
             let sender = self.all.get_mut(at)?;
             sender.newest = now;
@@ -328,12 +334,23 @@ mod tests {
     }
 
     #[test]
+    fn what_can_be_no_identity_is_one_foreign_sender_without_a_name() {
+        let mut senders = Senders::default();
+        senders.restart(None);
+        let long = "a".repeat(45);
+        for id in ["", &long, "a b", "\u{7}", "\u{202e}abc", "<b>", "\u{fc}"] {
+            assert_eq!(send(&mut senders, id, 1), Standing::Foreign, "{id}");
+        }
+        assert_eq!(senders.of_standing(Standing::Foreign, at(2), SILENT).collect::<Vec<_>>(), [""]);
+    }
+
+    #[test]
     fn strangers_cannot_fill_memory() {
         let mut senders = Senders::default();
         senders.restart(None);
         senders.carries("ours", at(1));
         for i in 0..1000 {
-            let _ = senders.find(&format!("stranger {i}"), at(i));
+            let _ = senders.find(&format!("stranger{i}"), at(i));
             senders.carries("ours", at(1));
         }
         assert!(senders.all.len() <= MOST_SENDERS);

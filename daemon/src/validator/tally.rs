@@ -5,6 +5,19 @@ use faultline_catalog::metrics::validator as v;
 use faultline_catalog::{Histogram, Metric, Reading, TIME_BOUNDS, Value};
 use std::sync::Arc;
 
+/// No delta of a push is more: what is, is no count, and sums of such could not be told apart by who reads them as floats.
+const MOST: u64 = 1 << 53;
+
+/// A delta as it is summed: 0 if it is absent or no count.
+pub(super) fn delta(field: Option<u64>) -> u64 {
+    field.filter(|count| *count <= MOST).unwrap_or(0)
+}
+
+/// A sum never falls, whatever is added to it.
+pub(super) fn add(sum: &mut u64, more: u64) {
+    *sum = sum.saturating_add(more);
+}
+
 /// Reads one field of a datapoint.
 type Field<T> = fn(&T) -> Option<u64>;
 
@@ -156,7 +169,7 @@ impl Tally {
             Known::ProgramCache(cache) => self.add_cache(cache, time),
             Known::ReplaySlot(replay) => self.add_replay(replay),
             Known::SetRoot(root) => {
-                self.rooted += root.tx_count.unwrap_or(0);
+                add(&mut self.rooted, delta(root.tx_count));
                 self.slots.root = self.slots.root.max(root.slot);
             }
             Known::CostTracker(cost) => {
@@ -166,7 +179,7 @@ impl Tally {
                     None => 2,
                 };
                 if let Some(sum) = self.block_transactions.get_mut(leader) {
-                    *sum = Some(sum.unwrap_or(0) + cost.transaction_count.unwrap_or(0));
+                    *sum = Some(sum.unwrap_or(0).saturating_add(delta(cost.transaction_count)));
                 }
             }
             Known::BankFrozen(bank) => self.slots.frozen = self.slots.frozen.max(bank.slot),
@@ -179,7 +192,7 @@ impl Tally {
     fn add_cache(&mut self, cache: &ProgramCache, time: i64) {
         self.cache_points += 1;
         for (sum, (_, field)) in self.cache.iter_mut().zip(CACHE) {
-            *sum += field(cache).unwrap_or(0);
+            add(sum, delta(field(cache)));
         }
         self.saw_stale |= cache.prunes_stale.is_some();
         if cache.evictions.is_some_and(|evictions| evictions > 0) {
@@ -193,9 +206,9 @@ impl Tally {
             self.own_slots += 1;
             return;
         }
-        self.replayed += replay.total_transactions.unwrap_or(0);
+        add(&mut self.replayed, delta(replay.total_transactions));
         for (sum, (_, field)) in self.stages_us.iter_mut().zip(STAGES) {
-            *sum += field(replay).unwrap_or(0);
+            add(sum, delta(field(replay)));
         }
         for (histogram, (_, field)) in self.parts.iter_mut().zip(PARTS) {
             observe_us(histogram, field(replay));
@@ -213,8 +226,8 @@ impl Tally {
                 self.level(Level::HeapDirty, time, heap.dirty_bytes);
             }
             Known::ReadCache(cache) => {
-                for (sum, delta) in self.read_cache.iter_mut().zip([cache.hits, cache.misses, cache.evicts]) {
-                    *sum += delta.unwrap_or(0);
+                for (sum, field) in self.read_cache.iter_mut().zip([cache.hits, cache.misses, cache.evicts]) {
+                    add(sum, delta(field));
                 }
                 self.level(Level::ReadCacheBytes, time, cache.data_size_bytes);
             }
@@ -253,10 +266,10 @@ impl Tally {
             mine.merge(theirs);
         }
         for (mine, theirs) in self.block_transactions.iter_mut().zip(other.block_transactions) {
-            *mine = if mine.is_none() { theirs } else { mine.map(|sum| sum + theirs.unwrap_or(0)) };
+            *mine = if mine.is_none() { theirs } else { mine.map(|sum| sum.saturating_add(theirs.unwrap_or(0))) };
         }
-        self.rooted += other.rooted;
-        self.replayed += other.replayed;
+        add(&mut self.rooted, other.rooted);
+        add(&mut self.replayed, other.replayed);
         self.own_slots += other.own_slots;
         for (mine, theirs) in self.levels.iter_mut().zip(other.levels) {
             *mine = (*mine).max(theirs);
@@ -308,7 +321,7 @@ impl Tally {
         }
         if let Some(target) = self.observed_shrink_target() {
             // The target is 90 % of the capacity, rounded down.
-            out.push(Reading::whole(&v::CACHE_CAPACITY, ["observed".into()], (target * 10).div_ceil(9)));
+            out.push(Reading::whole(&v::CACHE_CAPACITY, ["observed".into()], target.saturating_mul(10).div_ceil(9)));
             out.push(Reading::whole(&v::CACHE_SHRINK_TARGET, ["observed".into()], target));
         }
     }
@@ -325,7 +338,7 @@ fn lower(a: Option<u64>, b: Option<u64>) -> Option<u64> {
 }
 
 fn observe_us(histogram: &mut Histogram, us: Option<u64>) {
-    if let Some(us) = us {
+    if let Some(us) = us.filter(|us| *us <= MOST) {
         histogram.observe(us as f64 / 1e6);
     }
 }
@@ -336,6 +349,6 @@ fn histogram(metric: &'static Metric, label: &'static str, sums: &Histogram) -> 
 
 fn add_all<const N: usize>(mine: &mut [u64; N], theirs: &[u64; N]) {
     for (mine, theirs) in mine.iter_mut().zip(theirs) {
-        *mine += theirs;
+        add(mine, *theirs);
     }
 }

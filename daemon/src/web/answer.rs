@@ -1,18 +1,22 @@
 //! From a request to its answer.
 
 use super::WebState;
+use super::asker::{self, Names};
 use super::auth::Users;
 use super::flight_save;
 use super::health::health;
 use super::landing;
 use super::mark;
+use super::pace::Pace;
 use super::scrape::Pages;
 use crate::clock::Clock;
 use crate::sinks::prometheus::{accepts_gzip, dialect};
+use crate::socket::Peer;
 use http_body_util::Full;
 use hyper::body::Bytes;
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
+use std::time::Duration;
 
 /// Every answer is whole in memory before its first byte is sent.
 pub(super) type Body = Full<Bytes>;
@@ -31,14 +35,28 @@ pub(super) struct Site {
     state: WebState,
     users: Option<Users>,
     headers: Vec<(HeaderName, HeaderValue)>,
+    /// Those it answers to; `None`: all.
+    names: Option<Names>,
     pages: Pages,
     /// Whether a scraper that prefers protobuf gets it.
     native_histograms: bool,
+    /// Marks and saves that are asked for here: anybody may, and each takes room on the disk.
+    marks: Pace,
+    saves: Pace,
 }
 
 impl Site {
     pub(super) fn new(state: WebState, users: Option<Users>, headers: Vec<(HeaderName, HeaderValue)>) -> Self {
-        Site { state, users, headers, pages: Pages::default(), native_histograms: false }
+        Site {
+            state,
+            users,
+            headers,
+            names: None,
+            pages: Pages::default(),
+            native_histograms: false,
+            marks: Pace::new(60, Duration::from_secs(60)),
+            saves: Pace::new(6, Duration::from_secs(600)),
+        }
     }
 
     /// The same, but protobuf goes to those who prefer it, if `allowed`.
@@ -47,16 +65,25 @@ impl Site {
         self
     }
 
+    /// The same, but it answers only who asks for it by one of these `names`, if there are some.
+    pub(super) fn with_names(mut self, names: Option<Names>) -> Self {
+        self.names = names;
+        self
+    }
+
     pub(super) fn clock(&self) -> Clock {
         self.state.clock
     }
 
-    /// Answers; never fails. To HEAD the server sends the head only.
-    pub(super) async fn answer(&self, request: Request<()>) -> Response<Body> {
-        let mut answer = match self.admits(&request).await {
-            true if request.uri().path() == flight_save::PATH => self.save_flight(&request).await,
-            true => self.route(&request),
-            false => denied(),
+    /// Answers; never fails. To HEAD the server sends the head only. What comes from a socket in the file system comes from
+    /// no browser, and may ask for any name.
+    pub(super) async fn answer(&self, request: Request<()>, peer: Peer) -> Response<Body> {
+        let unknown = self.names.as_ref().filter(|_| !peer.is_local()).and_then(|names| names.refuse(&request));
+        let mut answer = match unknown {
+            Some(why) => sentence(StatusCode::FORBIDDEN, why),
+            None if !self.admits(&request, peer).await => denied(),
+            None if request.uri().path() == flight_save::PATH => self.save_flight(&request).await,
+            None => self.route(&request),
         };
         let headers = answer.headers_mut();
         headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
@@ -67,10 +94,10 @@ impl Site {
         answer
     }
 
-    async fn admits(&self, request: &Request<()>) -> bool {
+    async fn admits(&self, request: &Request<()>, peer: Peer) -> bool {
         match &self.users {
             None => true,
-            Some(users) => users.admits(text_of(request.headers(), header::AUTHORIZATION).as_deref()).await,
+            Some(users) => users.admits(text_of(request.headers(), header::AUTHORIZATION).as_deref(), peer).await,
         }
     }
 
@@ -106,6 +133,10 @@ impl Site {
         if let Some(answer) = refused(request) {
             return answer;
         }
+        if self.state.flight.is_some() && !self.saves.allows(self.state.clock.now().uptime) {
+            let text = "Six saves in ten minutes have been asked for here; SIGUSR1 saves at any time.";
+            return sentence(StatusCode::TOO_MANY_REQUESTS, text.to_owned());
+        }
         let (status, text) = flight_save::save(self.state.flight.as_ref(), request.uri().query()).await;
         sentence(status, text)
     }
@@ -118,7 +149,14 @@ impl Site {
             Ok(name) => name,
             Err(why) => return sentence(StatusCode::BAD_REQUEST, why),
         };
-        if recorder.mark(self.state.clock.now(), name) {
+        let now = self.state.clock.now();
+        if !self.marks.allows(now.uptime) {
+            return sentence(
+                StatusCode::TOO_MANY_REQUESTS,
+                "There were sixty marks in a minute; try again.".to_owned(),
+            );
+        }
+        if recorder.mark(now, name) {
             sentence(StatusCode::OK, "marked".to_owned())
         } else {
             sentence(StatusCode::SERVICE_UNAVAILABLE, "Too many marks wait to be written; try again.".to_owned())
@@ -183,9 +221,8 @@ fn refused(request: &Request<()>) -> Option<Response<Body>> {
         answer.headers_mut().insert(header::ALLOW, HeaderValue::from_static("POST"));
         return Some(answer);
     }
-    let from = text_of(request.headers(), HeaderName::from_static("sec-fetch-site"));
-    let foreign = from.is_some_and(|from| !matches!(from.as_str(), "same-origin" | "none"));
-    foreign.then(|| sentence(StatusCode::FORBIDDEN, "Pages of other sites may not ask for this.".to_owned()))
+    asker::is_foreign(request)
+        .then(|| sentence(StatusCode::FORBIDDEN, "Pages of other sites may not ask for this.".to_owned()))
 }
 
 /// All values of a header in one, as a list may come in several; `None` if it is missing or not ASCII.

@@ -1,14 +1,23 @@
 //! Basic auth against bcrypt hashes. A check takes about a tenth of a second on purpose; who passed once passes fast.
 
 use super::error::WebError;
+use crate::socket::Peer;
 use ring::hmac;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
-use tokio::sync::Semaphore;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Remembered passes; more only if users have several passwords that bcrypt, which reads 72 bytes, holds to be one.
 const MOST_REMEMBERED: usize = 100;
+
+/// Hashes above this cost are warned of.
+const DEAR: u32 = 12;
+
+/// What a hash costs to check, as a power of two; 0 if it is none.
+pub(super) fn cost(hash: &str) -> u32 {
+    hash.parse::<bcrypt::HashParts>().map_or(0, |parts| parts.get_cost())
+}
 
 /// Who may look.
 pub(super) struct Users {
@@ -16,8 +25,12 @@ pub(super) struct Users {
     /// Of this process only: what is remembered cannot be guessed or reused elsewhere.
     key: hmac::Key,
     passed: Mutex<HashSet<[u8; 32]>>,
+    /// What a name is checked against that is none: the hash that takes the longest.
+    longest: Option<String>,
     /// One check at a time: guessing passwords takes one core's time at most, and no more of the thread pool.
-    checking: Semaphore,
+    checking: Arc<Semaphore>,
+    /// One in that queue for each peer: who guesses from one address delays the others by one check.
+    peers: Mutex<HashMap<Peer, Weak<Semaphore>>>,
 }
 
 impl fmt::Debug for Users {
@@ -31,21 +44,45 @@ impl Users {
     pub(super) fn new(hashes: BTreeMap<String, String>) -> Result<Self, WebError> {
         let key =
             hmac::Key::generate(hmac::HMAC_SHA256, &ring::rand::SystemRandom::new()).map_err(|_| WebError::Random)?;
-        Ok(Users { hashes, key, passed: Mutex::default(), checking: Semaphore::new(1) })
+        let longest = hashes.values().max_by_key(|hash| cost(hash)).cloned();
+        let (passed, checking, peers) = (Mutex::default(), Arc::new(Semaphore::new(1)), Mutex::default());
+        Ok(Users { hashes, key, passed, longest, checking, peers })
     }
 
-    /// Whether the value of an Authorization header names a user with the right password. An unknown user takes as long
-    /// as a wrong password.
-    pub(super) async fn admits(&self, authorization: Option<&str>) -> bool {
+    /// What an operator should know of the hashes although they work.
+    pub(super) fn warnings(&self) -> Vec<String> {
+        let costs: Vec<u32> = self.hashes.values().map(|hash| cost(hash)).collect();
+        let (least, most) = (costs.iter().min().copied(), costs.iter().max().copied());
+        let slow = most.filter(|most| *most > DEAR).map(|most| {
+            format!(
+                "basic_auth_users: a hash of cost {most} takes seconds to check on half a CPU, as the unit allows, and a \
+                 scraper's first request waits for it: cost 10 will do for a long random password"
+            )
+        });
+        let differ = (least != most).then(|| {
+            "basic_auth_users: hashes of different costs let strangers tell users apart by time: use one cost"
+                .to_owned()
+        });
+        slow.into_iter().chain(differ).collect()
+    }
+
+    /// Whether the value of an Authorization header names a user with the right password. If all hashes are of one cost,
+    /// an unknown user takes as long as a wrong password.
+    pub(super) async fn admits(&self, authorization: Option<&str>, peer: Peer) -> bool {
         let Some((user, password)) = authorization.and_then(credentials) else { return false };
         let tag = self.tag(&user, &password);
         if self.passed().contains(&tag) {
             return true;
         }
         let known = self.hashes.get(&user);
-        let Some(hash) = known.or_else(|| self.hashes.values().next()).cloned() else { return false };
-        let Ok(_turn) = self.checking.acquire().await else { return false };
-        let checked = tokio::task::spawn_blocking(move || bcrypt::verify(password, &hash).unwrap_or(false)).await;
+        let Some(hash) = known.or(self.longest.as_ref()).cloned() else { return false };
+        let Some(turn) = self.turn(peer).await else { return false };
+        let check = move || {
+            // The turn ends with the check, also if nobody waits for it any more.
+            let _turn = turn;
+            bcrypt::verify(password, &hash).unwrap_or(false)
+        };
+        let checked = tokio::task::spawn_blocking(check).await;
         let admitted = checked.unwrap_or(false) && known.is_some();
         if admitted {
             let mut passed = self.passed();
@@ -55,6 +92,19 @@ impl Users {
             passed.insert(tag);
         }
         admitted
+    }
+
+    /// The first of the peer's own, then its turn among all.
+    async fn turn(&self, peer: Peer) -> Option<[OwnedSemaphorePermit; 2]> {
+        let own = {
+            let mut peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
+            peers.retain(|_, queue| queue.strong_count() > 0);
+            let queue = peers.get(&peer).and_then(Weak::upgrade).unwrap_or_else(|| Arc::new(Semaphore::new(1)));
+            peers.insert(peer, Arc::downgrade(&queue));
+            queue
+        };
+        let first = own.acquire_owned().await.ok()?;
+        Some([first, Arc::clone(&self.checking).acquire_owned().await.ok()?])
     }
 
     fn passed(&self) -> std::sync::MutexGuard<'_, HashSet<[u8; 32]>> {
@@ -113,6 +163,7 @@ fn base64(text: &str) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use futures_util::FutureExt;
     use proptest::prelude::*;
 
     fn users() -> Users {
@@ -125,9 +176,9 @@ mod tests {
     #[tokio::test]
     async fn the_right_password_passes_and_is_remembered() {
         let users = users();
-        assert!(users.admits(Some(GOOD)).await);
+        assert!(users.admits(Some(GOOD), Peer::LOCAL).await);
         assert_eq!(users.passed().len(), 1);
-        assert!(users.admits(Some(&GOOD.replace("Basic", "basic"))).await);
+        assert!(users.admits(Some(&GOOD.replace("Basic", "basic")), Peer::LOCAL).await);
         assert_eq!(users.passed().len(), 1);
     }
 
@@ -138,10 +189,54 @@ mod tests {
         for bad in
             ["Basic YWxpY2U6d3Jvbmc=", "Basic Ym9iOm9wZW46IHNlc2FtZQ==", "Basic YWxpY2U=", "Basic ?", "Bearer x", ""]
         {
-            assert!(!users.admits(Some(bad)).await, "{bad}");
+            assert!(!users.admits(Some(bad), Peer::LOCAL).await, "{bad}");
         }
-        assert!(!users.admits(None).await);
+        assert!(!users.admits(None, Peer::LOCAL).await);
         assert_eq!(users.passed().len(), 0);
+    }
+
+    #[tokio::test]
+    async fn a_check_whose_connection_has_gone_keeps_its_turn() {
+        let users = Users::new(BTreeMap::from([("alice".to_owned(), bcrypt::hash("a", 8).unwrap())])).unwrap();
+        for _ in 0..3 {
+            // Dropped in the middle.
+            assert!(users.admits(Some("Basic YWxpY2U6d3Jvbmc="), Peer::LOCAL).now_or_never().is_none());
+            assert_eq!(users.checking.available_permits(), 0);
+        }
+        drop(users.checking.acquire().await);
+    }
+
+    #[tokio::test]
+    async fn who_guesses_from_one_address_delays_the_others_by_one_check() {
+        let users = users();
+        let guesser = Peer::at([192, 0, 2, 1].into());
+        let mut guesses = Vec::new();
+        for _ in 0..50 {
+            let mut guess = Box::pin(users.turn(guesser));
+            // All but the first wait.
+            let turn = (&mut guess).now_or_never();
+            guesses.push((guess, turn));
+        }
+        assert_eq!(guesses.iter().filter(|(_, turn)| turn.is_some()).count(), 1);
+        let mut scraper = Box::pin(users.turn(Peer::at([192, 0, 2, 2].into())));
+        assert!((&mut scraper).now_or_never().is_none());
+        guesses[0].1 = None;
+        assert!((&mut scraper).now_or_never().flatten().is_some(), "before the other guesses");
+        drop(guesses);
+        assert!(users.turn(guesser).await.is_some());
+        assert_eq!(users.peers.lock().unwrap().len(), 1, "those who are gone are forgotten");
+    }
+
+    #[test]
+    fn unknown_names_are_checked_at_the_highest_cost_and_what_differs_or_is_dear_is_told() {
+        let hash = |cost: u32| format!("$2y${cost:02}$N9qo8uLOickgx2ZMRZoMyeIjZAgcfl7p92ldGxad68LJZdL17lhWy");
+        let users = |costs: &[u32]| {
+            let hashes = costs.iter().enumerate().map(|(number, cost)| (number.to_string(), hash(*cost)));
+            Users::new(hashes.collect()).unwrap()
+        };
+        assert_eq!(users(&[4, 11, 10]).longest, Some(hash(11)));
+        let warned = |costs: &[u32]| users(costs).warnings().len();
+        assert_eq!((warned(&[10, 10]), warned(&[10, 11]), warned(&[13]), warned(&[13, 10])), (0, 1, 1, 2));
     }
 
     #[test]

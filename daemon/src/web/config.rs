@@ -1,7 +1,7 @@
 //! The web config file, in the format that Prometheus' exporters share (exporter-toolkit). What is not supported is
 //! refused by name: a protection that is silently left out protects nobody.
 
-use super::auth::Users;
+use super::auth::{Users, cost};
 use super::error::WebError;
 use super::tls::{ClientCertificates, TlsFiles};
 use hyper::header::{HeaderName, HeaderValue};
@@ -22,6 +22,9 @@ pub(super) struct WebConfig {
     /// Headers of every answer.
     pub(super) headers: Vec<(HeaderName, HeaderValue)>,
 }
+
+/// A hash of a higher cost takes longer than a request may: ten seconds and more.
+const DEAREST: u32 = 16;
 
 /// Headers that the format allows to be set.
 const HEADERS: [&str; 5] = [
@@ -189,6 +192,10 @@ impl Reader<'_> {
             // The value may be a password that somebody forgot to hash: it is not repeated.
             if hash.parse::<bcrypt::HashParts>().is_err() {
                 let what = "is no bcrypt hash: make one with `htpasswd -nBC 10 \"\"`";
+                return Err(self.wrong(&format!("basic_auth_users.{user}"), what));
+            }
+            if cost(hash) > DEAREST {
+                let what = "is of a cost that no scraper waits for: make one with `htpasswd -nBC 10 \"\"`";
                 return Err(self.wrong(&format!("basic_auth_users.{user}"), what));
             }
         }

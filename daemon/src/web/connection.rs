@@ -3,7 +3,8 @@
 use super::answer::{Body, Site};
 use super::tls::Acceptor;
 use crate::clock::Clock;
-use crate::socket::Stream;
+use crate::room::{Guest, Standing, Turn};
+use crate::socket::{Peer, Stream};
 use crate::stream::Watched;
 use crate::supervisor::Stop;
 use hyper::body::Incoming;
@@ -12,10 +13,11 @@ use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use std::convert::Infallible;
 use std::pin::pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::Notify;
 
 /// From the first byte of a request (or the connection's beginning, TLS included) to the end of its head.
 const HEAD: Duration = Duration::from_secs(10);
@@ -32,9 +34,15 @@ const HEAD_BYTES: usize = 16 * 1024;
 /// How often a connection is looked at: deadlines are kept to this.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Serves one connection until the client, `stop` or the client's slowness ends it.
-pub(super) async fn serve(stream: Stream, tls: Option<Arc<Acceptor>>, site: Arc<Site>, stop: Stop) {
-    let patience = Arc::new(Patience::new(site.clock()));
+/// Serves one connection until the client, `stop`, the client's slowness or who takes its place ends it.
+pub(super) async fn serve(
+    stream: Stream,
+    tls: Option<Arc<Acceptor>>,
+    site: Arc<Site>,
+    patience: Arc<Patience>,
+    stop: Stop,
+) {
+    let _over = Over(Arc::clone(&patience));
     tokio::select! {
         ended = open(stream, tls, site, stop, Arc::clone(&patience)) => {
             // The client's affair: it went away, or spoke no HTTP or no TLS.
@@ -43,6 +51,7 @@ pub(super) async fn serve(stream: Stream, tls: Option<Arc<Acceptor>>, site: Arc<
             }
         }
         () = patience.end() => tracing::debug!("a web connection was too slow or idle and was closed"),
+        () = patience.out.notified() => tracing::debug!("a web connection was closed to make room"),
     }
 }
 
@@ -57,14 +66,15 @@ async fn open(
 ) -> Result<(), Failed> {
     // Answers are written whole: waiting for more to send only delays them.
     stream.set_nodelay()?;
+    let peer = stream.peer();
     // What crosses no network needs no encryption; passwords are asked for there too.
-    match tls.filter(|_| !stream.is_unix()) {
-        None => talk(stream, site, stop, patience).await,
-        Some(acceptor) => talk(acceptor.accept(stream).await?, site, stop, patience).await,
+    match tls.filter(|_| !peer.is_local()) {
+        None => talk(stream, peer, site, stop, patience).await,
+        Some(acceptor) => talk(acceptor.accept(stream).await?, peer, site, stop, patience).await,
     }
 }
 
-async fn talk<S>(stream: S, site: Arc<Site>, stop: Stop, patience: Arc<Patience>) -> Result<(), Failed>
+async fn talk<S>(stream: S, peer: Peer, site: Arc<Site>, stop: Stop, patience: Arc<Patience>) -> Result<(), Failed>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
@@ -74,8 +84,8 @@ where
         let (site, patience) = (Arc::clone(&site), Arc::clone(&patience));
         async move {
             patience.answering();
-            let answer: Response<Body> = site.answer(request.map(|_| ())).await;
-            patience.idle();
+            let answer: Response<Body> = site.answer(request.map(|_| ()), peer).await;
+            patience.answered(!answer.status().is_client_error());
             Ok::<_, Infallible>(answer)
         }
     });
@@ -88,53 +98,102 @@ where
     connection.await.map_err(Failed::from)
 }
 
-/// The moment at which a connection is given up, moved on by what the client does.
-struct Patience {
+/// Whose turn it is on a connection, and until when, if nothing happens before.
+#[derive(Debug)]
+pub(super) struct Patience {
     clock: Clock,
-    /// Milliseconds of uptime.
-    until: AtomicU64,
-    /// Whether a first byte would begin a new request.
-    idle: AtomicBool,
+    now: Mutex<Now>,
+    /// Its place is somebody else's.
+    out: Notify,
+    over: AtomicBool,
+}
+
+#[derive(Debug)]
+struct Now {
+    standing: Standing,
+    /// The uptime at which it is given up.
+    until: Duration,
 }
 
 impl Patience {
-    fn new(clock: Clock) -> Self {
-        let patience = Patience { clock, until: AtomicU64::new(0), idle: AtomicBool::new(false) };
-        patience.give(HEAD);
-        patience
+    pub(super) fn new(clock: Clock, peer: Peer) -> Self {
+        let since = clock.now().uptime;
+        // TLS comes first, whose beginning is the client's.
+        let now = Now {
+            standing: Standing { turn: Turn::Asking, since, moved: since, useful: None, peer },
+            until: since + HEAD,
+        };
+        Patience { clock, now: Mutex::new(now), out: Notify::new(), over: AtomicBool::new(false) }
     }
 
-    fn give(&self, time: Duration) {
-        self.until.store(millis(self.clock.now().uptime + time), Ordering::Relaxed);
+    /// Ends the connection, whatever it does.
+    pub(super) fn give_up(&self) {
+        self.out.notify_one();
+    }
+
+    fn now(&self) -> MutexGuard<'_, Now> {
+        self.now.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Bytes came: the first ones of a request start its clock, the others gain nothing.
     fn heard(&self) {
-        if self.idle.swap(false, Ordering::Relaxed) {
-            self.give(HEAD);
+        let mut now = self.now();
+        if now.standing.turn == Turn::Idle {
+            now.turn(Turn::Asking, self.clock.now().uptime);
         }
     }
 
     fn answering(&self) {
-        self.idle.store(false, Ordering::Relaxed);
-        self.give(ANSWER);
+        self.now().turn(Turn::Answering, self.clock.now().uptime);
     }
 
-    fn idle(&self) {
-        self.idle.store(true, Ordering::Relaxed);
-        self.give(IDLE);
+    /// A request was answered; it is useful if it was one that may be asked.
+    fn answered(&self, useful: bool) {
+        let uptime = self.clock.now().uptime;
+        let mut now = self.now();
+        now.turn(Turn::Idle, uptime);
+        if useful {
+            now.standing.useful = Some(uptime);
+        }
     }
 
-    /// Resolves when the moment has come.
+    /// Resolves when its time is over.
     async fn end(&self) {
-        while millis(self.clock.now().uptime) < self.until.load(Ordering::Relaxed) {
+        while self.clock.now().uptime < self.now().until {
             tokio::time::sleep(LOOK).await;
         }
     }
 }
 
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+impl Now {
+    fn turn(&mut self, turn: Turn, since: Duration) {
+        (self.standing.turn, self.standing.since, self.standing.moved) = (turn, since, since);
+        self.until = since
+            + match turn {
+                Turn::Idle => IDLE,
+                Turn::Asking => HEAD,
+                Turn::Answering => ANSWER,
+            };
+    }
+}
+
+impl Guest for Patience {
+    fn standing(&self) -> Standing {
+        self.now().standing
+    }
+
+    fn is_over(&self) -> bool {
+        self.over.load(Ordering::Relaxed)
+    }
+}
+
+/// Marks a connection as over when it ends, however it ends.
+struct Over(Arc<Patience>);
+
+impl Drop for Over {
+    fn drop(&mut self) {
+        self.0.over.store(true, Ordering::Relaxed);
+    }
 }
 
 #[cfg(test)]
@@ -143,22 +202,31 @@ mod tests {
 
     #[test]
     fn only_the_first_bytes_of_a_request_start_its_clock() {
-        let patience = Patience::new(Clock::start());
-        let head = patience.until.load(Ordering::Relaxed);
-        assert!(head >= millis(HEAD));
-        patience.until.store(1, Ordering::Relaxed);
+        let patience = Patience::new(Clock::start(), Peer::LOCAL);
+        assert!(patience.now().until >= HEAD && patience.now().until < IDLE);
+        patience.now().until = Duration::ZERO;
         patience.heard();
-        assert_eq!(patience.until.load(Ordering::Relaxed), 1, "more bytes of the same request gain nothing");
-        patience.idle();
-        assert!(patience.until.load(Ordering::Relaxed) >= millis(IDLE));
+        assert_eq!(patience.now().until, Duration::ZERO, "more bytes of the same request gain nothing");
+        patience.answered(false);
+        assert!(patience.now().until >= IDLE);
         patience.heard();
-        assert!(patience.until.load(Ordering::Relaxed) < millis(IDLE), "a new request has only the time of a head");
+        assert!(patience.now().until < IDLE, "a new request has only the time of a head");
+    }
+
+    #[test]
+    fn only_who_asks_what_it_may_is_useful() {
+        let patience = Patience::new(Clock::start(), Peer::LOCAL);
+        patience.answered(false);
+        assert_eq!(patience.standing().useful, None);
+        patience.answered(true);
+        patience.heard();
+        assert!(patience.standing().useful.is_some());
     }
 
     #[tokio::test]
     async fn patience_ends() {
-        let patience = Patience::new(Clock::start());
-        patience.until.store(0, Ordering::Relaxed);
+        let patience = Patience::new(Clock::start(), Peer::LOCAL);
+        patience.now().until = Duration::ZERO;
         patience.end().await;
     }
 }

@@ -1,5 +1,6 @@
 //! `POST /flight/save?reason=TEXT`: saves the flight recording and answers with its path.
 
+use super::text::hides;
 use crate::flight;
 use hyper::StatusCode;
 use percent_encoding::percent_decode_str;
@@ -23,7 +24,7 @@ pub(super) async fn save(flight: Option<&flight::Handle>, query: Option<&str>) -
         Ok(reason) => reason,
         Err(why) => return (StatusCode::BAD_REQUEST, why),
     };
-    let Some(answer) = flight.request(&reason) else {
+    let Some(answer) = flight.request(&reason, flight::Wish::Page) else {
         return (StatusCode::SERVICE_UNAVAILABLE, "Too many saves wait already; try again.".to_owned());
     };
     match tokio::time::timeout(PATIENCE, answer).await {
@@ -45,7 +46,7 @@ fn reason(query: Option<&str>) -> Result<String, String> {
     let reason = percent_decode_str(&plus).decode_utf8().map_err(|_| "The reason is no UTF-8.".to_owned())?;
     match reason.trim() {
         reason if reason.len() > LONGEST => Err(format!("The reason is longer than {LONGEST} bytes.")),
-        reason if reason.chars().any(char::is_control) => Err("The reason has control characters.".to_owned()),
+        reason if reason.contains(hides) => Err("The reason has control characters.".to_owned()),
         reason => Ok(reason.to_owned()),
     }
 }
@@ -62,7 +63,7 @@ mod tests {
             assert_eq!(reason(query).as_deref(), Ok(expected));
         }
         let long = format!("reason={}", "a".repeat(LONGEST + 1));
-        for query in ["reason=%ff", "reason=a%00", &long] {
+        for query in ["reason=%ff", "reason=a%00", "reason=a%E2%80%AEb", &long] {
             assert!(reason(Some(query)).unwrap_err().ends_with('.'), "{query}");
         }
     }
@@ -71,7 +72,7 @@ mod tests {
     async fn while_it_is_off_the_answer_is_a_conflict_and_beyond_the_queue_it_is_to_try_again() {
         assert_eq!(save(None, None).await.0, StatusCode::CONFLICT);
         let handle = flight::Handle::default();
-        let waiting: Vec<_> = (0..100).map_while(|_| handle.request("")).collect();
+        let waiting: Vec<_> = (0..100).map_while(|_| handle.request("", flight::Wish::Page)).collect();
         assert!(waiting.len() < 100);
         assert_eq!(save(Some(&handle), None).await.0, StatusCode::SERVICE_UNAVAILABLE);
     }

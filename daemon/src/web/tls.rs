@@ -1,15 +1,17 @@
 //! TLS, with certificates that are read again when their files change: a renewal needs no restart.
 
 use super::error::WebError;
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::ServerCertVerifier;
 use rustls::pki_types::pem::{self, PemObject};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
-use rustls::{RootCertStore, ServerConfig, SupportedProtocolVersion};
+use rustls::{CertificateError, Error, RootCertStore, ServerConfig, SupportedProtocolVersion};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::server::TlsStream;
 
@@ -107,6 +109,29 @@ impl TlsFiles {
             .flatten()
             .map(look)
             .collect()
+    }
+
+    /// That the certificate is not valid at this time since 1970.
+    pub(super) fn warning(&self, now: Duration) -> Option<String> {
+        let chain = self.certificates(&self.cert, "cert_file").ok()?;
+        let (own, others) = chain.split_first()?;
+        let mut roots = RootCertStore::empty();
+        // Whose word is believed does not matter here: of what is out of date nothing else is asked.
+        roots.add_parsable_certificates(chain.iter().cloned());
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build().ok()?;
+        let name = ServerName::try_from("localhost").ok()?;
+        let checked = verifier.verify_server_cert(own, others, &name, &[], UnixTime::since_unix_epoch(now));
+        let what = match checked.err()? {
+            Error::InvalidCertificate(CertificateError::Expired | CertificateError::ExpiredContext { .. }) => {
+                "has expired"
+            }
+            Error::InvalidCertificate(CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. }) => {
+                "is not valid yet"
+            }
+            _ => return None,
+        };
+        Some(format!("{}: the certificate {what}: scrapers refuse it; renew it", self.cert.display()))
     }
 
     fn load(&self) -> Result<ServerConfig, WebError> {

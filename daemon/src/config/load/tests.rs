@@ -163,6 +163,29 @@ fn native_histograms_are_off_unless_asked_for() {
 }
 
 #[test]
+fn addresses_that_are_refused_are_not_repeated() {
+    for text in [
+        "[rpc]\nurl = \"https://u:SECRET@h:1\"\n",
+        "[rpc]\nurl = \"http://u:SECRET@h:1\"\n",
+        "[rpc]\nurl = \"ws://u:SECRET@h:1\"\n",
+        "[forward]\nurl = \"u:SECRET@h\"\ndb = \"d\"\nuser = \"u\"\npassword_file = \"/dev/null\"\n",
+    ] {
+        let found = mistakes(text);
+        assert!(!found.is_empty() && !found.concat().contains("SECRET"), "{found:?}");
+    }
+}
+
+#[test]
+fn names_to_answer_to_are_names_without_scheme_and_port() {
+    let parsed = parse("[metrics]\nhosts = [\"Node1.Example.org\", \"node_1\"]\n").unwrap();
+    assert_eq!(parsed.metrics.hosts, ["node1.example.org", "node_1"]);
+    for bad in ["http://node1", "node1:9912", "*", "node1/", "node1.", "", "a b"] {
+        let found = mistakes(&format!("[metrics]\nhosts = [{bad:?}]\n"));
+        assert!(found.len() == 1 && found[0].starts_with("line 2: metrics.hosts: "), "{bad}: {found:?}");
+    }
+}
+
+#[test]
 fn a_recording_has_labels_of_any_name_and_those_of_the_exporter_from_their_own_section() {
     let config = parse("[record]\nfile = \"/r\"\n[record.labels]\nmemory-type = \"DDR5\"\n").unwrap();
     assert_eq!(config.record.labels.get("memory-type").map(String::as_str), Some("DDR5"));

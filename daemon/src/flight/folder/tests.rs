@@ -35,43 +35,56 @@ fn the_oldest_that_nobody_asked_for_make_room_and_the_others_stay() {
     let others = ["ring.fltl", "notes.txt", "exit.fltl", "a-exit-yesterday.fltl", "x-exit-20261101T000000Z.sqlite"];
     let folder = folder(&[&[OLD, ASKED, TWICE, NEW][..], &others].concat());
     fs::write(folder.path().join(format!("{OLD}-wal")), "beside").unwrap();
-    assert_eq!(make_room(folder.path(), &limits(5, 1000), 10, false), Ok(0));
-    assert_eq!(make_room(folder.path(), &limits(4, 1000), 10, false), Ok(1));
+    assert_eq!(make_room(folder.path(), &limits(5, 1000), 10, Wish::Unasked), Ok(0));
+    assert_eq!(make_room(folder.path(), &limits(4, 1000), 10, Wish::Unasked), Ok(1));
     let mut left = [&[ASKED, TWICE, NEW][..], &others].concat();
     left.sort_unstable();
     assert_eq!(names(folder.path()), left);
-    assert_eq!(make_room(folder.path(), &limits(9, 30), 10, false), Ok(1), "by bytes");
+    assert_eq!(make_room(folder.path(), &limits(9, 30), 10, Wish::Unasked), Ok(1), "by bytes");
     assert!(!folder.path().join(TWICE).exists() && folder.path().join(NEW).exists());
 }
 
 #[test]
 fn what_was_asked_for_is_never_removed_and_without_room_nothing_is() {
     let folder = folder(&[ASKED, NEW]);
-    let refused = make_room(folder.path(), &limits(1, 1000), 10, false).unwrap_err();
+    let refused = make_room(folder.path(), &limits(1, 1000), 10, Wish::Unasked).unwrap_err();
     assert!(refused.contains("max_saved (1)"), "{refused}");
     assert_eq!(names(folder.path()).len(), 2);
-    assert!(make_room(folder.path(), &limits(9, 5), 10, false).is_err());
+    assert!(make_room(folder.path(), &limits(9, 5), 10, Wish::Unasked).is_err());
 }
 
 #[test]
-fn requests_fill_half_of_the_room_and_leave_the_rest_to_what_nobody_asks_for() {
+fn requests_of_pages_fill_half_of_the_room_and_remove_nothing() {
     let folder = folder(&[ASKED, OLD]);
-    assert_eq!(make_room(folder.path(), &limits(4, 1000), 10, true), Ok(0));
-    assert!(make_room(folder.path(), &limits(2, 1000), 10, true).unwrap_err().contains("half"));
-    assert!(make_room(folder.path(), &limits(9, 39), 10, true).is_ok());
-    assert!(make_room(folder.path(), &limits(9, 38), 10, true).is_err());
-    assert_eq!(make_room(folder.path(), &limits(2, 1000), 10, false), Ok(1));
+    assert_eq!(make_room(folder.path(), &limits(4, 1000), 10, Wish::Page), Ok(0));
+    assert!(make_room(folder.path(), &limits(2, 1000), 10, Wish::Page).unwrap_err().contains("half"));
+    assert!(make_room(folder.path(), &limits(9, 39), 10, Wish::Page).is_ok());
+    assert!(make_room(folder.path(), &limits(9, 38), 10, Wish::Page).is_err());
+    let full = folder_with_unasked();
+    assert!(make_room(full.path(), &limits(2, 1000), 10, Wish::Page).unwrap_err().contains("is full"));
+    assert_eq!(names(full.path()), [NEW, OLD]);
+}
+
+fn folder_with_unasked() -> tempfile::TempDir {
+    folder(&[OLD, NEW])
+}
+
+#[test]
+fn a_signal_saves_also_where_pages_have_filled_their_half() {
+    let folder = folder(&[ASKED, OLD]);
+    assert_eq!(make_room(folder.path(), &limits(2, 1000), 10, Wish::Operator), Ok(1));
+    assert_eq!(names(folder.path()), [ASKED]);
 }
 
 #[test]
 fn without_the_marker_nothing_is_removed_or_renamed() {
     let folder = folder(&[OLD, NEW, RING, "vm-exit-20261120T000000Z.fltl.part"]);
     fs::remove_file(folder.path().join(MARKER)).unwrap();
-    assert!(make_room(folder.path(), &limits(2, 1000), 10, false).unwrap_err().contains(MARKER));
+    assert!(make_room(folder.path(), &limits(2, 1000), 10, Wish::Unasked).unwrap_err().contains(MARKER));
     assert!(set_aside(folder.path(), "vm", at(0)).unwrap_err().contains(MARKER));
     sweep(folder.path());
     assert_eq!(names(folder.path()).len(), 4);
-    assert_eq!(make_room(folder.path(), &limits(3, 1000), 10, false), Ok(0), "there is room as it is");
+    assert_eq!(make_room(folder.path(), &limits(3, 1000), 10, Wish::Unasked), Ok(0), "there is room as it is");
 }
 
 #[test]

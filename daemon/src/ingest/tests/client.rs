@@ -24,6 +24,11 @@ impl Client {
         self.0.write_all(bytes).await.unwrap();
     }
 
+    /// The same, unless the connection is closed already.
+    pub(super) async fn try_write(&mut self, bytes: &[u8]) {
+        drop(self.0.write_all(bytes).await);
+    }
+
     /// Writes pieces of these sizes, over and over.
     pub(super) async fn trickle(&mut self, bytes: &[u8], sizes: &[usize]) {
         for piece in cut(bytes, sizes) {

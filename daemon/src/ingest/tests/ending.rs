@@ -47,17 +47,20 @@ async fn a_push_that_crosses_the_end_of_its_connection_counts() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_waits_in_a_socket_of_our_own_at_the_end_is_let_in() {
-    let sink = Sink::limited(Limits { connections: 1, ..LIMITS });
-    let mut busy = sink.client().await;
+    let parts =
+        || IngestParts { intake: Kept::default(), clock: Clock::start(), budget: Budget::default(), forward: None };
+    let listener = Listener::build(&ingest(None), parts()).ok().unwrap();
+    let address = listener.local_addr().unwrap();
+    let (mut first, mut second) = (Client::connect(address).await, Client::connect(address).await);
     let request = post("", b"a,host_id=A x=1i 5\n");
-    busy.write(&request[..request.len() - 5]).await;
-    until("the first one is served", || sink.budget.in_use() > 0).await;
-    let mut waiting = sink.client().await;
-    waiting.write(&request).await;
-    sink.stage.stop().set();
-    busy.write(&request[request.len() - 5..]).await;
-    assert_eq!((busy.status().await, waiting.status().await), (Some(204), Some(204)));
-    assert!(sink.stage.end(PATIENCE).await.is_empty());
+    first.write(&request).await;
+    second.write(&request[..20]).await;
+    let mut stage = Stage::new("test", &tokio::runtime::Handle::current());
+    stage.stop().set();
+    stage.task("ingest", |stop| listener.run(stop));
+    second.write(&request[20..]).await;
+    assert_eq!((first.status().await, second.status().await), (Some(204), Some(204)));
+    assert!(stage.end(PATIENCE).await.is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

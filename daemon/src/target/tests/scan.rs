@@ -90,6 +90,45 @@ fn a_validator_on_another_ledger_is_no_successor() {
     assert_eq!(pid_of(&Scan::default().find(&around)), Some(91));
 }
 
+fn run_by(host: &PretendHost, pid: u32, user: u32) {
+    host.write(&format!("proc/{pid}/status"), format!("Name:\tx\nUid:\t{user}\t{user}\t{user}\t{user}\n").as_bytes())
+        .unwrap();
+}
+
+#[test]
+fn a_process_of_another_user_is_no_successor() {
+    let host = host();
+    Pretend::validator(77).on(&host);
+    run_by(&host, 77, 1000);
+    let (bench, mut scan) = (Bench::new(&host), Scan::default());
+    let before = scan.find(&bench.around()).unwrap();
+    host.remove("proc/77").unwrap();
+    Pretend::validator(90).on(&host);
+    run_by(&host, 90, 1001);
+    let around = Around { before: Some(&before), ..bench.around() };
+    let found = scan.find(&around);
+    assert!(words(&found).contains("process 90") && words(&found).contains("another user's"), "{}", words(&found));
+    // Nor does it make the real one ambiguous.
+    Pretend::validator(91).on(&host);
+    run_by(&host, 91, 1000);
+    assert_eq!(pid_of(&scan.find(&around)), Some(91));
+}
+
+#[test]
+fn who_names_a_ledger_of_another_user_makes_nothing_ambiguous() {
+    let host = host();
+    let ledger = tempfile::tempdir().unwrap();
+    let line = format!("agave-validator --ledger {}", ledger.path().display());
+    let owner = std::os::unix::fs::MetadataExt::uid(&std::fs::metadata(ledger.path()).unwrap());
+    for (pid, user) in [(77, owner), (78, owner + 1)] {
+        Pretend::validator(pid).line(&line).on(&host);
+        run_by(&host, pid, user);
+    }
+    assert_eq!(pid_of(&Scan::default().find(&Bench::new(&host).around())), Some(77));
+    run_by(&host, 78, owner);
+    assert!(words(&Scan::default().find(&Bench::new(&host).around())).contains("77, 78"), "both may be meant");
+}
+
 #[test]
 fn hidden_processes_are_said_to_be_hidden() {
     let host = PretendHost::empty().unwrap();

@@ -247,3 +247,32 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_sum_never_falls_whatever_is_pushed() {
+    let intake = intake();
+    intake.carries("A", at(1));
+    let mut before = 0.0;
+    for (second, misses_now) in
+        [(1, 7), (2, u64::MAX), (3, i64::MAX as u64), (4, (1 << 53) + 1), (5, 1 << 53), (6, 1 << 53)]
+    {
+        push(&intake, second, &[cache("A", misses_now, second)]);
+        let now = misses(&intake);
+        assert!(now >= before, "{misses_now}: {now} after {before}");
+        before = now;
+    }
+    assert_eq!(before, (7_u64 + (1 << 54)) as f64, "what is no count is left out");
+}
+
+#[test]
+fn names_of_others_are_told_shortly_and_only_as_far_as_they_can_be_names() {
+    let intake = intake();
+    intake.carries("A", at(1));
+    let long = "\u{7}".repeat(60_000);
+    let strangers: Vec<String> = ["B", "C", "D", "E", "F", "\u{202e}x", &long].map(|id| cache(id, 1, 1)).into();
+    push(&intake, 1, &strangers);
+    intake.carries("A", at(1));
+    let told = intake.problems(at(1));
+    assert!(told.iter().any(|problem| problem.what.ends_with("not counted: B, C, D and 3 more")), "{told:?}");
+    assert!(told.iter().all(|problem| problem.what.len() < 300 && problem.what.is_ascii()));
+}

@@ -1,11 +1,12 @@
 //! Numbers, ages and dates as people read them, and text that cannot become markup.
 
 use crate::clock::civil;
+use crate::web::text::hides;
 use faultline_catalog::Unit;
 use std::fmt::{self, Write};
 use std::time::Duration;
 
-/// Text for HTML, inside elements and quoted attributes. Control characters become U+FFFD.
+/// Text for HTML, inside elements and quoted attributes. What hides or turns text becomes U+FFFD.
 pub(super) struct Escaped<'a>(pub(super) &'a str);
 
 impl fmt::Display for Escaped<'_> {
@@ -18,7 +19,7 @@ impl fmt::Display for Escaped<'_> {
                 '"' => f.write_str("&quot;")?,
                 '\'' => f.write_str("&#39;")?,
                 '\n' | '\t' => f.write_char(' ')?,
-                c if c.is_control() => f.write_char('\u{fffd}')?,
+                c if hides(c) => f.write_char('\u{fffd}')?,
                 c => f.write_char(c)?,
             }
         }

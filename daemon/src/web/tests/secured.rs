@@ -139,7 +139,7 @@ fn who_must_show_a_certificate_and_has_none_is_not_served() {
     assert_eq!(ask(&mut folder.connect(server.address, Some(own)), "GET", "/healthz", "").status, 200);
     let mut nobody = folder.connect(server.address, None);
     let mut bytes = Vec::new();
-    let asked = nobody.write_all(b"GET /healthz HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n");
+    let asked = nobody.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
     assert!(asked.and_then(|()| nobody.read_to_end(&mut bytes)).is_err());
     assert!(bytes.is_empty());
 }
@@ -206,6 +206,21 @@ fn a_socket_in_the_file_system_asks_for_the_password_and_needs_no_tls() {
     assert_eq!(status(""), 401);
     assert_ne!(status("Authorization: Basic YWxpY2U6b3BlbiBzZXNhbWU=\r\n"), 401);
     assert!(runtime.block_on(stage.end(DEADLINE)).is_empty());
+}
+
+#[test]
+fn a_certificate_that_is_out_of_date_is_told_and_its_key_named_among_the_secrets() {
+    let folder = Folder::new();
+    let metrics = config(Some(&folder.web_config("")));
+    let at = |year: u64| Duration::from_secs((year - 1970) * 31_557_600);
+    let (told, secrets) = warnings(&metrics, at(2030));
+    assert!(told.is_empty(), "{told:?}");
+    assert_eq!(secrets, [folder.folder.path().join("web.yml"), folder.folder.path().join("server.key")]);
+    // rcgen's are valid from 1975 to 4096.
+    for (year, what) in [(1972, "not valid yet"), (4100, "has expired")] {
+        let (told, _) = warnings(&metrics, at(year));
+        assert!(told.len() == 1 && told[0].contains(what) && told[0].contains("server.pem"), "{told:?}");
+    }
 }
 
 #[test]

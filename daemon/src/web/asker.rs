@@ -1,0 +1,186 @@
+//! Requests that a page in a browser makes without its user's wish. Such a page can ask for what its own site is said to
+//! be, and have its site's name lead to this port; so names are asked for which no other site can have. And it can send
+//! forms to any site, with the passwords that the browser knows for it; but the browser then says whose page it is.
+
+use hyper::Request;
+use hyper::header::{HOST, HeaderMap, HeaderName, ORIGIN};
+use hyper::http::uri::Authority;
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Names that are answered to beside addresses and `localhost`.
+#[derive(Debug)]
+pub(super) struct Names {
+    names: Vec<String>,
+    /// Whether the log was told of a name that is not.
+    told: AtomicBool,
+}
+
+impl Names {
+    /// The configured ones, and the machine's own if it is known.
+    pub(super) fn new(configured: &[String], own: Option<&str>) -> Self {
+        let own = own.map(str::to_ascii_lowercase).filter(|name| !name.is_empty());
+        Names { names: configured.iter().cloned().chain(own).collect(), told: AtomicBool::new(false) }
+    }
+
+    /// Why a request is not answered: it asks for a name that is none of these. One that names nothing, as old clients
+    /// do, comes from no browser.
+    pub(super) fn refuse(&self, request: &Request<()>) -> Option<String> {
+        let given = request.headers().get_all(HOST).iter().map(|value| value.to_str().unwrap_or("?"));
+        let target = request.uri().authority().map(Authority::as_str);
+        let unknown = given.chain(target).find(|host| !self.knows(host))?;
+        // The other side chooses it, and may choose something that is no name at all.
+        let name: String = unknown.chars().filter(|c| c.is_ascii_graphic()).take(100).collect();
+        if !self.told.swap(true, Ordering::Relaxed) {
+            tracing::warn!(
+                name,
+                "somebody asked for a page by a name that is not answered to: if it is yours, add it to metrics.hosts"
+            );
+        }
+        Some(format!(
+            "Without TLS and passwords, faultlined does not answer to the name {name}: a page in a browser could make it up. \
+             Ask for localhost or an IP address, or add the name to metrics.hosts in the daemon's configuration."
+        ))
+    }
+
+    fn knows(&self, host: &str) -> bool {
+        if host.is_empty() {
+            return true;
+        }
+        let Ok(authority) = host.parse::<Authority>() else { return false };
+        if authority.as_str().contains('@') {
+            return false;
+        }
+        let name = authority.host();
+        if let Some(address) = name.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+            return address.parse::<Ipv6Addr>().is_ok();
+        }
+        let name = name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase();
+        name.parse::<IpAddr>().is_ok()
+            || name == "localhost"
+            || name.ends_with(".localhost")
+            || self.names.contains(&name)
+    }
+}
+
+/// Whether a browser says that the page of another site sends this.
+pub(super) fn is_foreign(request: &Request<()>) -> bool {
+    let headers = request.headers();
+    let site = headers.get_all(HeaderName::from_static("sec-fetch-site"));
+    let another_site = site.iter().any(|site| site != "same-origin" && site != "none");
+    let origins = headers.get_all(ORIGIN);
+    another_site || origins.iter().any(|origin| !origin.to_str().is_ok_and(|origin| is_own(origin, headers)))
+}
+
+/// Whether an origin is the one that the request is for, by either scheme: TLS may end before it comes here.
+fn is_own(origin: &str, headers: &HeaderMap) -> bool {
+    let mut hosts = headers.get_all(HOST).iter();
+    let (Some(host), None) = (hosts.next().and_then(|host| host.to_str().ok()), hosts.next()) else { return false };
+    [("http://", ":80"), ("https://", ":443")].into_iter().any(|(scheme, port)| {
+        let same = |origin: &str| {
+            let (origin, host) = (origin.strip_suffix(port).unwrap_or(origin), host.strip_suffix(port).unwrap_or(host));
+            origin.eq_ignore_ascii_case(host)
+        };
+        origin.strip_prefix(scheme).is_some_and(same)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn names() -> Names {
+        Names::new(&["node1.example.org".to_owned()], Some("Node1"))
+    }
+
+    #[test]
+    fn addresses_localhost_the_machine_and_what_is_configured_are_known() {
+        for host in [
+            "",
+            "127.0.0.1",
+            "127.0.0.1:9912",
+            "10.0.0.5:1",
+            "[::1]",
+            "[::1]:9912",
+            "localhost",
+            "LocalHost:9912",
+            "localhost.",
+            "a.localhost:1",
+            "node1",
+            "NODE1:9912",
+            "node1.example.org",
+            "node1.example.org.:80",
+        ] {
+            assert!(names().knows(host), "{host}");
+        }
+        for host in [
+            "evil.example",
+            "evil.example:9912",
+            "localhost.evil.example",
+            "evillocalhost",
+            "127.0.0.1.evil.example",
+            "[evil.example]",
+            "[::1",
+            "a@localhost",
+            "localhost:1@evil.example",
+            "node1.example.org.evil.example",
+            "example.org",
+            "localhost, evil.example",
+            "localhost/evil",
+            "?",
+            ".",
+        ] {
+            assert!(!names().knows(host), "{host}");
+        }
+        assert!(!Names::new(&[], Some("")).knows("."), "a machine without a name");
+    }
+
+    fn request(headers: &[(&str, &str)]) -> Request<()> {
+        headers
+            .iter()
+            .fold(Request::post("/"), |request, (name, value)| request.header(*name, *value))
+            .body(())
+            .unwrap()
+    }
+
+    #[test]
+    fn an_origin_is_our_own_or_foreign() {
+        let foreign = |host: &str, origin: &str| is_foreign(&request(&[("host", host), ("origin", origin)]));
+        for (host, origin) in [
+            ("localhost:9912", "http://localhost:9912"),
+            ("localhost:9912", "https://LOCALHOST:9912"),
+            ("node1", "http://node1"),
+            ("node1:80", "http://node1"),
+            ("node1:443", "https://node1"),
+            ("[::1]:9912", "http://[::1]:9912"),
+        ] {
+            assert!(!foreign(host, origin), "{host} {origin}");
+        }
+        for (host, origin) in [
+            ("localhost:9912", "http://localhost:9913"),
+            ("localhost:9912", "http://evil.example"),
+            ("localhost:9912", "null"),
+            ("localhost:9912", ""),
+            ("localhost:9912", "localhost:9912"),
+            ("localhost:9912", "http://localhost:9912/"),
+            ("node1:443", "http://node1"),
+        ] {
+            assert!(foreign(host, origin), "{host} {origin}");
+        }
+        assert!(is_foreign(&request(&[("origin", "http://a")])), "no host to compare with");
+        assert!(is_foreign(&request(&[("host", "a"), ("host", "b"), ("origin", "http://a")])));
+        assert!(is_foreign(&request(&[("host", "a"), ("origin", "http://a"), ("origin", "http://b")])));
+        assert!(!is_foreign(&request(&[("host", "a")])), "no browser");
+    }
+
+    proptest! {
+        #[test]
+        fn no_name_of_another_site_is_known(label in "[a-z0-9.-]{0,20}", host in "\\PC{0,40}") {
+            let evil = format!("{label}.example");
+            prop_assert!(!names().knows(&evil));
+            // Whatever is asked for, it is answered.
+            let _ = names().knows(&host);
+        }
+    }
+}

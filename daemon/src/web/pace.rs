@@ -1,0 +1,43 @@
+//! How often something may be done.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// So often in so long, for all together.
+#[derive(Debug)]
+pub(super) struct Pace {
+    most: u32,
+    span: Duration,
+    /// When the span began, and how often it was done in it.
+    done: Mutex<(Duration, u32)>,
+}
+
+impl Pace {
+    pub(super) fn new(most: u32, span: Duration) -> Self {
+        Pace { most, span, done: Mutex::new((Duration::ZERO, 0)) }
+    }
+
+    /// Whether it may be done once more at this uptime; it then counts.
+    pub(super) fn allows(&self, now: Duration) -> bool {
+        let mut done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
+        if now.saturating_sub(done.0) >= self.span {
+            *done = (now, 0);
+        }
+        let allowed = done.1 < self.most;
+        done.1 += u32::from(allowed);
+        allowed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn so_often_in_a_span_and_then_again_in_the_next() {
+        let at = Duration::from_secs;
+        let pace = Pace::new(2, at(60));
+        let allowed = [1, 2, 3, 59, 60, 61, 119, 120].map(|second| pace.allows(at(second)));
+        assert_eq!(allowed, [true, true, false, false, true, true, false, true]);
+    }
+}
