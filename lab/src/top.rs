@@ -21,6 +21,7 @@ use fetch::{Access, Client, Fetcher};
 use rustix::termios::{isatty, tcgetwinsize};
 use session::Session;
 use state::State;
+use std::path::Path;
 use std::time::Duration;
 use view::{Look, Scene};
 
@@ -32,7 +33,10 @@ const COLUMNS: u16 = 80;
 /// # Errors
 /// [`WrongUsage`] for an address that is none; a file that cannot be used; with `--once`, a daemon that does not answer.
 pub fn run(args: &TopArgs) -> anyhow::Result<u8> {
-    let address = Address::read(args.address.as_deref().unwrap_or(address::USUAL)).map_err(WrongUsage)?;
+    let address = match &args.address {
+        Some(text) => Address::read(text).map_err(WrongUsage)?,
+        None => Address::of_this_host(Path::new(address::USUAL_SOCKET)),
+    };
     let login = args.user.clone().zip(args.password_file.clone());
     let access = Access { login, authorities: args.ca.clone() };
     if access.login.is_some() && !address.keeps_secrets() {

@@ -8,6 +8,7 @@ use std::time::Duration;
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   faultline top
+  faultline top 127.0.0.2:9912
   faultline top node1:9912 --interval 5s
   faultline top https://node1:9912 --user prometheus --password-file password --ca ca.pem
   faultline top --once | mail -s validator me
@@ -16,7 +17,8 @@ Keys: h help, s order of the pools, p pause, q quit. NO_COLOR is respected. A da
 again for as long as this runs. With --once, and where standard input or output is no terminal, one screen is printed as \
 text after two questions, one interval apart; figures that come with pushes (every 10 s) then want --interval 15s.")]
 pub struct TopArgs {
-    /// HOST:PORT, an http or https URL, or unix:/PATH [default: http://127.0.0.1:9912/metrics].
+    /// HOST:PORT, an http or https URL, or unix:/PATH [default: unix:/run/faultlined/metrics.sock if that can be connected
+    /// to, else http://127.0.0.1:9912/metrics].
     #[arg(value_name = "ADDRESS")]
     pub address: Option<String>,
     /// From question to question, 100ms at least.

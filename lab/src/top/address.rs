@@ -1,10 +1,13 @@
 //! Where the page is: an address as people write it.
 
-use std::path::PathBuf;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
 use ureq::http::Uri;
 
 /// Where a daemon listens unless it is told otherwise.
 pub(crate) const USUAL: &str = "http://127.0.0.1:9912/metrics";
+/// Its socket under the shipped unit. It is there also where the port has moved, and wants TLS.
+pub(crate) const USUAL_SOCKET: &str = "/run/faultlined/metrics.sock";
 
 /// What is asked for, and the socket of this host it is asked through.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,6 +19,15 @@ pub(crate) struct Address {
 }
 
 impl Address {
+    /// That of the daemon of this host: its socket, if somebody listens there and this user may connect; the usual port
+    /// else.
+    pub(crate) fn of_this_host(socket: &Path) -> Self {
+        match UnixStream::connect(socket) {
+            Ok(_) => Address { url: "http://localhost/metrics".to_owned(), socket: Some(socket.to_owned()) },
+            Err(_) => Address { url: USUAL.to_owned(), socket: None },
+        }
+    }
+
     /// From `HOST:PORT`, an `http` or `https` URL, `unix:/PATH`, or the path of a socket that begins with `/`; without a
     /// path of its own a URL gets `/metrics`.
     ///
@@ -28,14 +40,20 @@ impl Address {
         }
         let whole = if text.contains("://") { text.to_owned() } else { format!("http://{text}") };
         let example = "write HOST:PORT, http://HOST:PORT, https://HOST:PORT or unix:/PATH";
-        let uri: Uri = whole.parse().map_err(|error| format!("{text:?} is no address ({error}): {example}"))?;
+        // What stands before an @ may be a password.
+        let shown = text.rsplit_once('@').map_or(text, |(_, host)| host);
+        let uri: Uri = whole.parse().map_err(|error| format!("{shown:?} is no address ({error}): {example}"))?;
         let (Some(scheme @ ("http" | "https")), Some(host)) = (uri.scheme_str(), uri.authority()) else {
-            return Err(format!("{text:?} is no address of a page: {example}"));
+            return Err(format!("{shown:?} is no address of a page: {example}"));
         };
         if host.as_str().contains('@') {
             return Err("an address with a user in it: name the user with --user, and a file with the password with \
                         --password-file"
                 .to_owned());
+        }
+        if let Some(port) = uri.port().map(|port| port.as_str().to_owned()).filter(|port| port.parse::<u16>().is_err())
+        {
+            return Err(format!("{port} is no port: 1 to 65535 are"));
         }
         let path = uri.path_and_query().map_or("/", |path| path.as_str());
         let path = if path == "/" { "/metrics" } else { path };
@@ -95,6 +113,19 @@ mod tests {
     }
 
     #[test]
+    fn the_daemon_of_this_host_is_asked_through_its_socket_if_somebody_listens_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let socket = folder.path().join("metrics.sock");
+        let usual = Address { url: USUAL.to_owned(), socket: None };
+        assert_eq!(Address::of_this_host(&socket), usual, "there is none");
+        let listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+        assert_eq!(Address::of_this_host(&socket).socket.as_deref(), Some(&*socket));
+        drop(listener);
+        assert!(socket.exists());
+        assert_eq!(Address::of_this_host(&socket), usual, "nobody listens any more");
+    }
+
+    #[test]
     fn what_is_no_address_is_refused_with_an_example_and_a_password_with_the_better_way() {
         for text in ["", "ftp://a/b", "http://", "a b", "http:///metrics"] {
             let refusal = Address::read(text).unwrap_err();
@@ -102,5 +133,10 @@ mod tests {
         }
         let refusal = Address::read("http://me:secret@node:1").unwrap_err();
         assert!(refusal.contains("--password-file") && !refusal.contains("secret"), "{refusal}");
+        for text in ["htp://me:secret@node:1", "http://me:secret@", "http://me:sec ret@node", "ftp://a@me:secret@node"]
+        {
+            let refusal = Address::read(text).unwrap_err();
+            assert!(!refusal.contains("secret") && !refusal.contains("sec ret"), "{refusal}");
+        }
     }
 }

@@ -4,7 +4,7 @@ use crate::top::session::Session;
 use crate::top::state::Order;
 
 /// What is listed in the help, in its order.
-pub(crate) const HELP: [(&str, &str); 9] = [
+pub(crate) const HELP: [(&str, &str); 10] = [
     ("h  ?", "this help"),
     ("s", "order of the pools: faults, CPU, name"),
     ("f  c  n", "order by faults, by CPU, by name"),
@@ -13,6 +13,7 @@ pub(crate) const HELP: [(&str, &str); 9] = [
     ("p  space", "pause the screen; what comes meanwhile is kept"),
     ("Esc", "back from help and pause"),
     ("ctrl-L", "draw all of it anew"),
+    ("ctrl-Z", "back to the shell for a while; `fg` goes on"),
     ("q  ctrl-C", "quit"),
 ];
 
@@ -81,6 +82,7 @@ pub(crate) fn press(session: &mut Session, key: Key) -> bool {
         Key::PageDown => session.scroll(10),
         Key::Home | Key::Letter('g') => session.scroll(isize::MIN),
         Key::Ctrl('l') => session.redraw = true,
+        Key::Ctrl('z') => session.suspend = true,
         Key::Escape if session.help => session.help = false,
         Key::Escape => session.pause(false),
         _ => {}

@@ -31,11 +31,17 @@ pub(super) fn moment() -> Moment {
 /// The terminal cannot be used.
 pub(super) fn run(fetcher: &Fetcher, mut session: Session, address: &str, look: Look) -> anyhow::Result<u8> {
     let mut signals = Signals::listen().context("signals")?;
-    let screen = Screen::enter(stdin(), stdout()).context("the terminal")?;
+    let mut screen = Screen::enter(stdin(), stdout()).context("the terminal")?;
     let mut terminal = Terminal::new(TermionBackend::new(stdout())).context("the terminal")?;
     let ended = loop {
         while let Some(answer) = fetcher.answer() {
             session.take(answer, moment());
+        }
+        if std::mem::take(&mut session.suspend) {
+            drop(screen);
+            stop();
+            screen = Screen::enter(stdin(), stdout()).context("the terminal")?;
+            session.redraw = true;
         }
         if std::mem::take(&mut session.redraw) {
             // `clear` would ask the terminal where its cursor is, and wait for the answer among the keys.
@@ -57,6 +63,11 @@ pub(super) fn run(fetcher: &Fetcher, mut session: Session, address: &str, look: 
     drop(terminal);
     drop(screen);
     Ok(ended)
+}
+
+/// As the shell's key for it would, until the shell says to go on. Nothing happens without a shell that could say it.
+fn stop() {
+    let _ = signal_hook::low_level::raise(signal_hook::consts::SIGTSTP);
 }
 
 /// What was typed since the last look, often nothing; `None` if nobody can type any more.

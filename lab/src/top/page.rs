@@ -2,6 +2,7 @@
 //! daemon, or of something between it and us, still shows what is understood.
 
 use faultline_catalog::{Metric, Source, metrics};
+use std::time::Duration;
 
 /// Series that are kept of one page: a daemon has fewer than 1,500.
 const MOST_SAMPLES: usize = 100_000;
@@ -20,12 +21,25 @@ pub(crate) struct Sample {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Page {
     samples: Vec<Sample>,
+    /// When it was handed out, by the daemon's clock, in seconds since 1970; `None` if the answer did not say.
+    told: Option<f64>,
 }
 
 impl Page {
     /// Reads the classic text or OpenMetrics; of a page without a sample that is understood nothing is there.
     pub(crate) fn read(text: &str) -> Self {
-        Page { samples: text.lines().filter_map(sample).take(MOST_SAMPLES).collect() }
+        Page { samples: text.lines().filter_map(sample).take(MOST_SAMPLES).collect(), told: None }
+    }
+
+    /// The same, handed out at that time by the daemon's clock.
+    pub(crate) fn told_at(self, unix: Option<Duration>) -> Self {
+        Page { told: unix.map(|unix| unix.as_secs_f64()), ..self }
+    }
+
+    /// How old its newest tick was when it was handed out, to the second; `None` if that is not known.
+    pub(crate) fn age(&self) -> Option<Duration> {
+        let age = self.told? - self.last_success(Source::Daemon)?;
+        Duration::try_from_secs_f64(age).ok()
     }
 
     /// Whether it is the page of a faultlined.

@@ -15,11 +15,21 @@ pub(crate) struct Session {
     pub(crate) help: bool,
     /// Whether what stands on the terminal is not to be believed.
     pub(crate) redraw: bool,
+    /// Whether the shell is to have the terminal for a while.
+    pub(crate) suspend: bool,
 }
 
 impl Session {
     pub(crate) fn new(state: State) -> Self {
-        Session { live: state, frozen: None, order: Order::default(), first: 0, help: false, redraw: false }
+        Session {
+            live: state,
+            frozen: None,
+            order: Order::default(),
+            first: 0,
+            help: false,
+            redraw: false,
+            suspend: false,
+        }
     }
 
     pub(crate) fn take(&mut self, answer: Answer, at: Moment) {

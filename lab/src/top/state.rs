@@ -121,11 +121,13 @@ impl State {
         self.trouble.as_ref()
     }
 
-    /// How long the daemon has been at the same tick although it answers; `None` while it ticks.
+    /// How long the daemon has been at the same tick although it answers; `None` while it ticks. The newest page alone
+    /// shows it too, by the daemon's own clock.
     pub(crate) fn stands_still(&self, now: Moment) -> Option<Duration> {
         let (_, since) = self.tick.filter(|_| self.trouble.is_none())?;
-        let still = self.taken?.uptime.saturating_sub(since.uptime);
-        (still > STANDS_STILL.max(self.interval * 3)).then(|| now.uptime.saturating_sub(since.uptime))
+        let taken = self.taken?.uptime;
+        let still = taken.saturating_sub(since.uptime).max(self.page.age().unwrap_or_default());
+        (still > STANDS_STILL.max(self.interval * 3)).then(|| still + now.uptime.saturating_sub(taken))
     }
 
     /// A figure's newest value; `None` if the page does not tell it.
@@ -163,9 +165,12 @@ struct Looks<'a> {
 }
 
 impl Looks<'_> {
-    /// A total with the time at which its source looked; `None` if the source never did. A total of a source that is down
-    /// is what it was before, so that it is none.
+    /// A total with the time at which its source looked; `None` if the source never did, or if it tells of a validator
+    /// and none is followed. A total of a source that is down is what it was before, so that it is none.
     fn reading(&self, source: Source, total: Option<f64>) -> Option<Reading> {
+        if source != Source::Daemon && self.page.flag(&metrics::process::UP, &[]) == Some(false) {
+            return None;
+        }
         let total = total.filter(|_| self.page.is_up(source) != Some(false));
         Some(Reading { at: self.looked(source)?, total, epoch: self.epoch(source) })
     }

@@ -50,6 +50,11 @@ impl Scene<'_> {
 
 /// Fills the area.
 pub(crate) fn draw(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) {
+    fill(scene, area, row::TALLEST, buffer);
+}
+
+/// The same with plots of at most so many lines.
+fn fill(scene: &Scene<'_>, area: Rect, tallest: u16, buffer: &mut Buffer) {
     if area.width < LEAST.0 || area.height < LEAST.1 {
         let words = format!("{} by {} is too small for this", area.width, area.height);
         Line::from(words).render(area, buffer);
@@ -61,12 +66,12 @@ pub(crate) fn draw(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) {
     if scene.session.help {
         help::draw(scene, body, buffer);
     } else {
-        figures_and_pools(scene, body, buffer);
+        figures_and_pools(scene, body, tallest, buffer);
     }
     foot::draw(scene, foot, buffer);
 }
 
-fn figures_and_pools(scene: &Scene<'_>, body: Rect, buffer: &mut Buffer) {
+fn figures_and_pools(scene: &Scene<'_>, body: Rect, tallest: u16, buffer: &mut Buffer) {
     let mut rows = rows::rows(scene);
     let wide = body.width >= WIDE;
     let pools = u16::try_from(scene.state().pools(scene.session.order()).len() + 1).unwrap_or(MANY_POOLS);
@@ -76,12 +81,13 @@ fn figures_and_pools(scene: &Scene<'_>, body: Rect, buffer: &mut Buffer) {
     if rows.len() + more.len() <= usize::from(room) {
         rows.extend(more);
     }
-    let tall = row::height_of_plots(&rows, room);
+    let tall = row::height_of_plots(&rows, room, tallest);
     let heights: u16 = rows.iter().map(|row| row.height(tall)).sum();
     let (figures, below) = if wide {
         cut_right(body, body.width.saturating_sub(POOLS_WIDTH))
     } else {
-        cut_below(body, heights.min(body.height.saturating_sub(LEAST_POOLS)))
+        // What has no room is left out from the end: pools before figures.
+        cut_below(body, heights.min(body.height))
     };
     row::draw(&rows, tall, scene.look, figures, buffer);
     let left = pools::draw(scene, below, buffer);
@@ -106,12 +112,14 @@ fn cut_right(area: Rect, width: u16) -> (Rect, Rect) {
 /// A screen of that width as plain text, as high as it needs to be for every pool.
 pub(crate) fn plain(scene: &Scene<'_>, width: u16) -> String {
     let pools = u16::try_from(scene.state().pools(scene.session.order()).len()).unwrap_or(u16::MAX);
-    let rows: u16 = rows::rows(scene).iter().map(|row| row.height(1)).sum();
+    let pools = pools.saturating_add(1).max(LEAST_POOLS);
+    let rows = u16::try_from(rows::rows(scene).len() + rows::more(scene).len()).unwrap_or(u16::MAX);
     let width = width.clamp(LEAST.0, 400);
-    let height = rows.saturating_add(pools.max(1)).saturating_add(2 + FOOT).min(u16::MAX / width);
+    let body = if width >= WIDE { pools.max(rows.saturating_add(EVENTS)) } else { rows.saturating_add(pools) };
+    let height = body.saturating_add(1 + FOOT).min(u16::MAX / width);
     let area = Rect::new(0, 0, width, height);
     let mut buffer = Buffer::empty(area);
-    draw(scene, area, &mut buffer);
+    fill(scene, area, 1, &mut buffer);
     text(&buffer)
 }
 

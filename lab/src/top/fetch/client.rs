@@ -7,6 +7,8 @@ use crate::top::page::Page;
 use anyhow::Context;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use chrono::DateTime;
+use rustls::{CertificateError, InvalidMessage};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -72,23 +74,57 @@ impl Client {
             200 => {}
             401 if self.authorization.is_none() => return Err("401: it wants --user and --password-file".to_owned()),
             401 => return Err("401: it does not take this user and password".to_owned()),
+            403 => {
+                return Err(
+                    "403: the daemon does not answer to this name: ask by an address, or add it to metrics.hosts"
+                        .to_owned(),
+                );
+            }
             503 => return Err("503: it has not looked at anything yet".to_owned()),
             status @ 300..=399 => return Err(format!("{status}: the page has moved; name its new address")),
             status => return Err(format!("it answers {status}, and no page")),
         }
+        let told = date(response.headers().get("date").and_then(|value| value.to_str().ok()));
         let text = response.body_mut().with_config().limit(MOST_BYTES).lossy_utf8(true).read_to_string();
-        let page = Page::read(&text.map_err(|error| in_words(&error))?);
+        let page = Page::read(&text.map_err(|error| in_words(&error))?).told_at(told);
         if page.is_ours() { Ok(page) } else { Err("it answers, but it is no page of faultlined".to_owned()) }
     }
+}
+
+/// Since 1970, of a `Date` header.
+fn date(header: Option<&str>) -> Option<Duration> {
+    let time = DateTime::parse_from_rfc2822(header?).ok()?;
+    u64::try_from(time.timestamp()).ok().map(Duration::from_secs)
 }
 
 /// Short, and without our words around the system's.
 fn in_words(error: &ureq::Error) -> String {
     match error {
-        ureq::Error::Io(error) => error.to_string().split(" (os error").next().unwrap_or_default().to_lowercase(),
+        ureq::Error::Io(error) => io_in_words(error),
         ureq::Error::Timeout(_) => "no answer in time".to_owned(),
         ureq::Error::HostNotFound => "no host of this name".to_owned(),
+        ureq::Error::Protocol(_) => "it speaks no HTTP here; if it speaks TLS, write https://".to_owned(),
         other => other.to_string(),
+    }
+}
+
+fn io_in_words(error: &std::io::Error) -> String {
+    let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    match tls {
+        Some(rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType)) => {
+            "it speaks no TLS here: write http://".to_owned()
+        }
+        Some(rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer)) => {
+            "its certificate is signed by nobody who is trusted here: name its authority with --ca".to_owned()
+        }
+        Some(rustls::Error::InvalidCertificate(CertificateError::Other(other)))
+            if other.to_string().contains("CaUsedAsEndEntity") =>
+        {
+            "its certificate is that of an authority (CA:TRUE) and not a server's: make one with \
+             `openssl req -x509 -addext basicConstraints=critical,CA:FALSE`, or sign one"
+                .to_owned()
+        }
+        _ => error.to_string().split(" (os error").next().unwrap_or_default().to_lowercase(),
     }
 }
 

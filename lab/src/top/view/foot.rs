@@ -87,7 +87,9 @@ fn sources(scene: &Scene<'_>, width: usize) -> (String, Style) {
             |say: fn(&Page, &str) -> String| down.iter().map(|name| say(page, name)).collect::<Vec<_>>().join(", ");
         let (why, names) = (list(with_kinds), list(|_, name| known(name).to_owned()));
         words += "; down: ";
-        words += if words.len() + why.len() < width { &why } else { &names };
+        let counted = format!("{} of them", down.len());
+        let fits = [why, names, counted].into_iter().find(|list| words.len() + list.len() < width);
+        words += &fits.unwrap_or_default();
     }
     // Said only whole: half a figure would be a wrong one.
     for part in cost.into_iter().flatten() {

@@ -11,7 +11,7 @@ use ratatui::widgets::{Sparkline, SparklineBar, Widget};
 const NAME: u16 = 10;
 const WORDS: u16 = 44;
 /// Lines of a plot at most.
-const TALLEST: u16 = 6;
+pub(super) const TALLEST: u16 = 6;
 /// Plots are whole numbers; this is one step of the finest.
 const FINENESS: f64 = 1000.0;
 
@@ -41,10 +41,10 @@ impl Row {
     }
 }
 
-/// How high plots can be for all rows to fit into `room` lines; 1 at least.
-pub(super) fn height_of_plots(rows: &[Row], room: u16) -> u16 {
+/// How high plots can be for all rows to fit into `room` lines; 1 at least, and at most `tallest`.
+pub(super) fn height_of_plots(rows: &[Row], room: u16, tallest: u16) -> u16 {
     let all = |tall: u16| rows.iter().map(|row| row.height(tall)).sum::<u16>();
-    (1..=TALLEST).rev().find(|tall| all(*tall) <= room).unwrap_or(1)
+    (1..=tallest).rev().find(|tall| all(*tall) <= room).unwrap_or(1)
 }
 
 /// Draws them from the top; what has no room is left out.

@@ -218,3 +218,51 @@ fn every_page_that_the_daemon_is_known_to_write_is_drawn_in_both_dialects_alike(
     }
     assert!(drawn >= 5);
 }
+
+#[test]
+fn a_low_terminal_keeps_memory_and_leaves_out_pools() {
+    let screen = screen(&after(&[BEFORE, PAGE]), 40, 10, 10);
+    assert!(screen.contains("Memory") && !screen.contains("Pools by"), "{screen}");
+}
+
+#[test]
+fn what_goes_into_a_mail_has_one_line_a_figure() {
+    let session = after(&[BEFORE, PAGE]);
+    let look = Look::of_environment(|name| (name == "LANG").then(|| "C.UTF-8".to_owned()));
+    let scene = Scene { session: &session, address: "http://127.0.0.1:9912", now: at(10), look };
+    for width in [80, 131, 132, 200] {
+        let mail = plain(&scene, width);
+        let last = session.state().pools(session.order()).last().map(|pool| pool.name.clone()).unwrap_or_default();
+        assert!(mail.contains(&last) && mail.contains("Files"), "{mail}");
+        let blank = mail.lines().filter(|line| line.trim().is_empty()).count();
+        assert!(blank < 8, "{blank} blank lines at {width}:\n{mail}");
+    }
+}
+
+#[test]
+fn one_page_with_an_old_tick_shows_that_the_daemon_stands_still() {
+    let newest = Page::read(PAGE).last_success(faultline_catalog::Source::Daemon).unwrap();
+    let told = |age: f64| Some(Duration::from_secs_f64(newest + age));
+    let mut session = after(&[]);
+    session.take(Ok(Page::read(PAGE).told_at(told(5.0))), at(0));
+    assert!(!screen(&session, 80, 24, 0).contains("STANDS STILL"));
+    session.take(Ok(Page::read(PAGE).told_at(told(300.0))), at(1));
+    let screen = screen(&session, 80, 24, 1);
+    assert!(screen.contains("STANDS STILL: no new tick for 5 min"), "{screen}");
+}
+
+#[test]
+fn without_a_validator_there_is_no_rate_of_it() {
+    let gone = PAGE.replace("agave_up 1", "agave_up 0");
+    let screen = screen(&after(&[BEFORE, PAGE, &gone]), 80, 24, 20);
+    assert!(!screen.contains("in frozen banks") && screen.contains("reload –, miss –, evict –"), "{screen}");
+}
+
+#[test]
+fn too_many_sources_that_are_down_are_counted() {
+    let names = ["target", "process", "threads", "cgroup", "rpc", "admin_rpc", "conclusions"];
+    let down: String = names.map(|name| format!("faultline_source_up{{source=\"{name}\"}} 0\n")).concat();
+    let page = format!("faultline_build_info{{version=\"1\"}} 1\nagave_up 0\n{down}");
+    let screen = screen(&after(&[&page]), 60, 24, 0);
+    assert!(screen.contains("down: 7 of them"), "{screen}");
+}
