@@ -10,6 +10,7 @@ pub use experiment::{
 pub use top::TopArgs;
 
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
+use faultline_rig::CpuSet;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -228,6 +229,9 @@ pub struct HoldArgs {
     /// A pipe or FIFO: wait until it says so, and take variables for the environment from it.
     #[arg(long)]
     pub gate: Option<PathBuf>,
+    /// The CPUs that it may use, as in 0-3,8; without them, those that this process may.
+    #[arg(long, value_parser = CpuSet::parse)]
+    pub cpus: Option<CpuSet>,
     /// What to become.
     #[arg(last = true, required = true)]
     pub command: Vec<OsString>,

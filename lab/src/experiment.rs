@@ -14,4 +14,5 @@ pub mod report;
 pub mod runner;
 pub mod schedule;
 pub mod status;
+pub mod targets;
 pub mod watch;

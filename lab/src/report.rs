@@ -198,8 +198,8 @@ fn card(subject: &Subject<'_>) -> RunCard {
         Some(false) => "no",
         None => "not known",
     };
-    if subject.measured.course.validator {
-        let what = if run.replayed.slots.is_empty() { "Kept up" } else { "Did all of its work" };
+    if subject.measured.course.validator || run.is_replay() {
+        let what = if run.is_replay() { "Did all of its work" } else { "Kept up" };
         facts.push((what, kept_up.to_owned()));
     }
     facts.push(("End", subject.measured.course.end.how.clone()));

@@ -137,6 +137,11 @@ pub struct Points {
 }
 
 impl Run {
+    /// Whether it did the same work as others and ended by itself, and had no tip to keep up with.
+    pub fn is_replay(&self) -> bool {
+        !self.replayed.slots.is_empty() || self.told.as_ref().is_some_and(|told| told.replay)
+    }
+
     /// A signal, one value a tick; `None` where it was not read.
     pub fn signal(&self, signal: Signal) -> &[Option<f64>] {
         self.signals.get(signal as usize).map_or(&[], Vec::as_slice)

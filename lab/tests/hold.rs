@@ -65,6 +65,22 @@ fn in_a_group_with_limits_it_becomes_another_users_program_in_the_same_process()
 }
 
 #[test]
+fn it_keeps_to_the_cpus_it_is_told_and_says_which_it_cannot_have() {
+    let held = |cpus: &str| {
+        let words = ["hold", "--cpus", cpus, "--", "grep", "Cpus_allowed_list", "/proc/self/status"];
+        Command::new(FAULTLINE).args(words).output().unwrap()
+    };
+    let own = std::fs::read_to_string("/proc/self/status").unwrap();
+    let own = own.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap().trim().to_owned();
+    let last = own.rsplit([',', '-']).next().unwrap();
+    let said = String::from_utf8(held(last).stdout).unwrap();
+    assert_eq!(said.split_whitespace().last(), Some(last), "{said}");
+    let refused = held("8000");
+    let said = String::from_utf8(refused.stderr).unwrap();
+    assert!(!refused.status.success() && said.contains("CPUs 8000 cannot be had"), "{said}");
+}
+
+#[test]
 fn without_a_parent_it_outlives_the_one_that_started_it() {
     let folder = tempfile::tempdir().unwrap();
     let script = "\"$1\" hold --gate \"$2\" -- sh -c 'echo \"$TOLD\"' >\"$3\" & echo $!";

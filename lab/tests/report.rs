@@ -4,7 +4,7 @@
 
 use faultline::report::model::{Block, Cell, Chart, Report, Standing, Table};
 use faultline::report::{Beside, Options, build, build_beside};
-use faultline::run::{Process, Run, Session, Signal, Tick, Told, load};
+use faultline::run::{Process, Replayed, ReplayedSlot, Run, Session, Signal, Tick, Told, load};
 use faultline_recording::{CostTrackerPoint, ProgramCachePoint, ReplaySlotPoint};
 use proptest::prelude::*;
 use serde_json::Value;
@@ -203,6 +203,30 @@ fn with_one_limit_for_all_the_standing_and_the_headline_are_those_of_the_primary
     let verdict = build(&runs, &Options::default()).verdict;
     assert_eq!(verdict.standing, Standing::Equivalent);
     assert!(verdict.headline.contains("1024 and 512 are equivalent within 5 %"), "{verdict:#?}");
+}
+
+#[test]
+fn arms_whose_runs_do_not_differ_at_all_are_told_with_their_values_and_replays_have_no_tip_to_keep_up_with() {
+    let replay = |arm: &str, run: usize, elapsed_ms: f64| {
+        let slot = |slot| ReplayedSlot { slot, elapsed_ms: Some(elapsed_ms), ..ReplayedSlot::default() };
+        let labels = [("arm", arm.to_owned()), ("run", run.to_string())].map(|(key, value)| (key.to_owned(), value));
+        let told =
+            Told { replay: true, kept_up: Some(true), why: "all of its work was done".into(), ..Told::default() };
+        let replayed = Replayed { slots: (1..=20).map(slot).collect(), ..Replayed::default() };
+        Run { labels: labels.into(), told: Some(told), replayed, ..fixture("arm-512-1.fltl") }
+    };
+    let arms = |arms: [(&'static str, f64); 2]| {
+        let runs = arms.iter().flat_map(|&(arm, time)| (1..=3).map(move |run| replay(arm, run, time)));
+        build(&runs.collect::<Vec<_>>(), &Options::default()).verdict
+    };
+    let verdict = arms([("small", 30.0), ("big", 3.0)]);
+    let said = "Replay time per slot, p95, big against small: 3.0 ms in every run against 30.0 ms in every run. That no \
+                run differs from another of its arm leaves nothing to test against.";
+    assert!(verdict.headline.contains(said), "{verdict:#?}");
+    assert!(verdict.points.contains(&"6 of 6 runs did their work to the end.".to_owned()), "{verdict:#?}");
+    assert!(!format!("{verdict:?}").contains("kept up"), "{verdict:#?}");
+    let verdict = arms([("one", 3.0), ("other", 3.0)]);
+    assert!(verdict.headline.contains("other and one: 3.0 ms in every run."), "{verdict:#?}");
 }
 
 #[test]

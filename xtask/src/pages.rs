@@ -7,6 +7,13 @@ use std::path::{Path, PathBuf};
 /// What README promises a newcomer; CI runs both.
 const COMMANDS: [&str; 2] = ["cargo run --release --bin faultlined -- run --demo", "cargo test --workspace"];
 
+/// The pages that show the way from an empty host to dashboards, by the heading that the lines are under; the guest runs
+/// those of the first (`scripts/guest/readme`).
+const FROM_NOTHING: [(&str, &str); 2] =
+    [("README.md", "### 1. Install\n"), ("docs/INSTALL.md", "## From an empty Debian host to dashboards\n")];
+/// So many lines.
+const LINES: usize = 10;
+
 /// Adds every claim that does not hold. `members` are package, folder and what it may depend on.
 pub(crate) fn check(
     root: &Path,
@@ -38,7 +45,41 @@ pub(crate) fn check(
             broken.push(format!("{file}: {command:?} is missing"));
         }
     }
+    from_nothing(root, broken)
+}
+
+/// The same ten lines on every page that has them, and no version of them anywhere else.
+fn from_nothing(root: &Path, broken: &mut Vec<String>) -> anyhow::Result<()> {
+    let mut first: Option<(&str, String)> = None;
+    for (file, heading) in FROM_NOTHING {
+        let text = read(root, Path::new(file))?;
+        let Some(block) = block_under(&text, heading) else {
+            broken.push(format!("{file}: there is no block of shell under {heading:?}"));
+            continue;
+        };
+        if block.lines().count() != LINES {
+            broken.push(format!("{file}: {} lines under {heading:?}, not {LINES}", block.lines().count()));
+        }
+        match &first {
+            Some((other, lines)) if lines != block => {
+                broken.push(format!("{file}: the lines under {heading:?} are not those of {other}"));
+            }
+            Some(_) => {}
+            None => first = Some((file, block.to_owned())),
+        }
+    }
+    let page = "docs/DASHBOARDS.md";
+    if block_under(&read(root, Path::new(page))?, "## Set up\n").is_some_and(|block| block.contains("provisioning")) {
+        broken.push(format!("{page}: another way to set up; let it lead to docs/INSTALL.md"));
+    }
     Ok(())
+}
+
+/// The first block of shell below a heading, with the end of its last line.
+fn block_under<'a>(text: &'a str, heading: &str) -> Option<&'a str> {
+    let (_, below) = text.split_once(heading)?;
+    let (_, block) = below.split_once("```sh\n")?;
+    block.split_once("```").map(|(block, _)| block)
 }
 
 fn row((package, folder, uses): &(&str, &str, &[&str])) -> String {
@@ -75,6 +116,13 @@ mod tests {
     fn tests_are_named_by_file_and_function() {
         let text = "held by `daemon/src/hub.rs::a_test` and `kernel::Error`";
         assert_eq!(named_tests(text).collect::<Vec<_>>(), [("daemon/src/hub.rs", "a_test")]);
+    }
+
+    #[test]
+    fn a_block_is_the_first_below_its_heading() {
+        let text = "# A\n```sh\nno\n```\n## B\nWords.\n\n```sh\none\ntwo\n```\n```sh\nthree\n```\n";
+        assert_eq!(block_under(text, "## B\n"), Some("one\ntwo\n"));
+        assert_eq!(block_under(text, "## C\n"), None);
     }
 
     #[test]

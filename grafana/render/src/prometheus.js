@@ -15,8 +15,18 @@ export async function labelValues(of, label, { from, to }) {
   });
   const answer = await response.json();
   if (answer.status !== 'success') throw new Error(`${answer.errorType}: ${answer.error}`);
-  const values = answer.data.map((series) => series[label]).filter((value) => value);
-  return [...new Set(values)].sort((a, b) => a.localeCompare(b, undefined, { numeric: true }));
+  return sorted(answer.data.map((series) => series[label]));
+}
+
+const sorted = (values) =>
+  [...new Set(values.filter((value) => value))].sort((a, b) => a.localeCompare(b, undefined, { numeric: true }));
+
+// What `pattern` finds in each series of an answer, written as Grafana's data source writes it for variables.
+export async function resultValues(expression, pattern, { to }) {
+  const { result } = await ask('/api/v1/query', { query: expression, time: to });
+  const text = ({ metric: { __name__: name = '', ...labels }, value: [time, value] }) =>
+    `${name}{${Object.entries(labels).map(([label, of]) => `${label}="${of}"`).join(',')}} ${value} ${time * 1e3}`;
+  return sorted(result.map((series) => pattern.exec(text(series))?.[1]));
 }
 
 function nameOf(format, labels) {

@@ -11,6 +11,7 @@ mod folders;
 mod gather;
 mod keypair;
 mod limits;
+mod poh;
 mod programs;
 mod scripts;
 mod stake;
@@ -21,6 +22,7 @@ mod vote;
 pub use disk::{Need, needs};
 pub use facts::{Facts, FolderFacts, LauncherFacts, Stake, Switch};
 pub use gather::{gather, program_files};
+pub use poh::recorder_cpus;
 pub use tools::TOOLS;
 
 use super::plan::{Arm, Begin, Kind, Order, PageCache, Plan, Severity};

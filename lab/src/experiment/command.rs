@@ -13,7 +13,7 @@ use super::lock::{self, Holder, Lock};
 use super::plan::{self, Plan};
 use super::runner::{Over, Real, Runner};
 use super::schedule::schedule;
-use super::{plan_command, report, status};
+use super::{plan_command, report, status, targets};
 use crate::cli::{Experiment, ExperimentArgs, InitArgs, ResumeArgs, RunArgs, StopArgs, WrongUsage};
 use crate::clock;
 use crate::output::{print, say};
@@ -184,6 +184,9 @@ fn stop(args: &StopArgs) -> anyhow::Result<u8> {
     let name = standing.begun.map(|begun| begun.launcher).unwrap_or_default();
     let swept = launcher::named(&name)?.sweep(&folder.scope(&plan.name), SWEEP_GRACE)?;
     swept.iter().for_each(|name| say(&format!("{name} was left behind, and has been ended")));
+    if let Err(error) = targets::empty(&targets::file(&plan, &folder)) {
+        say(&format!("warning: a Prometheus is still told of a recorder: {error:#}"));
+    }
     // It may have come to its end meanwhile.
     let finished = Standing::of(&journal::read(&folder.journal())?).finished;
     let (next, shown) = if finished { ("report", "tells what came out of it") } else { ("resume", "goes on") };

@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 pub const PLAN: &str = "plan.toml";
 /// Name of the lock.
 pub const LOCK: &str = "lock";
+/// Name of the file by which a Prometheus finds recorders, unless the plan says where it is.
+pub const TARGETS: &str = "targets.json";
 /// Name of a run's recording.
 pub const RECORDING: &str = "run.fltl";
 /// Name of what a run's program printed.
@@ -55,10 +57,14 @@ impl Folder {
         self.0.join(LOCK)
     }
 
+    /// The file by which a Prometheus finds recorders, unless the plan says where it is.
+    pub fn targets(&self) -> PathBuf {
+        self.0.join(TARGETS)
+    }
+
     /// Where one attempt at a run keeps its files: `runs/003-512G-r2/a1`.
     pub fn run(&self, run: &Scheduled, attempt: u32) -> PathBuf {
-        let name = format!("{:03}-{}-r{}", run.run, in_a_path(&run.arm), run.replicate);
-        self.0.join("runs").join(name).join(format!("a{attempt}"))
+        self.0.join("runs").join(name_of(run, attempt))
     }
 
     /// Its recording.
@@ -72,6 +78,11 @@ impl Folder {
         let name: String = name.chars().map(|c| if c == '-' { '_' } else { c }).collect();
         format!("{name}_{}", digest.get(..8).unwrap_or(&digest))
     }
+}
+
+/// What one attempt at a run is called within its experiment: `003-512G-r2/a1`.
+pub fn name_of(run: &Scheduled, attempt: u32) -> String {
+    format!("{:03}-{}-r{}/a{attempt}", run.run, in_a_path(&run.arm), run.replicate)
 }
 
 /// The group of one part of an attempt at a run.

@@ -241,6 +241,10 @@ pub struct Recorder {
     pub config: Option<PathBuf>,
     /// From tick to tick.
     pub interval: Option<Duration>,
+    /// The CPUs that it may use.
+    pub cpus: Option<CpuSet>,
+    /// The file by which a Prometheus finds it, absolute.
+    pub targets: Option<PathBuf>,
 }
 
 /// One thing that is tried.

@@ -14,7 +14,9 @@ use super::journal::{self, Entry, Journal, Line, Standing};
 use super::outcome::{Ending, Outcome, Validity};
 use super::plan::Plan;
 use super::schedule::Turn;
+use super::targets::{self, Target};
 use faultline_rig::Evidence;
+use std::collections::BTreeMap;
 use std::time::Duration;
 use world::World;
 
@@ -58,6 +60,8 @@ pub struct Runner<'w> {
     world: &'w mut dyn World,
     /// When the last run ended.
     rested: Option<Duration>,
+    /// The recorders that a Prometheus is told of, by run.
+    told: BTreeMap<u32, Target>,
 }
 
 impl<'w> Runner<'w> {
@@ -96,7 +100,16 @@ impl<'w> Runner<'w> {
 
     fn new(plan: Plan, folder: Folder, journal: Journal, world: &'w mut dyn World) -> Self {
         let scope = folder.scope(&plan.name);
-        Runner { plan, folder, scope, journal, standing: Standing::default(), world, rested: None }
+        Runner {
+            plan,
+            folder,
+            scope,
+            journal,
+            standing: Standing::default(),
+            world,
+            rested: None,
+            told: BTreeMap::new(),
+        }
     }
 
     /// Runs what is left.
@@ -107,6 +120,8 @@ impl<'w> Runner<'w> {
     pub fn run(mut self) -> anyhow::Result<Over> {
         self.write(Entry::Runner { pid: std::process::id(), boot: self.world.boot() })?;
         self.tidy_up()?;
+        // Of a runner that was killed.
+        self.announce();
         while let Some(next) = self.standing.next() {
             let (turn, attempt, failed) = (next.turn.clone(), next.attempt, next.failed);
             if failed >= self.plan.attempts {
@@ -141,6 +156,15 @@ impl<'w> Runner<'w> {
             self.write(Entry::RunEnded { run, attempt, ending: Box::new(ending) })?;
         }
         Ok(())
+    }
+
+    /// Tells a Prometheus of the recorders that there are. One that hears nothing is no reason to end a run.
+    fn announce(&mut self) {
+        let file = targets::file(&self.plan, &self.folder);
+        let all: Vec<Target> = self.told.values().cloned().collect();
+        if let Err(error) = self.world.announce(&file, &all) {
+            self.world.tell(&format!("warning: no Prometheus is told which recorders there are: {error:#}"));
+        }
     }
 
     /// Writes a line, and takes it into account.

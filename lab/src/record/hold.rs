@@ -6,6 +6,7 @@ use crate::output::say;
 use crate::recorder::LOOK;
 use anyhow::Context;
 use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
+use rustix::thread::{CpuSet, sched_setaffinity};
 use std::ffi::OsStr;
 use std::io::{ErrorKind, Read};
 use std::os::unix::ffi::OsStrExt;
@@ -78,6 +79,12 @@ pub fn hold(args: &HoldArgs) -> u8 {
     if args.parent.is_some_and(|parent| !ends_with(parent)) {
         return GIVEN_UP;
     }
+    if let Some(cpus) = &args.cpus
+        && let Err(error) = keep_to(cpus)
+    {
+        say(&format!("CPUs {cpus} cannot be had: {error}"));
+        return GIVEN_UP;
+    }
     let variables = match args.gate.as_deref().map(wait_at) {
         None => Vec::new(),
         Some(Some(variables)) => variables,
@@ -90,6 +97,14 @@ pub fn hold(args: &HoldArgs) -> u8 {
 fn ends_with(parent: i32) -> bool {
     // A parent that ended before that line has left this process to another one.
     set_parent_process_death_signal(Some(Signal::TERM)).is_ok() && getppid().map(Pid::as_raw_pid) == Some(parent)
+}
+
+/// Keeps this process, and what it becomes and starts, to these CPUs.
+fn keep_to(cpus: &faultline_rig::CpuSet) -> rustix::io::Result<()> {
+    let mut set = CpuSet::new();
+    let known = |cpu: &usize| *cpu < CpuSet::MAX_CPU;
+    cpus.numbers().iter().filter_map(|cpu| usize::try_from(*cpu).ok().filter(known)).for_each(|cpu| set.set(cpu));
+    sched_setaffinity(None, &set)
 }
 
 /// The variables, or `None` if the gate was never opened.

@@ -268,7 +268,9 @@ pub(crate) fn words(comparison: &Comparison, scalar: &Scalar) -> String {
         },
         Conclusion::Inconclusive { p, .. } => match p {
             Some(p) => format!("neither a difference nor equivalence is shown ({})", p_words(p)),
-            None => "neither a difference nor equivalence is shown: no spread to test against".to_owned(),
+            None => {
+                "not tested: no run differs from another of its arm, so there is nothing to test against".to_owned()
+            }
         },
     }
 }

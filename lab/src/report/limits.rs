@@ -13,6 +13,8 @@ pub(crate) struct Limits {
     bracket: Bracket,
     /// Arms that the plan of their experiment gave no limit. The host's memory is none that was tried.
     without: Vec<Without>,
+    /// Whether the runs did the same work and ended by themselves, and had no tip to keep up with.
+    replays: bool,
 }
 
 /// An arm without a limit.
@@ -40,7 +42,8 @@ pub(crate) fn limits(subjects: &Subjects<'_>) -> Option<Limits> {
     let smallest = replicates.iter().map(|replicate| replicate.limit).min()?;
     let largest = replicates.iter().map(|replicate| replicate.limit).max()?;
     let differ = largest as f64 > ONE_LIMIT * smallest as f64;
-    differ.then(|| Limits { bracket: bracket(&replicates), without })
+    let replays = subjects.all.iter().all(|subject| subject.run.is_replay());
+    differ.then(|| Limits { bracket: bracket(&replicates), without, replays })
 }
 
 /// What the plan gave a run, or what it was recorded with where there is no plan.
@@ -67,10 +70,13 @@ impl Without {
 }
 
 /// In sentences: what was enough, what failed, and whatever there is to say beside.
-pub(crate) fn sentences(Limits { bracket, without }: &Limits) -> Vec<String> {
-    let mut sentences = vec![match bracket.enough {
-        Some(enough) => format!("The smallest limit that kept up in every run is {}.", said(enough)),
-        None => "No limit is known to have kept up in every run.".to_owned(),
+pub(crate) fn sentences(Limits { bracket, without, replays }: &Limits) -> Vec<String> {
+    let did = if *replays { "did all of its work" } else { "kept up" };
+    let mut sentences = vec![match (bracket.enough, replays) {
+        (Some(enough), true) => format!("The smallest limit with which every run {did} is {}.", said(enough)),
+        (None, true) => format!("No limit is known with which every run {did}."),
+        (Some(enough), false) => format!("The smallest limit that {did} in every run is {}.", said(enough)),
+        (None, false) => format!("No limit is known to have {did} in every run."),
     }];
     sentences.push(match bracket.failed {
         Some(failed) => format!("The largest limit that failed in any run is {}.", said(failed)),
@@ -78,7 +84,7 @@ pub(crate) fn sentences(Limits { bracket, without }: &Limits) -> Vec<String> {
     });
     sentences.extend(bracket.contradictions.iter().map(|contradiction| {
         format!(
-            "This does not fit together: {} kept up in every run and the larger {} failed in one, so not the limit alone decided.",
+            "This does not fit together: with {} every run {did} and with the larger {} one failed, so not the limit alone decided.",
             said(contradiction.kept_up),
             said(contradiction.failed)
         )
@@ -86,7 +92,7 @@ pub(crate) fn sentences(Limits { bracket, without }: &Limits) -> Vec<String> {
     sentences.extend(without.iter().map(|arm| {
         let (runs, kept_up) = (arm.kept_up.len(), arm.count(Some(true)));
         let runs = if runs == 1 { "1 run".to_owned() } else { format!("{runs} runs") };
-        format!("Without a limit, and so not among these: {}, of which {kept_up} of {runs} kept up.", arm.arm)
+        format!("Without a limit, and so not among these: {}, of which {kept_up} of {runs} {did}.", arm.arm)
     }));
     sentences
 }
@@ -104,10 +110,15 @@ fn said(limit: u64) -> String {
 pub(crate) fn blocks(limits: &Limits) -> Vec<Block> {
     let mut listed: Table = table(
         "limits",
-        "Which memory limit kept up",
-        &[("Limit", "GiB"), ("Kept up", "runs"), ("Failed", "runs"), ("Not known", "runs")],
+        if limits.replays { "With which memory limit the work was done" } else { "Which memory limit kept up" },
+        &[
+            ("Limit", "GiB"),
+            (if limits.replays { "Did all of its work" } else { "Kept up" }, "runs"),
+            ("Failed", "runs"),
+            ("Not known", "runs"),
+        ],
         "Limit: of an experiment what its plan gave the arm, else the smallest over the cgroup's ancestors and the machine's memory, \
-         where it stood most of the time. Kept up: see the table of outcomes. What is enough lies between the two limits named above; nothing is said of any limit that was not tried. \
+         where it stood most of the time. Whether a run did: see the table of outcomes. What is enough lies between the two limits named above; nothing is said of any limit that was not tried. \
          GiB is 2^30 bytes.",
     );
     listed.rows = (limits.bracket.limits.iter())

@@ -36,7 +36,12 @@ pub(crate) fn verdict(
 }
 
 fn single(subject: &Subject<'_>) -> Verdict {
+    let replay = subject.run.is_replay();
     let headline = match subject.measured.course.kept_up.answer {
+        Some(true) if replay => format!("{} did all of its work.", subject.name),
+        Some(false) if replay => {
+            format!("{} did not do all of its work: {}.", subject.name, subject.measured.course.kept_up.why)
+        }
         _ if !subject.measured.course.validator && !subject.run.processes.is_empty() => {
             format!("{} shows nothing of a validator: the process itself is described.", subject.name)
         }
@@ -75,8 +80,9 @@ fn told(subject: &Subject<'_>) -> Vec<String> {
 
 fn replicates(several: &[Subject<'_>], primary: &Scalar, answers: &Answers<'_>) -> Verdict {
     let kept = |answer| several.iter().filter(|subject| subject.measured.course.kept_up.answer == answer).count();
+    let did = if several.iter().all(|subject| subject.run.is_replay()) { "did all of their work" } else { "kept up" };
     let headline = format!(
-        "{} runs of one arm, {}: {} kept up, {} did not, of {} it is not known.",
+        "{} runs of one arm, {}: {} {did}, {} did not, of {} it is not known.",
         several.len(),
         several.first().map_or("", |first| first.arm.as_str()),
         kept(Some(true)),
@@ -151,6 +157,9 @@ fn of_two(pair: &Pair, primary: &Scalar, settings: &Settings) -> String {
         Conclusion::Equivalent { .. } => {
             format!("By {what}, {other} and {reference} are equivalent within {} %.", margin(settings))
         }
+        Conclusion::Inconclusive { p: None, .. } => {
+            format!("{title}, {}", without_spread(pair, primary))
+        }
         Conclusion::Inconclusive { .. } => {
             format!("By {what}, neither a difference between {other} and {reference} nor their equivalence is shown.")
         }
@@ -161,6 +170,28 @@ fn of_two(pair: &Pair, primary: &Scalar, settings: &Settings) -> String {
             format!("{other} and {reference} cannot be compared by {what}: it was not recorded in both.")
         }
     }
+}
+
+/// What there is to say of arms whose runs do not differ from one another: no test can tell a difference from chance.
+fn without_spread(pair: &Pair, scalar: &Scalar) -> String {
+    let (reference, other) = (&pair.reference, &pair.other);
+    let (Some(before), Some(after)) = (pair.primary.reference.mean, pair.primary.other.mean) else {
+        return format!("{other} against {reference}: not recorded in both.");
+    };
+    let said = |value| with_unit(value, scalar);
+    if said(before) == said(after) {
+        return format!("{other} and {reference}: {} in every run.", said(before));
+    }
+    format!(
+        "{other} against {reference}: {} in every run against {} in every run. That no run differs from another of its arm \
+         leaves nothing to test against.",
+        said(after),
+        said(before)
+    )
+}
+
+fn with_unit(value: f64, scalar: &Scalar) -> String {
+    format!("{} {}", grouped(value, usize::from(scalar.decimals)), scalar.unit).trim_end().to_owned()
 }
 
 /// In percent, without a fraction where there is none.
@@ -183,7 +214,12 @@ fn of_several(pairs: &[Pair], primary: &Scalar, settings: &Settings) -> String {
         differ(Direction::Higher).map(|arms| format!("higher with {arms} than with {reference}")),
         named(&|one| matches!(one, Conclusion::Equivalent { .. }))
             .map(|arms| format!("equivalent within {} % with {arms} and {reference}", margin(settings))),
-        named(&|one| matches!(one, Conclusion::Inconclusive { .. }))
+        named(&|one| matches!(one, Conclusion::Inconclusive { p: None, .. })).map(|arms| {
+            format!(
+                "the same in every run of an arm with {arms} and {reference}, so that there is nothing to test against"
+            )
+        }),
+        named(&|one| matches!(one, Conclusion::Inconclusive { p: Some(_), .. }))
             .map(|arms| format!("neither a difference nor equivalence is shown between {arms} and {reference}")),
         named(&|one| matches!(one, Conclusion::Described | Conclusion::TooFewRuns { .. })).map(|arms| {
             format!("described, not tested, with {arms} and {reference}: too few runs to tell a difference from chance")
@@ -228,7 +264,7 @@ fn sentence(pair: &Pair, primary: &Scalar) -> String {
 
 fn effect(comparison: &Comparison, scalar: &Scalar) -> String {
     let decimals = usize::from(scalar.decimals);
-    let unit = |value: f64| format!("{} {}", grouped(value, decimals), scalar.unit).trim_end().to_owned();
+    let unit = |value: f64| with_unit(value, scalar);
     let (Some(reference), Some(other)) = (comparison.reference.mean, comparison.other.mean) else {
         return "not recorded in both".to_owned();
     };
@@ -256,10 +292,13 @@ fn outcomes(subjects: &Subjects<'_>) -> Vec<String> {
         }
     }
     let kept = subjects.all.iter().filter(|subject| subject.measured.course.kept_up.answer == Some(true)).count();
-    let replays = subjects.all.iter().all(|subject| !subject.run.replayed.slots.is_empty());
-    let what = if replays { "did their work to the end" } else { "are known to have kept up with the tip" };
+    let replays = subjects.all.iter().all(|subject| subject.run.is_replay());
+    let (what, not) = match replays {
+        true => ("did their work to the end", "Did not do all of it"),
+        false => ("are known to have kept up with the tip", "Did not keep up"),
+    };
     let mut said = vec![format!("{kept} of {} runs {what}.", subjects.all.len())];
-    said.extend(reasons.iter().map(|(why, runs)| format!("Did not keep up ({why}): {}.", runs.join("; "))));
+    said.extend(reasons.iter().map(|(why, runs)| format!("{not} ({why}): {}.", runs.join("; "))));
     said
 }
 
@@ -274,9 +313,7 @@ fn described(pairs: &[Pair]) -> Vec<String> {
         let told: Vec<String> = shown
             .filter_map(|(scalar, comparison)| {
                 let (other, reference) = (comparison.other.mean?, comparison.reference.mean?);
-                let said = |value| {
-                    format!("{} {}", grouped(value, usize::from(scalar.decimals)), scalar.unit).trim_end().to_owned()
-                };
+                let said = |value| with_unit(value, scalar);
                 Some(format!("{} {} against {}", lower(scalar.title), said(other), said(reference)))
             })
             .collect();

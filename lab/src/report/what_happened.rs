@@ -41,6 +41,16 @@ pub(crate) fn story(subject: &Subject<'_>) -> String {
         said.push_str(&format!(" Nothing of a validator was seen. In the end, after {length}: {}.", course.end.how));
         return said;
     }
+    if subject.run.is_replay() {
+        let verdict = match course.kept_up.answer {
+            Some(true) => "It did all of its work",
+            Some(false) => "It did not do all of its work",
+            None => "Whether it did all of its work is not known",
+        };
+        let (why, length) = (&course.kept_up.why, duration(subject.run.end()));
+        said.push_str(&format!(" {verdict}: {why}. In the end, after {length}: {}.", course.end.how));
+        return said;
+    }
     said.push_str(&match subject.measured.windows.executing {
         Some(window) => format!(" It first executed a transaction {}.", after(window.from)),
         None => " No executed transaction was recorded.".to_owned(),

@@ -6,6 +6,7 @@ use faultline::experiment::journal::{Entry, Line};
 use faultline::experiment::judge::cache;
 use faultline::experiment::plan::{Lane, Plan, Severity};
 use faultline::experiment::runner::world::{Asked, Cooled, Order, Recorder, Remark, World};
+use faultline::experiment::targets::Target;
 use faultline::experiment::watch::Now;
 use faultline_recording::{Progress, TickRow};
 use faultline_rig::{Abilities, End, Error, Evidence, GroupName, Job, Launched, Launcher, Limits};
@@ -223,6 +224,13 @@ impl World for Pretended {
         Ok(Box::new(Tape { state: Rc::clone(&self.state), run: of(&order.name) }))
     }
 
+    fn announce(&mut self, _file: &Path, targets: &[Target]) -> anyhow::Result<()> {
+        let text = |target| serde_json::to_value(target).unwrap()["labels"]["instance"].as_str().unwrap().to_owned();
+        let all: Vec<String> = targets.iter().map(text).collect();
+        self.log(&format!("to be scraped: {}", if all.is_empty() { "nothing".to_owned() } else { all.join(", ") }));
+        Ok(())
+    }
+
     fn progress(&mut self, recording: &Path) -> Option<Progress> {
         let state = self.state.borrow();
         let run = of_recording(recording)?;
@@ -390,6 +398,10 @@ struct Tape {
 impl Recorder for Tape {
     fn ingest(&self) -> Option<String> {
         Some("127.0.0.1:9".to_owned())
+    }
+
+    fn metrics(&self) -> String {
+        "127.0.0.1:10".to_owned()
     }
 
     fn ended(&mut self) -> anyhow::Result<Option<(End, String)>> {

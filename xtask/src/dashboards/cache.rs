@@ -162,6 +162,7 @@ fn shares() -> Panel {
         .slow()
         .size(8, 9)
         .zero_based()
+        .steps("transparent", &[(0.1, "orange")])
         .says(
             "What part of replay goes to the cache. The second can exceed 100 %: threads add up.",
             "Above 10 % of the work: a larger cache pays.",
@@ -190,6 +191,7 @@ fn time() -> Section {
             .slow()
             .size(10, 9)
             .zero_based()
+            .steps("transparent", &[(0.05, "orange")])
             .says(
                 "Summed over the threads that replay a slot: it can exceed the slot's wall time.",
                 "p95 above 50 ms for long: set it against reloads; if both rise the cache is too small.",
@@ -279,7 +281,7 @@ fn more() -> Section {
             .zero_based()
             .says(
                 "One-hit wonders: evicted after a single use.",
-                "Near 1: what is evicted is not missed, the cache is large enough. Replacements above 0: report a bug to Anza.",
+                "Near 1: what is evicted is not missed, the cache is large enough. Any replacement: report a bug to Anza.",
             ),
         lines("Time of a prune, p95")
             .ask(&quantile("0.95", "agave_program_cache_prune_seconds_bucket{@}"), "p95")

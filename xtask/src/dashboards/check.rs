@@ -108,10 +108,20 @@ fn of_dashboard(dashboard: &Dashboard, names: &Names) -> Vec<String> {
     let twice = titles.windows(2).filter(|pair| pair.first() == pair.last()).filter_map(|pair| pair.first());
     wrong.extend(twice.map(|title| format!("two panels are called {title:?}")));
     for variable in &dashboard.variables {
-        if let Choices::Labels { of, label, .. } = variable.choices {
-            // As a label that is asked for, so that it must be one of the metric's.
-            wrong.extend(names.wrong_with(&format!("count by ({label}) ({of})")));
-        }
+        // As a label that is asked for, so that it must be one of the metric's.
+        wrong.extend(match variable.choices {
+            Choices::Labels { of: by, label, .. } | Choices::Found { by, label } => {
+                names.wrong_with(&format!("count by ({label}) ({by})"))
+            }
+            Choices::These(_) => Vec::new(),
+        });
+    }
+    // The data source is above each.
+    let missing =
+        ["cluster", "instance"].into_iter().filter(|name| !dashboard.variables.iter().any(|v| v.name == *name));
+    wrong.extend(missing.map(|name| format!("nobody can choose a {name}")));
+    if !dashboard.panels().any(Panel::shows_a_bound) {
+        wrong.push("no panel shows from where on a value is bad".to_owned());
     }
     let known = |name: &str| {
         name.starts_with("__") || name == "datasource" || dashboard.variables.iter().any(|known| known.name == name)
@@ -140,6 +150,9 @@ fn of_panel(panel: &Panel, names: &Names) -> Vec<String> {
     if !UNITS.iter().any(|unit| panel.unit == *unit || panel.unit.starts_with("suffix:")) {
         wrong.push(format!("{:?} is no unit that is used here", panel.unit));
     }
+    if tells_a_bound(panel.act) && !panel.shows_a_bound() {
+        wrong.push(format!("it tells a bound and does not show it: {:?}", panel.act));
+    }
     if panel.queries.is_empty() {
         wrong.push("it asks nothing".to_owned());
     }
@@ -156,6 +169,16 @@ fn of_panel(panel: &Panel, names: &Names) -> Vec<String> {
         }
     }
     wrong
+}
+
+/// Whether the words name a number from which on something is to be done: `Above 80 %`.
+fn tells_a_bound(words: &str) -> bool {
+    let words: Vec<&str> = words.split_whitespace().collect();
+    words.windows(2).any(|pair| {
+        let [before, number] = pair else { return false };
+        ["above", "below", "than"].contains(&before.to_ascii_lowercase().as_str())
+            && number.starts_with(|c: char| c.is_ascii_digit())
+    })
 }
 
 /// An expression with durations where Grafana's variables stand.
@@ -223,6 +246,29 @@ mod tests {
         assert!(wrong_with(&good().ask("agave_up{@}", "{{pool}}")).contains("pool"));
         assert!(wrong_with(&good().ask("agave_up{@} or vector(0)", "")).contains("absent is not zero"));
         assert_eq!(wrong_with(&good().ask("instance:agave_memory_headroom:bytes{@}", "{{instance}}")), "");
+    }
+
+    #[test]
+    fn a_bound_that_is_told_is_shown() {
+        let told = |panel: Panel| wrong_with(&panel.says("Whether one is followed.", "Above 80 %: start another one."));
+        assert!(told(good()).contains("tells a bound"));
+        assert_eq!(told(good().steps("green", &[(0.8, "red")])), "");
+        assert_eq!(told(good().limit("limit", "red")), "");
+        assert!(told(good().steps("green", &[])).contains("tells a bound"));
+        assert!(tells_a_bound("More than 1,000 a second.") && !tells_a_bound("A new version far above: hold."));
+    }
+
+    #[test]
+    fn every_dashboard_lets_its_reader_choose_and_shows_a_bound() {
+        let names = rules::names(&crate::root()).unwrap();
+        let wrong = |change: fn(&mut Dashboard)| {
+            let mut dashboard = super::super::daemon::dashboard();
+            change(&mut dashboard);
+            of_dashboard(&dashboard, &names).join("\n")
+        };
+        assert_eq!(wrong(|_| ()), "");
+        assert!(wrong(|dashboard| dashboard.variables.retain(|v| v.name != "cluster")).contains("choose a cluster"));
+        assert!(wrong(|dashboard| dashboard.sections.clear()).contains("from where on a value is bad"));
     }
 
     #[test]

@@ -1,12 +1,16 @@
 //! The daemon itself: what it costs, what it cannot see, what it lost.
 
-use super::dashboard::{Choices, Dashboard, JOB, Section, Variable};
+use super::dashboard::{CLUSTER, Choices, Dashboard, JOB, Section, Variable};
 use super::panel::{lines, painted, stat, table};
 
+/// The daemons beside validators of the chosen clusters, and those that follow none: their own series have no such label.
 const INSTANCE: Variable = Variable {
     name: "instance",
     label: "Daemon",
-    choices: Choices::Labels { of: r#"faultline_build_info{job=~"$job"}"#, label: "instance", many: false },
+    choices: Choices::Found {
+        by: r#"last_over_time(faultline_build_info{job=~"$job"}[$__range]) unless on (job, instance) (last_over_time(agave_target_info{job=~"$job"}[$__range]) unless on (job, instance) last_over_time(agave_target_info{job=~"$job", cluster=~"$cluster"}[$__range]))"#,
+        label: "instance",
+    },
 };
 
 pub(super) fn dashboard() -> Dashboard {
@@ -15,7 +19,7 @@ pub(super) fn dashboard() -> Dashboard {
         title: "faultlined itself",
         about: "What the daemon costs, what it cannot see, and everything it could not take in, pass on or write down.",
         since: "now-6h",
-        variables: vec![JOB, INSTANCE],
+        variables: vec![JOB, CLUSTER, INSTANCE],
         sections: vec![well(), cost(), sees(), intake(), out()],
     }
 }
@@ -197,6 +201,7 @@ fn intake() -> Section {
             .unit("s")
             .size(8, 7)
             .zero_based()
+            .steps("transparent", &[(0.1, "orange")])
             .says("How long Prometheus waited for the page.", "Above 100 ms: the network, or a daemon without a core."),
     ];
     Section { title: "What comes in", panels }

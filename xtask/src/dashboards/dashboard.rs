@@ -26,6 +26,8 @@ pub(crate) struct Variable {
 pub(crate) enum Choices {
     /// The values of a label: one of them, or with `many` any number and all at first.
     Labels { of: &'static str, label: &'static str, many: bool },
+    /// The values of a label in what an expression has: one of them.
+    Found { by: &'static str, label: &'static str },
     /// These, the first at first.
     These(&'static [&'static str]),
 }
@@ -121,19 +123,27 @@ fn datasource() -> Value {
 }
 
 impl Variable {
+    /// One whose choices Prometheus is asked for, once more when the time range changes: what is past is offered too.
+    fn asked(&self, query: &str, regex: &str, many: bool) -> Value {
+        json!({
+            "name": self.name, "label": self.label, "type": "query",
+            "datasource": { "type": "prometheus", "uid": "${datasource}" },
+            "query": { "query": query, "refId": self.name }, "definition": query,
+            "refresh": 2, "sort": 1, "regex": regex, "hide": 0, "options": [],
+            // Chosen by what is above them, instances are spelt out; elsewhere all includes those without the label.
+            "multi": many, "includeAll": many,
+            "allValue": if many && self.name != "instance" { json!(".*") } else { Value::Null },
+            "current": if many { json!({ "text": ["All"], "value": ["$__all"] }) } else { json!({}) },
+        })
+    }
+
     fn json(&self) -> Value {
         match self.choices {
-            Choices::Labels { of, label, many } => json!({
-                "name": self.name, "label": self.label, "type": "query",
-                "datasource": { "type": "prometheus", "uid": "${datasource}" },
-                "query": { "query": format!("label_values({of}, {label})"), "refId": self.name },
-                "definition": format!("label_values({of}, {label})"),
-                // Time range: series of past runs are offered too.
-                "refresh": 2, "sort": 1, "regex": "", "hide": 0, "options": [],
-                "multi": many, "includeAll": many, // Chosen by what is above them, instances are spelt out; elsewhere all includes those without the label.
-                "allValue": if many && label != "instance" { json!(".*") } else { Value::Null },
-                "current": if many { json!({ "text": ["All"], "value": ["$__all"] }) } else { json!({}) },
-            }),
+            Choices::Labels { of, label, many } => self.asked(&format!("label_values({of}, {label})"), "", many),
+            Choices::Found { by, label } => {
+                let query = format!("query_result(count by ({label}) ({by}))");
+                self.asked(&query, &format!("/{label}=\"([^\"]*)\"/"), false)
+            }
             Choices::These(choices) => {
                 let option =
                     |(at, choice): (usize, &&str)| json!({ "text": choice, "value": choice, "selected": at == 0 });

@@ -1,7 +1,8 @@
 //! An experiment's arms over each other: by experiment, arm and run.
 
 use super::dashboard::{Choices, Dashboard, JOB, Section, Variable};
-use super::panel::{Panel, bars, lines, table};
+use super::panel::{Panel, bars, lines, painted, table};
+use serde_json::{Value, json};
 
 const EXPERIMENT: Variable = Variable {
     name: "experiment",
@@ -68,8 +69,9 @@ pub(super) fn dashboard() -> Dashboard {
     Dashboard {
         uid: "faultline-experiment",
         title: "Experiment",
-        about: "The arms of an experiment over each other. The labels experiment, arm and run come from [labels] of each \
-            daemon's configuration. What decides is the lab's report; this shows how it goes.",
+        about: "The arms of an experiment over each other. The labels experiment, arm and run come from the file of targets \
+            that the lab's runner writes, or from [labels] of a daemon's configuration. What decides is the lab's report; this \
+            shows how it goes.",
         since: "now-12h",
         variables: vec![JOB, EXPERIMENT, CLUSTER, ARM, RUN, INSTANCE, EARLIER],
         sections: vec![tables(), arms(), over(), laid()],
@@ -99,6 +101,11 @@ fn grown_anew(counter: &str) -> String {
     format!("sum by (arm, run) (sum_over_time({inside}) * 15)")
 }
 
+/// Without a fraction.
+fn whole(properties: [(&'static str, Value); 3]) -> Vec<(&'static str, Value)> {
+    properties.into_iter().chain([("decimals", json!(0))]).collect()
+}
+
 fn by_run(title: &'static str) -> Panel {
     table(title).label("arm", "Arm").label("run", "Run").unit("none").decimals(1)
 }
@@ -118,7 +125,11 @@ fn throughput_by_run() -> Panel {
             &grown("sum without (phase) (agave_phase_seconds_total{@, phase!~\"at_tip|behind|gone|absent\"})"),
         )
         .column("At the tip", "s", &grown("sum without (phase) (agave_phase_seconds_total{@, phase=\"at_tip\"})"))
-        .count("OOM kills", &grown("sum without (reason) (agave_process_restarts_total{@, reason=\"oom_kill\"})"))
+        .coloured(
+            "OOM kills",
+            &grown("sum without (reason) (agave_process_restarts_total{@, reason=\"oom_kill\"})"),
+            &whole(painted("none", "transparent", &[(0.5, "red")])),
+        )
         .size(24, 7)
         .says(
             "What the study calls throughput, over the time shown: choose the time of the runs.",
@@ -135,14 +146,22 @@ fn memory_by_run() -> Panel {
         .column("VSZ, highest", "bytes", &over_time("max_over_time(", "agave_process_virtual_memory_bytes{@}"))
         .column("Limit", "bytes", &over_time("max_over_time(", "agave_memory_effective_limit_bytes{@}"))
         .column("Unreclaimable", "bytes", &over_time("max_over_time(", "agave_memory_unreclaimable_bytes{@}"))
+        .coloured(
+            "Of the limit",
+            &over_time(
+                "max_over_time(",
+                "agave_memory_unreclaimable_bytes{@} / on (job, instance) agave_memory_effective_limit_bytes{@}",
+            ),
+            &painted("percentunit", "transparent", &[(0.8, "orange"), (0.95, "red")]),
+        )
         .column("Major faults", "short", &grown_anew("agave_process_page_faults_total{@, type=\"major\"}"))
         .column("Minor faults", "short", &grown_anew("agave_process_page_faults_total{@, type=\"minor\"}"))
         .column("File refaults", "short", &grown_anew("agave_cgroup_memory_refaults_total{@, type=\"file\"}"))
         .column("Read from disk", "bytes", &grown_anew("agave_process_io_bytes_total{@, direction=\"read\"}"))
         .size(24, 7)
         .says(
-            "Memory that the runs had and used, and the faults this cost them.",
-            "An arm whose limit is not the one it should be: its slice was not applied; discard its runs.",
+            "Memory that the runs had and used, what of it could not be dropped, and the faults this cost them.",
+            "Above 95 % of the limit: the arm is at its end. A limit that is not the arm's was not applied: discard its runs.",
         )
         .runbook("AgaveMemoryPressure")
 }
@@ -162,10 +181,10 @@ fn cache_by_run() -> Panel {
             "none",
             &format!("{} / ({} > 0)", grown("agave_program_cache_misses_total{@}"), grown(slots)),
         )
-        .column(
+        .coloured(
             "Reloads/slot",
-            "none",
             &format!("{} / ({} > 0)", grown("agave_program_cache_reloads_total{@}"), grown(slots)),
+            &painted("none", "transparent", &[(1.0, "orange")]),
         )
         .count(
             "Capacity",
@@ -240,12 +259,17 @@ fn over() -> Section {
             .says("Arms that run at the same time see the same traffic.", "They part: the arm below is at its limit."),
         by_time("Slots behind", "agave_slots_behind{@}")
             .unit("none")
-            .says("Distance to the tip.", "One arm behind and the others not: the arm, not the cluster.")
+            .steps("transparent", &[(128.0, "red")])
+            .says("Distance to the tip.", "Above 128, or one arm behind and the others not: the arm, not the cluster.")
             .runbook("AgaveFallingBehind"),
         by_time("Program cache: reloads per slot", &reloads)
             .unit("none")
             .slow()
-            .says("Compiled again after an eviction.", "The smallest capacity without any is the one to take.")
+            .steps("transparent", &[(1.0, "orange")])
+            .says(
+                "Compiled again after an eviction.",
+                "Above 1: too small. The smallest capacity without any is the one to take.",
+            )
             .runbook("AgaveCacheThrash"),
         by_time("Resident memory", "sum without (type) (agave_process_resident_memory_bytes{@})")
             .unit("bytes")

@@ -218,6 +218,7 @@ fn by_hardware() -> Section {
             .unit("percentunit")
             .size(6, 8)
             .range(0.0, 1.0)
+            .steps("transparent", &[(0.2, "red")])
             .says("The validator of each kind that is worst off, as a share of its limit.", "Below 20 %: this kind is the next to run out.")
             .runbook("AgaveOomAhead"),
         bars("Most memory taken")

@@ -1,7 +1,7 @@
 //! Memory by type against its limits, and who waits for pages.
 
 use super::dashboard::{CLUSTER, Dashboard, INSTANCE, JOB, Section};
-use super::overview::{exhaustion, headroom, predicted, taken};
+use super::overview::{exhaustion, headroom, own_limit_counts, predicted, taken, used};
 use super::panel::{Panel, bars, lines, stat};
 
 pub(super) fn dashboard() -> Dashboard {
@@ -19,15 +19,19 @@ fn against_limits() -> Panel {
     lines("Against its limits")
         .ask("agave_memory_effective_limit_bytes{@}", "effective limit")
         .ask("agave_cgroup_memory_limit_bytes{@}", "its own memory.{{limit}}")
-        .ask("agave_cgroup_memory_peak_bytes{@}", "highest usage")
-        .ask("agave_cgroup_memory_usage_bytes{@}", "usage")
+        .ask(&format!("agave_cgroup_memory_peak_bytes{{@}} {}", own_limit_counts()), "most ever used")
+        .ask(&used(), "used, page cache included")
         .ask("agave_memory_unreclaimable_bytes{@}", "unreclaimable")
         .unit("bytes")
         .zero_based()
         .limit("effective limit", "red")
-        .limit("highest usage", "purple")
+        .limit("most ever used", "purple")
+        .paint("used, page cache included", "blue")
+        .paint("unreclaimable", "green")
         .says(
-            "Usage holds page cache and goes up to the limit by design; unreclaimable memory must not.",
+            "What is used and what of it cannot be dropped, where the effective limit applies: in its own cgroup, or on the \
+             whole machine, then with its neighbours. Of a parent's cgroup nobody tells what is used. Page cache goes up to the \
+             limit by design; unreclaimable memory must not.",
             "Unreclaimable memory near the limit: the alert OOM ahead.",
         )
         .runbook("AgaveOomAhead")
@@ -169,6 +173,7 @@ fn kinds() -> Section {
             .unit("bytes")
             .size(6, 7)
             .zero_based()
+            .steps("transparent", &[(67_108_864.0, "orange")])
             .says(
                 "What the process's memory costs the kernel, and what of it is swapped out.",
                 "Swap above 64 MiB: switch swap off. Page tables of many gigabytes: mappings without end, an mmap version.",
@@ -210,6 +215,7 @@ fn faults() -> Section {
             .size(6, 8)
             .zero_based()
             .colour("red")
+            .steps("transparent", &[(1000.0, "red")])
             .says(
                 "Pages for which a thread of the process waited for a disk. From Agave 2.2 on account reads are file reads \
                  and fault no more: see disks below.",
@@ -271,6 +277,7 @@ fn against_counts() -> Panel {
         .unit("percentunit")
         .size(8, 7)
         .zero_based()
+        .steps("transparent", &[(0.8, "red")])
         .says(
             "Before Agave 2.2 each storage is about one mapping, afterwards one open file. Mappings are never counted.",
             "Storages above 80 % on such a version: raise vm.max_map_count, or it aborts.",
@@ -285,6 +292,7 @@ fn pressure() -> Section {
             .unit("percentunit")
             .size(8, 8)
             .zero_based()
+            .steps("transparent", &[(0.1, "red")])
             .nothing("cgroup version 2 with PSI only")
             .says(
                 "Share of time in which some or all (full) tasks stood still for want of the resource (cgroup v2 with PSI).",
@@ -329,6 +337,7 @@ fn disks() -> Section {
             .unit("Bps")
             .size(8, 8)
             .zero_based()
+            .nothing("needs the validator's user")
             .says(
                 "What it caused to be read from and written to disks. Reads that page cache answers are not in it.",
                 "Reads that rise while memory is squeezed are the price of the missing memory.",

@@ -79,6 +79,25 @@ pub(super) fn predicted(seconds: u32) -> String {
     )
 }
 
+/// Memory that is used where the limit that counts applies, page cache included, so that it can stand beside that limit and
+/// what is unreclaimable there: of its own cgroup, or of the machine. Of a parent's cgroup nobody tells it.
+pub(super) fn used() -> String {
+    let own = own_limit_counts();
+    format!(
+        "(agave_cgroup_memory_usage_bytes{{@}} {own}) or on (job, instance) \
+         (sum without (kind) (agave_host_memory_bytes{{@, kind=\"total\"}} - ignoring (kind) \
+         agave_host_memory_bytes{{@, kind=\"free\"}}) and on (job, instance) (agave_memory_effective_limit_bytes{{@}} \
+         == on (job, instance) sum without (kind) (agave_host_memory_bytes{{@, kind=\"total\"}})))"
+    )
+}
+
+/// Only where the limit of its own cgroup is the one that counts.
+pub(super) fn own_limit_counts() -> String {
+    "and on (job, instance) (agave_memory_effective_limit_bytes{@} == on (job, instance) \
+     sum without (limit) (agave_cgroup_memory_limit_bytes{@, limit=\"max\"}))"
+        .to_owned()
+}
+
 /// Time until unreclaimable memory meets the limit, if it goes on as in the last half hour.
 pub(super) fn exhaustion() -> Panel {
     let left = "(agave_memory_effective_limit_bytes{@} - agave_memory_unreclaimable_bytes{@}) \
@@ -180,7 +199,7 @@ fn healthy() -> Section {
 fn against_limit() -> Panel {
     lines("Memory against its limit, and where it goes")
         .ask("agave_memory_effective_limit_bytes{@}", "limit")
-        .ask("agave_cgroup_memory_usage_bytes{@}", "usage, page cache included")
+        .ask(&used(), "used, page cache included")
         .ask("agave_memory_unreclaimable_bytes{@}", "unreclaimable")
         .ask(&predicted(7200), "unreclaimable in two hours")
         .unit("bytes")
@@ -188,10 +207,11 @@ fn against_limit() -> Panel {
         .zero_based()
         .limit("limit", "red")
         .limit("unreclaimable in two hours", "orange")
-        .paint("usage, page cache included", "blue")
+        .paint("used, page cache included", "blue")
         .paint("unreclaimable", "green")
         .says(
-            "What it has against what it may have. Usage near the limit is no alarm, unreclaimable near it is.",
+            "All where the limit that counts applies: in its own cgroup, or on the whole machine, then with its neighbours. \
+             Used near the limit is no alarm, unreclaimable near it is. Of a parent's cgroup nobody tells what is used.",
             "The orange line crosses the red one: the alert OOM ahead comes, two hours before the kill.",
         )
         .runbook("AgaveOomAhead")
@@ -288,6 +308,7 @@ fn suffers() -> Section {
             .slow()
             .size(8, 7)
             .zero_based()
+            .steps("transparent", &[(1.0, "orange")])
             .says(
                 "Programs compiled again after an eviction, per replayed slot.",
                 "Steadily above 1: the cache is too small for the programs in use.",

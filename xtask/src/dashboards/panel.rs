@@ -30,6 +30,9 @@ impl Kind {
     }
 }
 
+/// How a limit's line is told from others.
+const LINE_STYLE: &str = "custom.lineStyle";
+
 /// One question to Prometheus.
 #[derive(Debug, Clone)]
 pub(crate) struct Query {
@@ -192,6 +195,17 @@ impl Panel {
         self
     }
 
+    /// Whether it shows from where on a value is bad: by colours, a line, or a cell.
+    pub(crate) fn shows_a_bound(&self) -> bool {
+        let colours = |value: &Value| value["steps"].as_array().is_some_and(|steps| steps.len() > 1);
+        let of_series = |(name, value): &(&str, Value)| match *name {
+            "thresholds" => colours(value),
+            name => name == LINE_STYLE,
+        };
+        self.defaults.get("thresholds").is_some_and(colours)
+            || self.overrides.iter().flat_map(|change| &change.properties).any(of_series)
+    }
+
     /// Words instead of numbers.
     pub(crate) fn words(mut self, words: &[(f64, &str, &str)]) -> Self {
         self.defaults.insert("mappings".to_owned(), mappings(words));
@@ -274,7 +288,7 @@ impl Panel {
     pub(crate) fn limit(self, legend: &str, colour: &str) -> Self {
         let properties = [
             ("color", json!({ "mode": "fixed", "fixedColor": colour })),
-            ("custom.lineStyle", json!({ "fill": "dash", "dash": [8, 6] })),
+            (LINE_STYLE, json!({ "fill": "dash", "dash": [8, 6] })),
             ("custom.fillOpacity", json!(0)),
             ("custom.stacking", json!({ "mode": "none", "group": "A" })),
         ];

@@ -122,6 +122,7 @@ fn files(plan: &Plan) -> BTreeMap<PathBuf, Result<(), String>> {
     }
     plan.recorder.config.iter().for_each(|path| look(path, readable));
     plan.workload.working_folder.iter().for_each(|path| look(path, folder));
+    plan.recorder.targets.iter().filter_map(|file| file.parent()).for_each(|path| look(path, folder));
     let binaries = plan.arms.iter().filter_map(|arm| arm.binary.as_ref()).chain(&plan.workload.binary);
     binaries.for_each(|path| look(path, executable));
     found
@@ -145,7 +146,7 @@ fn other_user(plan: &Plan) -> bool {
 }
 
 /// The home of the plan's user, or of this program's.
-fn home_of(plan: &Plan) -> Option<PathBuf> {
+pub(super) fn home_of(plan: &Plan) -> Option<PathBuf> {
     let Some(user) = &plan.workload.user else { return std::env::var_os("HOME").map(PathBuf::from) };
     let account = accounts().into_iter().find(|account| account.first() == Some(user))?;
     account.into_iter().nth(5).map(PathBuf::from)

@@ -111,7 +111,8 @@ fn cpus(plan: &Plan, facts: &Facts, found: &mut Findings) {
     let Some(there) = &facts.cpus else { return };
     let of_lanes = plan.lanes.iter().filter_map(|lane| Some((format!("lane {:?}", lane.name), lane.cpus.as_ref()?)));
     let of_arms = plan.arms.iter().filter_map(|arm| Some((format!("arm {:?}", arm.name), arm.cpus.as_ref()?)));
-    for (whose, wanted) in of_lanes.chain(of_arms) {
+    let of_recorder = plan.recorder.cpus.iter().map(|cpus| ("the recorder".to_owned(), cpus));
+    for (whose, wanted) in of_lanes.chain(of_arms).chain(of_recorder) {
         if let Some(cpu) = wanted.numbers().iter().find(|cpu| !there.numbers().contains(cpu)) {
             found.refuse(format!("{whose} wants CPU {cpu}, and this host has {there}"), "name CPUs that are there");
         }

@@ -10,6 +10,7 @@ use super::{
     Severity, Stop, Workload,
 };
 use crate::report::{SCALARS, scalar};
+use faultline_rig::CpuSet;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -110,10 +111,14 @@ impl Base {
 }
 
 /// Where things of the plan are in the file, by their place in it.
+#[derive(Default)]
 struct Places {
     arms: Vec<Option<usize>>,
     lanes: Vec<Option<usize>>,
     workload: Option<usize>,
+    how: Option<usize>,
+    counted_from: Option<usize>,
+    first_transaction_within: Option<usize>,
 }
 
 fn sections(top: &mut Table<'_>, base: &Base, m: &mut Mistakes<'_>) -> (Plan, Places) {
@@ -127,7 +132,7 @@ fn sections(top: &mut Table<'_>, base: &Base, m: &mut Mistakes<'_>) -> (Plan, Pl
     // ABC CBA is whole only in pairs.
     let pairs = plan.order == Order::Abba && !top.has("concurrent");
     plan.replicates = replicates.unwrap_or(if pairs { 4 } else { 3 });
-    let mut places = Places { arms: Vec::new(), lanes: Vec::new(), workload: None };
+    let mut places = Places::default();
     if !top.has("workload") {
         top.refuse("[workload] is missing: what is run", m);
     }
@@ -139,13 +144,19 @@ fn sections(top: &mut Table<'_>, base: &Base, m: &mut Mistakes<'_>) -> (Plan, Pl
     });
     plan.stop = stops(plan.workload.kind);
     workload::lanes(top, base, single, (&mut plan.lanes, &mut places), m);
-    begin(top, &mut plan, base, m);
-    top.table("stop", m, |t, m| stop(t, &mut plan.stop, m));
+    begin(top, &mut plan, (base, &mut places), m);
+    top.table("stop", m, |t, m| {
+        places.counted_from = t.line_of("counted_from", m);
+        places.first_transaction_within = t.line_of("first_transaction_within", m);
+        stop(t, &mut plan.stop, m);
+    });
     top.table("host", m, |t, m| host(t, &mut plan.host, m));
     top.table("recorder", m, |t, m| {
         plan.recorder.program = t.take("program", m, |v| text(v).map(|text| base.program(&text)));
         plan.recorder.config = t.take("config", m, |v| base.path(v));
         plan.recorder.interval = t.take("interval", m, |v| at_least(time(v)?, Duration::from_millis(100)));
+        plan.recorder.cpus = t.take("cpus", m, |v| CpuSet::parse(&text(v)?));
+        plan.recorder.targets = t.take("targets", m, |v| targets(base.path(v)?));
     });
     top.table("report", m, |t, m| {
         plan.report.primary = t.take("primary", m, |v| metric(text(v)?));
@@ -253,11 +264,12 @@ fn order(top: &mut Table<'_>, plan: &mut Plan, m: &mut Mistakes<'_>) {
     }
 }
 
-fn begin(top: &mut Table<'_>, plan: &mut Plan, base: &Base, m: &mut Mistakes<'_>) {
+fn begin(top: &mut Table<'_>, plan: &mut Plan, (base, places): (&Base, &mut Places), m: &mut Mistakes<'_>) {
     if !top.has("begin") {
         top.refuse("[begin] is missing: say how = \"download\", \"restore\" or \"as-is\"", m);
     }
     top.table("begin", m, |t, m| {
+        places.how = t.line_of("how", m);
         let how = [("download", 0), ("restore", 1), ("as-is", 2)];
         let how = t.need("how", m, |v| choice(v, &how));
         let from = t.take("from", m, |v| base.path(v));
@@ -345,6 +357,15 @@ fn metric(text: String) -> Result<String, String> {
     }
     let known: Vec<&str> = SCALARS.iter().map(|scalar| scalar.id).collect();
     Err(format!("{text:?} is no metric; there are {}", known.join(", ")))
+}
+
+/// A file that a Prometheus reads targets from.
+fn targets(file: PathBuf) -> Result<PathBuf, String> {
+    let ending = file.extension().and_then(|ending| ending.to_str());
+    if ending.is_some_and(|ending| ["json", "yml", "yaml"].contains(&ending)) {
+        return Ok(file);
+    }
+    Err(format!("{}: Prometheus reads targets only from files that end in .json, .yml or .yaml", file.display()))
 }
 
 /// A share, written in percent.

@@ -9,6 +9,7 @@ use faultline_rig::{End, Evidence};
 pub(crate) fn told(ending: &Ending, arm: Option<&Arm>, kind: Kind) -> Told {
     let (kept_up, why) = answer(&ending.outcome, kind);
     Told {
+        replay: kind == Kind::Replay,
         kept_up,
         why,
         end: words(&ending.outcome, kind),

@@ -119,6 +119,10 @@ impl Runner<'_> {
         if let (true, true, Some(recorder)) = (begun, ended, &mut run.recorder) {
             recorder.see_the_end();
         }
+        // What nobody scrapes any more is not missed when it ends.
+        if self.told.remove(&run.scheduled.run).is_some() {
+            self.announce();
+        }
         let evidence = match run.launched.take() {
             Some(launched) => launched.close()?,
             None => Evidence::default(),

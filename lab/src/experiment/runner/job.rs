@@ -5,7 +5,7 @@ use crate::experiment::plan::{Arm, CountedFrom, Kind, Lane, Plan, expand};
 use crate::experiment::schedule::Scheduled;
 use anyhow::Context;
 use faultline_rig::folders::Owner;
-use faultline_rig::{Job, Launcher, Limits};
+use faultline_rig::{CpuSet, Job, Launcher, Limits};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::Path;
@@ -31,7 +31,7 @@ pub(super) fn job(
         anyhow::anyhow!("{}", said.join("; "))
     })?;
     let gate = run_folder.join(GATE);
-    let mut command = held(launcher, Some(&gate))?;
+    let mut command = held(launcher, Some(&gate), None)?;
     command.extend(expanded.command.into_iter().map(OsString::from));
     Ok(Job {
         name: folder::group(scope, run.run, attempt, "validator"),
@@ -48,8 +48,12 @@ pub(super) fn job(
     })
 }
 
-/// The beginning of a command that waits at `gate`, and ends with this program where that can be arranged.
-pub(super) fn held(launcher: &dyn Launcher, gate: Option<&Path>) -> anyhow::Result<Vec<OsString>> {
+/// The beginning of a command that waits at `gate`, keeps to `cpus`, and ends with this program where that can be arranged.
+pub(super) fn held(
+    launcher: &dyn Launcher,
+    gate: Option<&Path>,
+    cpus: Option<&CpuSet>,
+) -> anyhow::Result<Vec<OsString>> {
     let own = std::env::current_exe().context("this program's own file is not known")?;
     let mut command: Vec<OsString> = vec![own.into(), "hold".into()];
     if launcher.is_parent() {
@@ -57,6 +61,9 @@ pub(super) fn held(launcher: &dyn Launcher, gate: Option<&Path>) -> anyhow::Resu
     }
     if let Some(gate) = gate {
         command.extend(["--gate".into(), gate.into()]);
+    }
+    if let Some(cpus) = cpus {
+        command.extend(["--cpus".into(), OsString::from(cpus.to_string())]);
     }
     command.push("--".into());
     Ok(command)

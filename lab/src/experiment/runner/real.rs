@@ -12,6 +12,7 @@ use crate::experiment::folder::{Folder, OUTPUT};
 use crate::experiment::judge::cache;
 use crate::experiment::plan::{Begin, Lane, PageCache, Plan, Severity};
 use crate::experiment::replay;
+use crate::experiment::targets::{self, Target};
 use crate::experiment::watch::Now;
 use crate::output::say;
 use crate::recorder::progress;
@@ -153,6 +154,10 @@ impl World for Real {
 
     fn record(&mut self, order: &Order<'_>) -> anyhow::Result<Box<dyn Recorder>> {
         Ok(Box::new(recorder::Daemon::start(&*self.launcher, order)?))
+    }
+
+    fn announce(&mut self, file: &Path, targets: &[Target]) -> anyhow::Result<()> {
+        if targets.is_empty() { targets::empty(file) } else { targets::write(file, targets) }
     }
 
     fn progress(&mut self, recording: &Path) -> Option<Progress> {

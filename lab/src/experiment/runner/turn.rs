@@ -7,6 +7,7 @@ use crate::experiment::judge::gaps::Lasted;
 use crate::experiment::judge::killed_for_memory;
 use crate::experiment::plan::{Arm, Begin, Kind, Lane, PageCache, Severity};
 use crate::experiment::schedule::{Scheduled, Turn};
+use crate::experiment::targets::Target;
 use crate::experiment::watch::{Watch, Why};
 use crate::record::opening;
 use crate::recorder::{Addresses, USUAL_INTERVAL, metrics_variables, with_its_words};
@@ -183,7 +184,11 @@ impl Runner<'_> {
             pid: pid.filter(|_| self.plan.workload.kind == Kind::Replay),
             ledger: &run.lane.ledger,
         };
-        run.recorder = Some(self.world.record(&order)?);
+        let recorder = self.world.record(&order)?;
+        let target = Target::new(&self.plan.name, &run.scheduled, run.attempt, recorder.metrics());
+        run.recorder = Some(recorder);
+        self.told.insert(run.scheduled.run, target);
+        self.announce();
         Ok(Vec::new())
     }
 

@@ -2,6 +2,7 @@
 
 use crate::experiment::judge::cache;
 use crate::experiment::plan::{Lane, Plan, Severity};
+use crate::experiment::targets::Target;
 use crate::experiment::watch::Now;
 use faultline_recording::{Progress, TickRow};
 use faultline_rig::{End, GroupName, Launcher};
@@ -57,6 +58,12 @@ pub trait World {
     /// # Errors
     /// It cannot be started, or ended at once.
     fn record(&mut self, order: &Order<'_>) -> anyhow::Result<Box<dyn Recorder>>;
+
+    /// Tells whoever scrapes which recorders there are now.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    fn announce(&mut self, file: &Path, targets: &[Target]) -> anyhow::Result<()>;
 
     /// How far a recording has come; `None` if it cannot be read at this moment.
     fn progress(&mut self, recording: &Path) -> Option<Progress>;
@@ -127,6 +134,9 @@ pub struct Order<'a> {
 pub trait Recorder {
     /// The address that a validator is to push to; `None` if the daemon takes no pushes.
     fn ingest(&self) -> Option<String>;
+
+    /// The address that a Prometheus scrapes.
+    fn metrics(&self) -> String;
 
     /// How it ended, if it did, with its last complaint; that is empty if it had none.
     ///

@@ -62,6 +62,8 @@ fn every_key_is_read() {
     assert_eq!(plan.host.free_disk, Rule { bound: 200 << 30, severity: Severity::Warn });
     assert_eq!(plan.report, ReportRules { primary: Some("cache-time".to_owned()), margin: Some(0.05) });
     assert_eq!(plan.recorder.program, Some("/plans/bin/faultlined".into()));
+    assert_eq!(plan.recorder.cpus, CpuSet::parse("1-3").ok());
+    assert_eq!(plan.recorder.targets, Some("/etc/prometheus/targets/ram.json".into()));
     let arm = &plan.arms[0];
     assert_eq!((arm.memory_max, arm.memory_high, arm.swap_max), (Some(512 << 30), Some(480 << 30), Some(0)));
     assert_eq!(arm.io[0].read_bytes, Some(500 << 20));
@@ -254,8 +256,21 @@ fn a_replay_starts_from_what_is_there_and_is_counted_from_its_start() {
     let replay = with("[workload]", "[workload]\nkind = \"replay\"");
     let plan = read(&replay).unwrap();
     assert_eq!((plan.stop.counted_from, plan.stop.no_progress_for), (CountedFrom::Start, None));
-    refused(&replay.replace("as-is", "download"), "a replay works on a ledger that is there");
-    refused(&format!("{replay}[stop]\ncounted_from = \"first-transaction\"\n"), "is counted from its start");
+    let line = |text: &str, key: &str| 1 + text.lines().position(|line| line.starts_with(key)).unwrap();
+    let text = replay.replace("as-is", "download");
+    let said = format!("plan.toml:{}: begin.how: a replay works on a ledger that is there", line(&text, "how"));
+    refused(&text, &said);
+    let text = format!("{replay}[stop]\ncounted_from = \"first-transaction\"\n");
+    let said = format!("plan.toml:{}: stop.counted_from: a replay is counted from its start", line(&text, "counted"));
+    refused(&text, &said);
+}
+
+#[test]
+fn the_file_that_names_recorders_is_one_that_prometheus_reads_and_no_run_clears() {
+    let with = |file: &str| format!("{SMALL}[recorder]\ntargets = \"{file}\"\n");
+    assert_eq!(read(&with("../sd/x.yml")).unwrap().recorder.targets, Some("/sd/x.yml".into()));
+    refused(&with("/x/targets"), "only from files that end in .json, .yml or .yaml");
+    refused(&with("/mnt/ledger/x.json"), "recorder.targets /mnt/ledger/x.json is inside /mnt/ledger, which is cleared");
 }
 
 #[test]

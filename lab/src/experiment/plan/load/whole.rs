@@ -15,7 +15,7 @@ pub(super) fn check(plan: &Plan, places: &Places, m: &mut Mistakes<'_>) {
     arms(plan, places, m);
     lanes(plan, places, m);
     folders(plan, places, m);
-    stops(plan, m);
+    stops(plan, places, m);
     if m.is_empty() {
         placeholders(plan, places, m);
     }
@@ -176,22 +176,29 @@ fn folders(plan: &Plan, places: &Places, m: &mut Mistakes<'_>) {
                 let (identity, folder) = (identity.display(), folder.display());
                 m.push(*line, format!("identity {identity} is inside {folder}, which is cleared; keep it elsewhere"));
             }
+            if let Some(file) = plan.recorder.targets.as_ref().filter(|file| file.starts_with(folder)) {
+                let (file, folder) = (file.display(), folder.display());
+                m.push(
+                    *line,
+                    format!("recorder.targets {file} is inside {folder}, which is cleared; keep it elsewhere"),
+                );
+            }
         }
     }
 }
 
-fn stops(plan: &Plan, m: &mut Mistakes<'_>) {
+fn stops(plan: &Plan, places: &Places, m: &mut Mistakes<'_>) {
     let follows = plan.workload.kind == Kind::Validator;
     if !follows && plan.stop.counted_from == CountedFrom::FirstTransaction {
-        m.push(None, "stop.counted_from: a replay is counted from its start; leave it out");
+        m.push(places.counted_from, "stop.counted_from: a replay is counted from its start; leave it out");
     }
     if !follows && plan.begin == Begin::Download {
-        m.push(None, "begin.how: a replay works on a ledger that is there: say \"as-is\" or \"restore\"");
+        m.push(places.how, "begin.how: a replay works on a ledger that is there: say \"as-is\" or \"restore\"");
     }
     let open = plan.stop.counted_from == CountedFrom::FirstTransaction && plan.stop.first_transaction_within.is_none();
     if follows && open {
         m.push(
-            None,
+            places.first_transaction_within,
             "stop: a run that never executes a transaction would never end: give first_transaction_within a time, or \
              say counted_from = \"start\"",
         );

@@ -128,12 +128,13 @@ const STANDINGS: [(&str, &str, &str); 14] = [
     (
         "replay",
         "small 1G cc, large 2G cc, all none cc",
-        "The smallest limit that kept up in every run is 1 GiB. No limit failed.",
+        "The smallest limit with which every run did all of its work is 1 GiB. No limit failed.",
     ),
     (
         "replay",
         "small 1G cc, large 2G c-, all none --",
-        "Not finished: 3 of 6 runs count so far. The smallest limit that kept up in every run is 1 GiB. No limit failed.",
+        "Not finished: 3 of 6 runs count so far. The smallest limit with which every run did all of its work is 1 GiB. \
+         No limit failed.",
     ),
 ];
 
@@ -155,8 +156,9 @@ fn said(kind: &str, arms: &str) -> Vec<String> {
 fn an_arm_without_a_limit_is_in_no_bracket_of_limits_and_named_apart() {
     let points = said("replay", "small 1G o, large 2G c, all none x");
     let expected = [
-        "The smallest limit that kept up in every run is 2 GiB. The largest limit that failed in any run is 1 GiB.",
-        "Without a limit, and so not among these: all, of which 0 of 1 run kept up.",
+        "The smallest limit with which every run did all of its work is 2 GiB. The largest limit that failed in any run is 1 GiB.",
+        "Without a limit, and so not among these: all, of which 0 of 1 run did all of its work.",
+        "Did not do all of it (the kernel killed it for want of memory): small, run 1.",
     ];
     assert!(expected.iter().all(|sentence| points.iter().any(|point| point == sentence)), "{points:#?}");
     // One limit that was tried is no bracket, whatever became of those without one.

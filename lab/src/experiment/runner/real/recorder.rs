@@ -1,5 +1,6 @@
 //! The daemon beside a run, in a group of its own.
 
+use crate::experiment::check::recorder_cpus;
 use crate::experiment::folder::{RECORDER_LOG, RECORDING};
 use crate::experiment::runner::job::held;
 use crate::experiment::runner::world::{Order, Recorder};
@@ -11,6 +12,7 @@ use crate::recorder::{
 use crate::words::time;
 use anyhow::{Context, bail};
 use faultline_rig::{End, Job, Launched, Launcher, Limits};
+use rustix::thread::{CpuSet, sched_getaffinity};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -47,7 +49,8 @@ impl Daemon {
             config: told.config.as_deref(),
             free_ports: true,
         };
-        let mut command = held(launcher, None)?;
+        // One of its own, and not a limit of its group: no launcher has to be able to.
+        let mut command = held(launcher, None, recorder_cpus(order.plan, &allowed()).as_ref())?;
         command.push(program.into());
         command.extend(task.arguments());
         let path = std::env::var_os("PATH").map(|path| ("PATH".into(), path));
@@ -110,6 +113,12 @@ impl Daemon {
     }
 }
 
+/// The CPUs that this program may use, and whatever it starts; none where the system does not say.
+fn allowed() -> Vec<u32> {
+    let Ok(set) = sched_getaffinity(None) else { return Vec::new() };
+    (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).filter_map(|cpu| u32::try_from(cpu).ok()).collect()
+}
+
 fn behind(complaint: &str) -> String {
     if complaint.is_empty() { String::new() } else { format!(": {complaint}") }
 }
@@ -117,6 +126,10 @@ fn behind(complaint: &str) -> String {
 impl Recorder for Daemon {
     fn ingest(&self) -> Option<String> {
         self.addresses.ingest.clone()
+    }
+
+    fn metrics(&self) -> String {
+        self.addresses.metrics.clone()
     }
 
     fn ended(&mut self) -> anyhow::Result<Option<(End, String)>> {
