@@ -110,7 +110,7 @@ fn of_dashboard(dashboard: &Dashboard, names: &Names) -> Vec<String> {
     for variable in &dashboard.variables {
         // As a label that is asked for, so that it must be one of the metric's.
         wrong.extend(match variable.choices {
-            Choices::Labels { of: by, label, .. } | Choices::Found { by, label } => {
+            Choices::Labels { of: by, label, .. } | Choices::Found { by, label, .. } => {
                 names.wrong_with(&format!("count by ({label}) ({by})"))
             }
             Choices::These(_) => Vec::new(),

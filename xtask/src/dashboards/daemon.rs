@@ -1,17 +1,9 @@
 //! The daemon itself: what it costs, what it cannot see, what it lost.
 
-use super::dashboard::{CLUSTER, Choices, Dashboard, JOB, Section, Variable};
+use super::dashboard::{CLUSTER, Dashboard, INSTANCE, JOB, Section, Variable};
 use super::panel::{lines, painted, stat, table};
 
-/// The daemons beside validators of the chosen clusters, and those that follow none: their own series have no such label.
-const INSTANCE: Variable = Variable {
-    name: "instance",
-    label: "Daemon",
-    choices: Choices::Found {
-        by: r#"last_over_time(faultline_build_info{job=~"$job"}[$__range]) unless on (job, instance) (last_over_time(agave_target_info{job=~"$job"}[$__range]) unless on (job, instance) last_over_time(agave_target_info{job=~"$job", cluster=~"$cluster"}[$__range]))"#,
-        label: "instance",
-    },
-};
+const DAEMON: Variable = Variable { label: "Daemon", ..INSTANCE };
 
 pub(super) fn dashboard() -> Dashboard {
     Dashboard {
@@ -19,7 +11,7 @@ pub(super) fn dashboard() -> Dashboard {
         title: "faultlined itself",
         about: "What the daemon costs, what it cannot see, and everything it could not take in, pass on or write down.",
         since: "now-6h",
-        variables: vec![JOB, CLUSTER, INSTANCE],
+        variables: vec![JOB, CLUSTER, DAEMON],
         sections: vec![well(), cost(), sees(), intake(), out()],
     }
 }

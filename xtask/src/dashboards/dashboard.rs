@@ -26,8 +26,8 @@ pub(crate) struct Variable {
 pub(crate) enum Choices {
     /// The values of a label: one of them, or with `many` any number and all at first.
     Labels { of: &'static str, label: &'static str, many: bool },
-    /// The values of a label in what an expression has: one of them.
-    Found { by: &'static str, label: &'static str },
+    /// The values of a label in what an expression has: one of them, or with `many` any number and all at first.
+    Found { by: &'static str, label: &'static str, many: bool },
     /// These, the first at first.
     These(&'static [&'static str]),
 }
@@ -57,13 +57,15 @@ pub(crate) const CLUSTER: Variable = Variable {
     choices: Choices::Labels { of: r#"agave_target_info{job=~"$job"}"#, label: "cluster", many: true },
 };
 
-const OF_CLUSTER: &str = r#"agave_target_info{job=~"$job", cluster=~"$cluster"}"#;
-
-/// One validator.
+/// One validator: of the chosen clusters, or of a daemon that has followed none, since the one that is missing is looked for.
 pub(crate) const INSTANCE: Variable = Variable {
     name: "instance",
     label: "Validator",
-    choices: Choices::Labels { of: OF_CLUSTER, label: "instance", many: false },
+    choices: Choices::Found {
+        by: r#"last_over_time(faultline_build_info{job=~"$job"}[$__range]) unless on (job, instance) (last_over_time(agave_target_info{job=~"$job"}[$__range]) unless on (job, instance) last_over_time(agave_target_info{job=~"$job", cluster=~"$cluster"}[$__range]))"#,
+        label: "instance",
+        many: false,
+    },
 };
 
 impl Dashboard {
@@ -140,9 +142,9 @@ impl Variable {
     fn json(&self) -> Value {
         match self.choices {
             Choices::Labels { of, label, many } => self.asked(&format!("label_values({of}, {label})"), "", many),
-            Choices::Found { by, label } => {
+            Choices::Found { by, label, many } => {
                 let query = format!("query_result(count by ({label}) ({by}))");
-                self.asked(&query, &format!("/{label}=\"([^\"]*)\"/"), false)
+                self.asked(&query, &format!("/{label}=\"([^\"]*)\"/"), many)
             }
             Choices::These(choices) => {
                 let option =

@@ -23,8 +23,8 @@ const HARDWARE: Variable = Variable {
 const INSTANCES: Variable = Variable {
     name: "instance",
     label: "Validators",
-    choices: Choices::Labels {
-        of: r#"agave_target_info{job=~"$job", cluster=~"$cluster", version=~"$version", hardware=~"$hardware"}"#,
+    choices: Choices::Found {
+        by: r#"last_over_time(faultline_build_info{job=~"$job", hardware=~"$hardware"}[$__range]) unless on (job, instance) (last_over_time(agave_target_info{job=~"$job"}[$__range]) unless on (job, instance) last_over_time(agave_target_info{job=~"$job", cluster=~"$cluster", version=~"$version"}[$__range]))"#,
         label: "instance",
         many: true,
     },
