@@ -10,16 +10,21 @@
 
 use faultline_kernel::HostRoot;
 use faultline_rig::{cold, folders};
-use faultline_testkit::eventually::eventually;
+use faultline_testkit::eventually::{eventually, eventually_seeing};
 use std::fs;
+use std::io::{Read, Write};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 const FILES: u64 = 48;
 const EACH: u64 = 1 << 20;
 const PAGES: u64 = FILES * EACH / 4096;
+
+/// A kernel may take a page that nobody has mapped at any moment, also between a reading and a look at it: what holds
+/// only while it leaves them alone is tried again for so long.
+const LEFT_ALONE_WITHIN: Duration = Duration::from_secs(120);
 
 /// Files on a real disk; `None`, said aloud, where what is dropped stays, as in a file system that is memory itself, and
 /// where nobody can look.
@@ -67,8 +72,11 @@ fn what_is_dropped_is_not_in_memory_and_looking_does_not_bring_it_back() {
     let Some(folder) = ledger() else { return };
     let look = || cold::residency(&[folder.path()]).unwrap();
     let all = cold::Residency { files: FILES, gone: 0, pages: PAGES, resident: PAGES };
-    read(folder.path());
-    assert_eq!(look(), all);
+    eventually_seeing(LEFT_ALONE_WITHIN, "what was read is in memory", || {
+        read(folder.path());
+        let found = look();
+        if found == all { Ok(()) } else { Err(format!("{found:?}")) }
+    });
     let dropped = cold::drop_files(&[folder.path()]).unwrap();
     assert_eq!((dropped.files, dropped.bytes, dropped.left), (FILES, FILES * EACH, Vec::new()));
     for _ in 0..3 {
@@ -83,25 +91,27 @@ fn what_is_dropped_is_not_in_memory_and_looking_does_not_bring_it_back() {
 #[test]
 fn part_of_a_file_in_memory_is_part_of_its_pages() {
     let Some(folder) = ledger() else { return };
-    let mut file = fs::File::open(folder.path().join("0/0")).unwrap();
-    rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::Random).unwrap();
-    std::io::Read::read_exact(&mut file, &mut [0; 10 * 4096]).unwrap();
-    let found = cold::residency(&[folder.path()]).unwrap();
-    assert!((10..64).contains(&found.resident), "{found:?}");
+    eventually_seeing(LEFT_ALONE_WITHIN, "ten pages and a few beside them are in memory", || {
+        let mut file = fs::File::open(folder.path().join("0/0")).unwrap();
+        rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::Random).unwrap();
+        file.read_exact(&mut [0; 10 * 4096]).unwrap();
+        let found = cold::residency(&[folder.path()]).unwrap();
+        if (10..64).contains(&found.resident) { Ok(()) } else { Err(format!("{found:?}")) }
+    });
 }
 
 #[test]
 fn a_page_that_is_mapped_and_used_stays_and_is_told() {
     let Some(folder) = ledger() else { return };
-    let program = folder.path().join("sleep");
-    fs::copy("/bin/sleep", &program).unwrap();
+    let program = folder.path().join("cat");
+    fs::copy("/bin/cat", &program).unwrap();
     // Another test that starts a program just now may hold the copy open for writing until it has.
-    let mut running =
-        eventually(Duration::from_secs(20), "the copy is a program", || Command::new(&program).arg("600").spawn().ok());
-    let exe = PathBuf::from(format!("/proc/{}/exe", running.id()));
-    eventually(Duration::from_secs(20), "the program runs", || {
-        fs::read_link(&exe).ok().filter(|path| *path == program)
+    let mut running = eventually(Duration::from_secs(20), "the copy is a program", || {
+        Command::new(&program).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().ok()
     });
+    // A program that has answered has its pages mapped; one that was started only may not have read the first.
+    running.stdin.as_mut().unwrap().write_all(b"!").unwrap();
+    running.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
     cold::drop_files(&[folder.path()]).unwrap();
     let found = cold::residency(&[folder.path()]).unwrap();
     running.kill().unwrap();
@@ -116,9 +126,12 @@ fn links_are_followed_at_the_top_only_and_what_is_not_there_is_nothing() {
     let Some(folder) = ledger() else { return };
     let beside = tempfile::tempdir_in(std::env::current_dir().unwrap()).unwrap();
     symlink(folder.path(), beside.path().join("ledger")).unwrap();
-    read(folder.path());
-    cold::drop_files(&[beside.path()]).unwrap();
-    assert_eq!(cold::residency(&[folder.path()]).unwrap().resident, PAGES);
+    eventually_seeing(LEFT_ALONE_WITHIN, "what lies behind a link stays", || {
+        read(folder.path());
+        cold::drop_files(&[beside.path()]).unwrap();
+        let found = cold::residency(&[folder.path()]).unwrap();
+        if found.resident == PAGES { Ok(()) } else { Err(format!("{found:?}")) }
+    });
     assert_eq!(cold::residency(&[beside.path()]).unwrap(), cold::Residency::default());
     cold::drop_files(&[&beside.path().join("ledger")]).unwrap();
     assert_eq!(cold::residency(&[folder.path()]).unwrap().resident, 0);
@@ -205,15 +218,20 @@ fn the_same_reader_is_charged_the_same_after_a_restore_and_after_another_arm_onl
         assert!(share < 0.01, "{share}");
     };
 
+    if Group::new("any").is_none() {
+        return;
+    }
     restored();
-    cool();
-    let Some(after_restore) = Group::charged("first", &ledger) else { return };
-    // Another arm has used the same files, and they are cold again.
-    cool();
-    let after_another = Group::charged("second", &ledger).unwrap();
-    let difference = after_restore.abs_diff(after_another);
-    assert!(after_restore >= FILES * EACH, "{after_restore}");
-    assert!(difference * 20 <= after_restore, "{after_restore} and {after_another}");
+    let after_restore = eventually_seeing(LEFT_ALONE_WITHIN, "two cold arms are charged the same", || {
+        cool();
+        let after_restore = Group::charged("first", &ledger).unwrap();
+        // Another arm has used the same files, and they are cold again.
+        cool();
+        let after_another = Group::charged("second", &ledger).unwrap();
+        let same = after_restore.abs_diff(after_another) * 20 <= after_restore;
+        let told = format!("{after_restore} and {after_another} of {}", FILES * EACH);
+        if same && after_restore >= FILES * EACH { Ok(after_restore) } else { Err(told) }
+    });
 
     // What the dropping is for: without it the arm is charged next to nothing, after a restore as well as after an arm.
     let warm_after_arm = Group::charged("third", &ledger).unwrap();
