@@ -28,6 +28,9 @@ use view::{Look, Scene};
 /// Columns of a screen that is not on a terminal.
 const COLUMNS: u16 = 80;
 
+/// Pages that a single screen waits for at most.
+const MOST_PAGES: u32 = 4;
+
 /// Shows a daemon's figures, until a key or a signal ends it, or once as text.
 ///
 /// # Errors
@@ -55,14 +58,20 @@ pub fn run(args: &TopArgs) -> anyhow::Result<u8> {
     once(&client, session, &address.shown(), look, args.interval)
 }
 
-/// One screen after two pages, an interval apart: a rate needs two.
+/// One screen after two pages, an interval apart: a rate needs two. Another page or two are asked for while a source has
+/// told nothing newer than in the first one.
 fn once(client: &Client, mut session: Session, address: &str, look: Look, interval: Duration) -> anyhow::Result<u8> {
-    for first in [true, false] {
+    let mut first = None;
+    for page in 1..=MOST_PAGES {
         let answer = client.fetch().map_err(|what| anyhow::anyhow!("{address}: {what}"))?;
         session.take(Ok(answer), live::moment());
-        if first {
-            std::thread::sleep(interval);
+        let told = session.state().newest().told_of();
+        let news = first.as_ref().is_some_and(|first: &Vec<_>| first.iter().all(|old| !told.contains(old)));
+        if news || page == MOST_PAGES {
+            break;
         }
+        first.get_or_insert(told);
+        std::thread::sleep(interval);
     }
     let width = tcgetwinsize(std::io::stdout()).map_or(COLUMNS, |size| size.ws_col.max(COLUMNS));
     let scene = Scene { session: &session, address, now: live::moment(), look: look.without_colours() };

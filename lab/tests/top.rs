@@ -170,11 +170,12 @@ fn what_cannot_be_asked_is_said_with_the_address_and_exit_codes_tell_it_from_wro
     assert!(output.status.code() == Some(1) && said.contains("/nowhere/password"), "{said}");
 }
 
-/// Answers each connection to a unix socket with this page, until the test ends.
-fn serve(socket: &Path, page: &'static str) {
+/// Answers each connection to a unix socket with the next of these pages, and then with the last, until the test ends.
+fn serve(socket: &Path, pages: Vec<String>) {
     let listener = UnixListener::bind(socket).unwrap();
     std::thread::spawn(move || {
-        for stream in listener.incoming() {
+        let last = std::iter::repeat(pages.last().unwrap());
+        for (stream, page) in listener.incoming().zip(pages.iter().chain(last)) {
             let mut stream = stream.unwrap();
             let mut asked = Vec::new();
             let mut byte = [0];
@@ -191,14 +192,28 @@ fn serve(socket: &Path, page: &'static str) {
 fn a_unix_socket_is_asked_and_a_page_of_somebody_else_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let ours = folder.path().join("ours.sock");
-    serve(&ours, PAGE);
+    serve(&ours, vec![PAGE.to_owned()]);
     let (output, said) = once(&[&format!("unix:{}", ours.display())]);
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success() && text.contains("461 of 512 entries"), "{said}{text}");
     let others = folder.path().join("others.sock");
-    serve(&others, "node_load1 0.5\n");
+    serve(&others, vec!["node_load1 0.5\n".to_owned()]);
     let (output, said) = once(&[others.to_str().unwrap()]);
     assert!(output.status.code() == Some(1) && said.contains("no page of faultlined"), "{said}");
+}
+
+#[test]
+fn one_screen_waits_for_an_answer_of_json_rpc_that_came_after_the_first_page() {
+    let at = "_seconds{source=\"rpc\"} 1795272769";
+    assert!(PAGE.contains(at) && PAGE.contains("\nagave_transactions_total 78763\n"));
+    let twice = PAGE.replace("_seconds{source=\"process\"} 1795272769", "_seconds{source=\"process\"} 1795272770");
+    let newer = twice.replace(at, "_seconds{source=\"rpc\"} 1795272771").replace("_total 78763\n", "_total 79563\n");
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("daemon.sock");
+    serve(&socket, vec![PAGE.to_owned(), twice, newer]);
+    let (output, said) = once(&[socket.to_str().unwrap()]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("400/s") && !text.contains("in frozen banks"), "{said}{text}");
 }
 
 /// Certificates, a web config file with the user `me` whose password is `secret`, and files with a right and a wrong one.

@@ -1,6 +1,7 @@
 //! The last minute, for the landing page's small plots.
 
 use crate::hub::Sink;
+use faultline_catalog::metrics::daemon::SOURCE_LAST_SUCCESS;
 use faultline_catalog::{Metric, Tick, metrics};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -35,8 +36,35 @@ pub const SPAN: Duration = Duration::from_secs(60);
 /// At most this many points a plot, however short the interval.
 const MOST_POINTS: usize = 120;
 
-/// (uptime, one value per plot).
-type Row = (Duration, [Option<f64>; PLOTS.len()]);
+/// A plot's value at a tick.
+#[derive(Debug, Clone, Copy)]
+struct Point {
+    /// The tick's uptime.
+    uptime: Duration,
+    value: f64,
+    /// When its source heard it, in seconds of Unix time.
+    heard: f64,
+}
+
+impl Point {
+    /// What `plot` shows at this tick; `None` where it has nothing.
+    fn of(tick: &Tick, plot: &Plot) -> Option<Self> {
+        let value = tick.number_of(plot.metric, plot.labels)?;
+        let batch =
+            tick.batches.iter().find(|batch| batch.readings.iter().any(|r| std::ptr::eq(r.metric, plot.metric)))?;
+        let heard = tick.number_of(&SOURCE_LAST_SUCCESS, &[batch.source.name()]);
+        Some(Point { uptime: tick.at.uptime, value, heard: heard.unwrap_or(tick.at.unix_seconds()) })
+    }
+
+    /// Growth per second since `earlier`; `None` if the counter has fallen.
+    fn growth(&self, earlier: &Self) -> Option<f64> {
+        let (growth, seconds) = (self.value - earlier.value, self.heard - earlier.heard);
+        (growth >= 0.0 && seconds > 0.0).then(|| growth / seconds)
+    }
+}
+
+/// (uptime, one point per plot).
+type Row = (Duration, [Option<Point>; PLOTS.len()]);
 
 /// The rows of the last minute; shared between the tick, which adds, and the page, which reads.
 #[derive(Debug, Clone, Default)]
@@ -52,19 +80,24 @@ impl History {
 }
 
 fn points(rows: &[Row], newest: Duration, plot: usize, rate: bool) -> Vec<(f64, f64)> {
-    let value = |row: &Row| row.1.get(plot).copied().flatten();
-    let age = |row: &Row| newest.saturating_sub(row.0).as_secs_f64();
+    let points = rows.iter().map(|row| row.1.get(plot).copied().flatten());
+    let age = |point: &Point| newest.saturating_sub(point.uptime).as_secs_f64();
     if !rate {
-        return rows.iter().filter_map(|row| Some((age(row), value(row)?))).collect();
+        return points.flatten().map(|point| (age(&point), point.value)).collect();
     }
-    rows.windows(2)
-        .filter_map(|pair| {
-            let [before, after] = pair else { return None };
-            let growth = value(after)? - value(before)?;
-            let seconds = after.0.saturating_sub(before.0).as_secs_f64();
-            (growth >= 0.0 && seconds > 0.0).then(|| (age(after), growth / seconds))
-        })
-        .collect()
+    let (mut shown, mut before) = (Vec::new(), None::<Point>);
+    for point in points {
+        match (before, point) {
+            // Told again by a tick that came before the source's next answer: its growth is not known yet.
+            (Some(earlier), Some(later)) if later.heard == earlier.heard => {}
+            (Some(earlier), Some(later)) => {
+                shown.extend(later.growth(&earlier).map(|growth| (age(&later), growth)));
+                before = Some(later);
+            }
+            (_, point) => before = point,
+        }
+    }
+    shown
 }
 
 impl Sink for History {
@@ -74,7 +107,7 @@ impl Sink for History {
         if rows.back().is_some_and(|newest| tick.at.uptime.saturating_sub(newest.0) < spacing) {
             return;
         }
-        let row = PLOTS.each_ref().map(|plot| tick.number_of(plot.metric, plot.labels));
+        let row = PLOTS.each_ref().map(|plot| Point::of(tick, plot));
         rows.push_back((tick.at.uptime, row));
         while rows.front().is_some_and(|oldest| tick.at.uptime.saturating_sub(oldest.0) > SPAN) {
             rows.pop_front();
@@ -87,8 +120,12 @@ mod tests {
     use super::*;
     use faultline_catalog::{Batch, Reading, Source, Stamp};
 
+    fn stamp(second: u64) -> Stamp {
+        Stamp { uptime: Duration::from_secs(second), unix: Duration::from_secs(1_700_000_000 + second) }
+    }
+
     fn tick(second: u64, major: Option<u64>) -> Arc<Tick> {
-        let at = Stamp { uptime: Duration::from_secs(second), unix: Duration::ZERO };
+        let at = stamp(second);
         let readings =
             major.map(|n| Reading::counter(&metrics::process::PAGE_FAULTS, ["major".into()], n)).into_iter().collect();
         let batch = Batch { readings, ..Batch::empty(Source::Process, at) };
@@ -103,6 +140,23 @@ mod tests {
         }
         let major = history.series().remove(2).1;
         assert_eq!(major, vec![(4.0, 4.0), (0.0, 2.0)]);
+    }
+
+    #[test]
+    fn an_answer_that_is_told_twice_is_no_second_without_growth() {
+        let mut history = History::default();
+        // Asked once a second, a little later each time: some ticks meet the answer of the tick before.
+        for (second, heard, transactions) in [(1, 1.0, 100), (2, 1.9, 109), (3, 1.9, 109), (4, 3.9, 129), (5, 4.9, 139)]
+        {
+            let at = stamp(second);
+            let readings = vec![Reading::counter(&metrics::validator::TRANSACTIONS, [], transactions)];
+            let rpc = Batch { readings, ..Batch::empty(Source::Rpc, at) };
+            let success = Reading::real(&SOURCE_LAST_SUCCESS, [Source::Rpc.name().into()], 1_700_000_000.0 + heard);
+            let own = Batch { readings: vec![success], ..Batch::empty(Source::Daemon, at) };
+            history.tick(&Arc::new(Tick { number: second, at, batches: vec![Arc::new(rpc), Arc::new(own)] }));
+        }
+        let told: Vec<_> = history.series().remove(4).1.into_iter().map(|(age, tps)| (age, tps.round())).collect();
+        assert_eq!(told, vec![(3.0, 10.0), (1.0, 10.0), (0.0, 10.0)]);
     }
 
     #[test]

@@ -15,7 +15,8 @@ use std::time::Duration;
 
 Keys: h help, s order of the pools, p pause, q quit. NO_COLOR is respected. A daemon that does not answer is asked \
 again for as long as this runs. With --once, and where standard input or output is no terminal, one screen is printed as \
-text after two questions, one interval apart; figures that come with pushes (every 10 s) then want --interval 15s.")]
+text after two questions, one interval apart (up to four while there is nothing new); figures that come with pushes \
+(every 10 s) then want --interval 15s.")]
 pub struct TopArgs {
     /// HOST:PORT, an http or https URL, or unix:/PATH [default: unix:/run/faultlined/metrics.sock if that can be connected
     /// to, else http://127.0.0.1:9912/metrics].

@@ -108,6 +108,13 @@ impl Page {
         self.get(&metrics::daemon::SOURCE_LAST_SUCCESS, &[source.name()])
     }
 
+    /// The sources of figures per second that a reader waits for, each with the moment of which it tells; of those that
+    /// are up.
+    pub(crate) fn told_of(&self) -> Vec<(Source, f64)> {
+        let up = [Source::Process, Source::Rpc].into_iter().filter(|source| self.is_up(*source) == Some(true));
+        up.filter_map(|source| Some((source, self.last_success(source)?))).collect()
+    }
+
     fn all(&self, metric: &Metric, suffix: &str) -> impl Iterator<Item = &Sample> {
         let name = metric.name;
         self.samples.iter().filter(move |sample| sample.name.strip_prefix(name) == Some(suffix))

@@ -20,7 +20,7 @@ static PHASES: [Phase; 13] = [
     ("starting", "busy", "It starts its services."),
     ("waiting_for_supermajority", "busy", "It waits until enough stake is online."),
     ("halted", "bad", "It was told to stop at a slot, and did."),
-    ("catching_up", "busy", "It runs and is behind the tip of the cluster."),
+    ("catching_up", "busy", "It runs and has not kept up with the cluster for long enough yet."),
     ("at_tip", "good", "It keeps up with the cluster."),
     ("behind", "bad", "It was at the tip and has fallen behind."),
     ("gone", "bad", "The process has ended."),
