@@ -66,6 +66,9 @@ pub struct TargetArgs {
     /// JSON-RPC of the validator [default: 127.0.0.1 and its --rpc-port].
     #[arg(long, value_name = "URL")]
     pub rpc: Option<String>,
+    /// Entries of its program cache, for builds whose capacity differs from their version's.
+    #[arg(long, value_name = "N")]
+    pub program_cache_entries: Option<u64>,
     /// Where procfs is mounted.
     #[arg(long = "path.procfs", value_name = "DIR")]
     pub procfs: Option<PathBuf>,
@@ -147,6 +150,7 @@ impl TargetArgs {
             config.target.find = find;
             config.settle();
         }
+        config.target.program_cache_entries = self.program_cache_entries.or(config.target.program_cache_entries);
         if let Some(url) = &self.rpc {
             config.rpc.url = config::rpc_url(url).ok();
         }
@@ -255,6 +259,7 @@ mod tests {
         assert_eq!(parse(&["--listen", "127.0.0.1:2"]).unwrap().metrics.listen.port(), 2);
         let labelled = parse(&["--record", "r", "--label", "arm=A", "--label", "memory=DDR5"]).unwrap();
         assert_eq!((labelled.labels.arm.as_deref(), labelled.record.labels.len()), (Some("A"), 1));
+        assert_eq!(parse(&["--program-cache-entries", "1024"]).unwrap().target.program_cache_entries, Some(1024));
         assert_eq!(labelled.record.file.as_deref(), Some(std::path::Path::new("r")));
         let mistakes = parse(&["--interval", "10ms", "--ingest", "127.0.0.1:3", "--rpc", "localhost"]).unwrap_err();
         assert_eq!(mistakes.len(), 3, "{mistakes:?}");

@@ -48,6 +48,8 @@ pub(crate) struct Task<'a> {
     pub(crate) whom: Whom,
     /// The recording, a new file.
     pub(crate) out: &'a Path,
+    /// Entries of the validator's program cache; `None` where its version or the configuration file says.
+    pub(crate) cache_entries: Option<u32>,
     /// Its labels.
     pub(crate) labels: &'a [(String, String)],
     /// From tick to tick.
@@ -71,6 +73,9 @@ impl Task<'_> {
         match &self.whom {
             Whom::Pid(pid) => all.extend(["--pid".into(), OsString::from(pid.to_string())]),
             Whom::Ledger(folder) => all.extend(["--ledger".into(), folder.into()]),
+        }
+        if let Some(entries) = self.cache_entries {
+            all.extend(["--program-cache-entries".into(), OsString::from(entries.to_string())]);
         }
         all.extend([OsString::from("--record"), self.out.into()]);
         if let Some(interval) = self.interval {
@@ -199,10 +204,11 @@ mod tests {
         let out = Path::new("/o/run.fltl");
         let interval = Some(Duration::from_millis(100));
         let whom = Whom::Ledger("/mnt/ledger".into());
-        let task = Task { whom, out, labels: &labels, interval, config: None, free_ports: true };
+        let cache_entries = Some(1024);
+        let task = Task { whom, out, cache_entries, labels: &labels, interval, config: None, free_ports: true };
         let said: Vec<String> = task.arguments().iter().map(|word| word.to_string_lossy().into_owned()).collect();
-        let expected = "run --listen 127.0.0.1:0 --ingest 127.0.0.1:0 --ledger /mnt/ledger --record /o/run.fltl \
-                        --interval 100ms --label arm=a b";
+        let expected = "run --listen 127.0.0.1:0 --ingest 127.0.0.1:0 --ledger /mnt/ledger \
+                        --program-cache-entries 1024 --record /o/run.fltl --interval 100ms --label arm=a b";
         assert_eq!(said.join(" "), expected);
     }
 }

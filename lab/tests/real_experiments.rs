@@ -139,6 +139,7 @@ fn a_larger_program_cache_changes_what_the_experiments_report_says_and_raw_lines
     keep_recordings(&runs, &out);
     for run in &runs {
         assert_eq!((run.outcome(), &run.ending["validity"]["is"]), ("completed", &"valid".into()), "{}", run.ending);
+        assert_eq!(run.configured_capacity(), run.arm.parse().ok());
         the_recording_holds_what_was_pushed(run, &bodies);
     }
     a_larger_cache_misses_less_and_takes_less_time(&runs, &bodies);

@@ -129,6 +129,7 @@ fn task<'a>(args: &'a RecordArgs, out: &'a Path, pid: Pid) -> Task<'a> {
     Task {
         whom: Whom::Pid(pid.as_raw_nonzero().get().unsigned_abs()),
         out,
+        cache_entries: None,
         labels: &args.labels,
         interval: args.interval,
         config: args.config.as_deref(),

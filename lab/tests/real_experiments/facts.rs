@@ -85,6 +85,12 @@ impl Run {
         (*last, known[known.len().saturating_sub(seconds + 1)])
     }
 
+    /// Entries of the program cache, as the recorder was told or knows of the version.
+    pub(crate) fn configured_capacity(&self) -> Option<f64> {
+        let columns = self.recording.columns(Table::Validator, &["cache_capacity_configured"]).expect("a column");
+        columns.values.concat().into_iter().flatten().last()
+    }
+
     /// Slots that were replayed.
     pub(crate) fn slots(&self) -> BTreeMap<u64, Replayed> {
         let points = self.recording.replay_slot_points().expect("points");

@@ -181,6 +181,7 @@ impl Runner<'_> {
             plan: &self.plan,
             folder: &run.folder,
             labels: job::labels(&self.plan, &run.scheduled, turn),
+            cache_entries: run.arm.cache_entries,
             pid: pid.filter(|_| self.plan.workload.kind == Kind::Replay),
             ledger: &run.lane.ledger,
         };

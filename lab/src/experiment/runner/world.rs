@@ -124,6 +124,8 @@ pub struct Order<'a> {
     pub folder: &'a Path,
     /// Labels of the recording.
     pub labels: Vec<(String, String)>,
+    /// Entries of the program cache, where the run's arm sets them.
+    pub cache_entries: Option<u32>,
     /// The process to follow; without it, the validator of the lane's ledger.
     pub pid: Option<u32>,
     /// The ledger.

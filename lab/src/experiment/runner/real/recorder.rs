@@ -44,6 +44,7 @@ impl Daemon {
         let task = Task {
             whom,
             out: &recording,
+            cache_entries: order.cache_entries,
             labels: &order.labels,
             interval: Some(interval),
             config: told.config.as_deref(),
