@@ -1,10 +1,12 @@
 //! Builds everything first (sockets bound, files opened), then starts it, and ends it in the order of the data.
 
+mod hopeless;
 mod live;
 mod recording;
 mod secrets;
 mod signals;
 
+pub use hopeless::is_hopeless;
 pub use live::Live;
 pub use recording::warnings;
 

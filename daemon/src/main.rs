@@ -145,7 +145,7 @@ fn fail(error: &anyhow::Error) -> ExitCode {
         }
     }
     say(&format!("faultlined: {said}"));
-    ExitCode::FAILURE
+    if app::is_hopeless(error) { ExitCode::from(USAGE) } else { ExitCode::FAILURE }
 }
 
 /// On standard error, to whoever still listens: it may be a file on a full disk.

@@ -193,7 +193,7 @@ fn the_sockets_that_are_handed_over_go_over_the_configured_addresses() {
 fn a_socket_without_a_use_or_beyond_loopback_is_refused_with_what_to_do() {
     let refused = |holder: &Holder| {
         let status = holder.start(&["--pid", &own_pid()]).wait().expect("its end");
-        assert_eq!(status.code(), Some(1), "{}", holder.said());
+        assert_eq!(status.code(), Some(64), "{}", holder.said());
         holder.said()
     };
     let mut holder = Holder::new(bind().0, bind().0);

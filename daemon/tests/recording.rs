@@ -288,9 +288,9 @@ fn what_cannot_be_recorded_into_is_refused_at_the_start_in_words() -> Result<()>
     assert!(code == Some(1) && said.contains("another program"), "two daemons: {code:?} {said}");
     assert_eq!(daemon.stop()?, Some(0));
     let (code, said) = refusal(&["--label", "arm=B"]);
-    assert!(code == Some(1) && said.contains("arm=A") && said.contains("arm=B"), "other labels: {code:?} {said}");
+    assert!(code == Some(64) && said.contains("arm=A") && said.contains("arm=B"), "other labels: {code:?} {said}");
     let (code, said) = refusal(&["--record", &scene.config.display().to_string()]);
-    assert!(code == Some(1) && said.contains("not a recording"), "another file: {code:?} {said}");
+    assert!(code == Some(64) && said.contains("not a recording"), "another file: {code:?} {said}");
     let (code, said) = refusal(&["--record", "/no/such/folder/run.fltl"]);
     assert!(code == Some(64) && said.contains("/no/such/folder"), "no folder: {code:?} {said}");
     assert_eq!(refusal(&["--label", "arm"]).0, Some(64));

@@ -1,0 +1,31 @@
+//! Which starts fail again however often they are tried: those that somebody has to mend something for.
+
+use crate::socket::InheritError;
+use crate::{ingest, web};
+use faultline_recording::Error as Unrecordable;
+use std::error::Error;
+
+/// Whether the failure is a mistake in the configuration or in the units, which the system can only see while it builds:
+/// a file that is no recording of this run, a socket that others can reach. A service manager need not try again.
+pub fn is_hopeless(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| recording(cause) || socket(cause))
+}
+
+fn recording(cause: &(dyn Error + 'static)) -> bool {
+    matches!(
+        cause.downcast_ref(),
+        Some(
+            Unrecordable::NotARecording { .. }
+                | Unrecordable::Newer { .. }
+                | Unrecordable::OtherLabels { .. }
+                | Unrecordable::Truncated { .. }
+                | Unrecordable::Damaged { .. }
+        )
+    )
+}
+
+fn socket(cause: &(dyn Error + 'static)) -> bool {
+    matches!(cause.downcast_ref(), Some(ingest::Error::NotLoopback(_)))
+        || matches!(cause.downcast_ref(), Some(web::WebError::Exposed { .. } | web::WebError::Unprotected { .. }))
+        || cause.is::<InheritError>()
+}
