@@ -88,6 +88,8 @@ pub struct Report {
     pub problems: Vec<Problem>,
     /// How often the followed process was replaced by another one, by the reason of the earlier one's end.
     pub restarts: [(Reason, u64); 3],
+    /// Ends of the followed process by reason.
+    pub ends: [(Reason, u64); 3],
     /// The process whose end was seen last, and why it ended.
     pub ended: Option<(ProcessId, Reason)>,
     /// When it was looked last; `None` before the first look.
@@ -108,9 +110,10 @@ struct State {
 
 impl Following {
     fn new(looking_for: String) -> Self {
-        let restarts = Reason::ALL.map(|reason| (reason, 0));
+        let none = Reason::ALL.map(|reason| (reason, 0));
         let (looked_at, took, ended) = (None, Duration::ZERO, None);
-        let report = Report { looking_for, problems: Vec::new(), restarts, ended, looked_at, took };
+        let (restarts, ends) = (none, none);
+        let report = Report { looking_for, problems: Vec::new(), restarts, ends, ended, looked_at, took };
         Following(Arc::new(Mutex::new(State { current: None, report })))
     }
 
@@ -124,14 +127,15 @@ impl Following {
         self.state().report.clone()
     }
 
-    /// `agave_process_restarts_total`, with all three reasons from the beginning.
+    /// Restarts and ends, with all three reasons from the beginning.
     pub fn readings(&self, out: &mut Vec<Reading>) {
-        let restarts = self.state().report.restarts;
-        out.extend(
-            restarts
-                .iter()
-                .map(|(reason, count)| Reading::counter(&metrics::process::RESTARTS, [reason.name().into()], *count)),
-        );
+        let (restarts, ends) = {
+            let report = &self.state().report;
+            (report.restarts, report.ends)
+        };
+        for (metric, counts) in [(&metrics::process::RESTARTS, restarts), (&metrics::process::ENDS, ends)] {
+            out.extend(counts.map(|(reason, count)| Reading::counter(metric, [reason.name().into()], count)));
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -296,7 +300,7 @@ impl Finder {
         self.said.clear();
         let mut state = self.following.state();
         if let Some((_, reason)) = replaced {
-            state.report.restarts.iter_mut().filter(|(of, _)| *of == reason).for_each(|(_, count)| *count += 1);
+            count(&mut state.report.restarts, reason);
         }
         state.report.problems = self.way.doubts(&target);
         state.current = Some(Arc::clone(&target));
@@ -308,6 +312,7 @@ impl Finder {
         {
             let mut state = self.following.state();
             (state.current, state.report.ended) = (None, Some((target.process, reason)));
+            count(&mut state.report.ends, reason);
         }
         self.ended = Some((target, reason));
     }
@@ -320,6 +325,10 @@ impl Finder {
             self.said = words;
         }
     }
+}
+
+fn count(counts: &mut [(Reason, u64)], reason: Reason) {
+    counts.iter_mut().filter(|(of, _)| *of == reason).for_each(|(_, count)| *count += 1);
 }
 
 #[cfg(test)]

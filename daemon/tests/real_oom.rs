@@ -51,12 +51,14 @@ fn a_validator_killed_for_want_of_memory_shows_its_limit_its_approach_and_the_re
         let up = number("agave_up", &[]);
         if up == Some(0.0) { Ok(()) } else { Err(up) }
     });
-    cluster.start_follower()?;
-    eventually_seeing(PATIENCE, "the successor and the reason", || {
-        let of = |reason| number("agave_process_restarts_total", &[("reason", reason)]);
+    let killed_once = |counter: &str| {
+        let of = |reason| number(counter, &[("reason", reason)]);
         let all = (of("oom_kill"), of("exit"), of("unknown"));
         if all == (Some(1.0), Some(0.0), Some(0.0)) { Ok(()) } else { Err(all) }
-    });
+    };
+    eventually_seeing(PATIENCE, "the reason of the end", || killed_once("agave_process_ends_total"));
+    cluster.start_follower()?;
+    eventually_seeing(PATIENCE, "the successor and the reason", || killed_once("agave_process_restarts_total"));
     assert_eq!(daemon.stop()?, Some(0));
     Ok(())
 }

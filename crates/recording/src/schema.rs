@@ -150,6 +150,7 @@ pub(crate) static DEVICE: [Column; 2] = [
 /// Metrics that go into `series` on purpose: seldom there or seldom changed. Whatever is foreseen nowhere goes there too.
 pub static SERIES: &[&Metric] = &[
     &p::RESTARTS,
+    &p::ENDS,
     &v::CACHE_PRUNE,
     &v::DATAPOINT,
     &v::DATAPOINT_SUM,

@@ -127,7 +127,7 @@ fn throughput_by_run() -> Panel {
         .column("At the tip", "s", &grown("sum without (phase) (agave_phase_seconds_total{@, phase=\"at_tip\"})"))
         .coloured(
             "OOM kills",
-            &grown("sum without (reason) (agave_process_restarts_total{@, reason=\"oom_kill\"})"),
+            &grown("sum without (reason) (agave_process_ends_total{@, reason=\"oom_kill\"})"),
             &whole(painted("none", "transparent", &[(0.5, "red")])),
         )
         .size(24, 7)

@@ -239,7 +239,7 @@ fn runs_out() -> Section {
         headroom(),
         exhaustion(),
         stat("Killed for memory")
-            .ask("sum by (instance) (increase(agave_process_restarts_total{@, reason=\"oom_kill\"}[$__range]))", "")
+            .ask("sum by (instance) (increase(agave_process_ends_total{@, reason=\"oom_kill\"}[$__range]))", "")
             .unit("none")
             .decimals(0)
             .steps("green", &[(0.5, "red")])

@@ -36,6 +36,10 @@ impl AtWork {
         });
     }
 
+    pub(super) fn ends(&self) -> [u64; 3] {
+        self.following.report().ends.map(|(_, count)| count)
+    }
+
     pub(super) fn restarts(&self) -> [u64; 3] {
         self.following.report().restarts.map(|(_, count)| count)
     }
@@ -75,6 +79,8 @@ fn a_zombie_is_gone_and_a_kill_for_want_of_memory_is_the_reason() {
     host.write("proc/vmstat", "oom_kill 5\n").unwrap();
     Pretend::validator(77).state('Z').on(&host);
     work.wait_for_words("has ended (oom_kill)");
+    // The end counts at once, the restart when there is a successor.
+    assert_eq!((work.ends(), work.restarts()), ([0, 1, 0], [0, 0, 0]));
     host.remove("proc/77").unwrap();
     Pretend::validator(80).start(900).on(&host);
     work.wait_for("its successor", |target| target.process.pid == 80);
@@ -82,7 +88,8 @@ fn a_zombie_is_gone_and_a_kill_for_want_of_memory_is_the_reason() {
     let mut readings = Vec::new();
     work.following.readings(&mut readings);
     let labels: Vec<_> = readings.iter().map(|reading| (reading.labels[0].as_str(), reading.value.number())).collect();
-    assert_eq!(labels, [("exit", Some(0.0)), ("oom_kill", Some(1.0)), ("unknown", Some(0.0))]);
+    let once = [("exit", Some(0.0)), ("oom_kill", Some(1.0)), ("unknown", Some(0.0))];
+    assert_eq!(labels, [once, once].concat());
 }
 
 /// The kernel takes a process's program and arguments away before its many GB, which take it seconds.
