@@ -7,7 +7,7 @@
 mod pretend;
 
 use faultline_catalog::metrics::daemon::SOURCE_PROBLEMS;
-use faultline_catalog::metrics::process::START_TIME;
+use faultline_catalog::metrics::process::{START_TIME, TARGET_INFO};
 use faultline_catalog::{Source, Status, Tick, Value};
 use faultline_testkit::host::PretendHost;
 use pretend::{OF_THE_KERNEL, Pretend, series};
@@ -359,6 +359,15 @@ fn a_process_that_vanishes_between_ticks_is_counted_as_gone_and_leaves_nothing_b
         };
         assert_eq!(host(&tick), host(&healthy(HOST)));
     }
+}
+
+#[test]
+fn a_process_that_is_moved_to_another_cgroup_is_told_of_there() {
+    let mut pretend = Pretend::following(HOST);
+    let told = |tick: &Tick| tick.readings().find(|r| r.metric.name == TARGET_INFO.name).unwrap().labels[6].to_string();
+    assert_eq!(told(&pretend.tick()), "/validator.slice/sol.service");
+    pretend.host.write("proc/4242/cgroup", "0::/validator.slice\n").unwrap();
+    assert_eq!(told(&pretend.tick_after(LONG)), "/validator.slice");
 }
 
 #[test]

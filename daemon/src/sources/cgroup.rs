@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// A process may be moved to another cgroup: it is looked up again this often.
-const LOOK_UP_AGAIN: Duration = Duration::from_secs(30);
+pub(super) const LOOK_UP_AGAIN: Duration = Duration::from_secs(30);
 
 /// Holds the files of the followed process's cgroup.
 #[derive(Debug, Default)]
@@ -34,11 +34,6 @@ impl Cgroup {
     /// Holds nothing yet.
     pub fn new(memory: Memory) -> Self {
         Cgroup { memory, ..Self::default() }
-    }
-
-    /// Where the process is, as the kernel writes it; `None` before it was found.
-    pub fn path(&self) -> Option<&str> {
-        self.path.as_deref()
     }
 
     fn find(&mut self, look: &Look<'_>, process: ProcessId, finding: &mut Finding) {

@@ -3,6 +3,7 @@
 //! Here alone JSON-RPC, the admin socket, the datapoints and the log meet: each tells a part, at its own time.
 
 use super::admin::AdminFacts;
+use super::cgroup::LOOK_UP_AGAIN;
 use super::rpc::{self, RpcFacts, identity_of};
 use super::{Finding, Look, Poll};
 use crate::config;
@@ -31,6 +32,8 @@ pub struct Conclusions {
     followed: Option<ProcessId>,
     followed_at: Stamp,
     cgroup: Option<String>,
+    /// When that was looked up.
+    cgroup_at: Stamp,
 }
 
 /// Where the other sources leave what they learn.
@@ -57,7 +60,8 @@ impl Conclusions {
     pub fn new(live: Latest<config::Config>, told: Told) -> Self {
         let config = live.get().unwrap_or_default();
         let tracker = Tracker::new(config.phase.clone());
-        Conclusions { live, config, told, tracker, followed: None, followed_at: Stamp::default(), cgroup: None }
+        let (followed, followed_at, cgroup, cgroup_at) = Default::default();
+        Conclusions { live, config, told, tracker, followed, followed_at, cgroup, cgroup_at }
     }
 
     /// Takes over a configuration that was loaded anew.
@@ -76,11 +80,19 @@ impl Conclusions {
         }
         self.followed = process;
         self.followed_at = look.now;
-        self.cgroup = look.target.and_then(|target| cgroup_path(look.root, target.process.pid));
+        self.cgroup = None;
+        self.find_cgroup(look);
         if look.target.is_some() {
             self.tracker.restart();
             self.told.intake.restart(startup_id(look.root));
         }
+    }
+
+    /// Looks where the process is now. One that is ending is nowhere, and was where it was.
+    fn find_cgroup(&mut self, look: &Look<'_>) {
+        self.cgroup_at = look.now;
+        let now = look.target.and_then(|target| cgroup_path(look.root, target.process.pid));
+        self.cgroup = now.or_else(|| self.cgroup.take());
     }
 
     fn known(&self) -> Known {
@@ -170,6 +182,9 @@ impl Poll for Conclusions {
         let mut finding = Finding { up: true, ..Finding::with_room(48) };
         self.reconfigure();
         self.follow(look);
+        if look.now.since(self.cgroup_at) >= LOOK_UP_AGAIN {
+            self.find_cgroup(look);
+        }
         let known = self.known();
         finding.readings.push(Reading::flag(&p::UP, [], look.target.is_some()));
         let mut distance = None;

@@ -1,10 +1,10 @@
 //! The validator of a given ledger folder.
 //!
 //! Three traces lead from the folder to the process, the best first: who listens on `admin.rpc`, who holds the lock on
-//! `ledger.lock`, who was started with `--ledger`.
+//! `ledger.lock`, who was started with `--ledger`. The last two are open to any user, the first to the folder's owner.
 
 use super::choose::{Choice, ambiguous, candidates, choose};
-use super::owner::without_pretenders;
+use super::owner::{Predecessor, without_pretenders};
 use super::scan::named_like_a_validator;
 use super::{Around, Found, Target, process};
 use faultline_catalog::{Problem, Status};
@@ -19,21 +19,23 @@ use std::path::{Path, PathBuf};
 #[derive(Debug)]
 pub(super) struct ByLedger {
     folder: PathBuf,
+    found: Predecessor,
 }
 
 impl ByLedger {
     pub(super) fn new(folder: &Path) -> Self {
-        ByLedger { folder: std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned()) }
+        let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
+        ByLedger { folder, found: Predecessor::default() }
     }
 
-    pub(super) fn find(&self, around: &Around<'_>) -> Found {
+    pub(super) fn find(&mut self, around: &Around<'_>) -> Found {
         let mut problems = Vec::new();
         let listener = self.by_socket(around, &mut problems);
         if let Some(target) = listener.or_else(|| self.by_lock(around, &mut problems)) {
-            return Ok(target);
+            return Ok(self.found.remember(around, target));
         }
         match self.by_argument(around, &mut problems) {
-            Choice::Running(target) | Choice::Lone(target) => return Ok(target),
+            Choice::Running(target) | Choice::Lone(target) => return Ok(self.found.remember(around, target)),
             Choice::Several(pids) => problems.push(ambiguous(&pids)),
             Choice::None => {
                 let folder = self.folder.display();
@@ -74,7 +76,8 @@ impl ByLedger {
 
     fn by_lock(&self, around: &Around<'_>, problems: &mut Vec<Problem>) -> Option<Target> {
         let holders = lock_holders(around.root, &self.folder.join("ledger.lock"), problems);
-        match choose(candidates(around, &holders, "ledger.lock", problems)) {
+        let found = candidates(around, &holders, "ledger.lock", problems);
+        match choose(self.found.of_the_same_user(around, found, problems)) {
             Choice::Running(target) | Choice::Lone(target) => Some(target),
             Choice::None | Choice::Several(_) => None,
         }
@@ -86,6 +89,7 @@ impl ByLedger {
                 problems.extend(named.problem());
                 let mut found = candidates(around, &named.pids, "scan", problems);
                 found.retain(|one| process::has_ledger(around.root, &one.target, &self.folder));
+                let found = self.found.of_the_same_user(around, found, problems);
                 choose(without_pretenders(around.root, found))
             }
             Err(error) => {

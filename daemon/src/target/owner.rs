@@ -1,7 +1,8 @@
 //! Whose process it is. Anybody can call a program like a validator's and name another's ledger; nobody can be another user.
 
-use super::Target;
 use super::choose::Candidate;
+use super::{Around, Target};
+use faultline_catalog::{Problem, Status};
 use faultline_kernel::parse::pid_status;
 use faultline_kernel::{HostRoot, ProcessId};
 use std::os::unix::fs::MetadataExt;
@@ -9,6 +10,44 @@ use std::os::unix::fs::MetadataExt;
 /// The user of a process; `None` if it has ended or cannot be read.
 pub(super) fn user(root: &HostRoot, process: ProcessId) -> Option<u32> {
     root.read_proc(&format!("{}/status", process.pid), pid_status::parse).ok()?.effective_uid
+}
+
+/// Who was found last, and whose it was.
+#[derive(Debug, Default)]
+pub(super) struct Predecessor(Option<(ProcessId, u32)>);
+
+impl Predecessor {
+    /// Remembers whose the target is.
+    pub(super) fn remember(&mut self, around: &Around<'_>, target: Target) -> Target {
+        self.0 = user(around.root, target.process).map(|user| (target.process, user));
+        target
+    }
+
+    /// Without those of another user than the validator's that was followed before: any user can call a program so.
+    pub(super) fn of_the_same_user(
+        &self,
+        around: &Around<'_>,
+        all: Vec<Candidate>,
+        problems: &mut Vec<Problem>,
+    ) -> Vec<Candidate> {
+        let before = around.before.map(|before| before.process);
+        let Some((_, user_before)) = self.0.filter(|(process, _)| Some(*process) == before) else { return all };
+        let is_same = |one: &Candidate| user(around.root, one.target.process).is_none_or(|its| its == user_before);
+        let (possible, others): (Vec<_>, Vec<_>) = all.into_iter().partition(is_same);
+        for other in others {
+            let pid = other.target.process.pid;
+            let words = format!(
+                "process {pid} is called like a validator but is another user's than the one before, who is \
+                 {user_before}; --unit, --pid or a restart of the daemon makes it the one to follow"
+            );
+            let problem = Problem::new(Status::Absent, words);
+            // A ledger has several traces to one process.
+            if !problems.contains(&problem) {
+                problems.push(problem);
+            }
+        }
+        possible
+    }
 }
 
 /// Whether it says that a ledger is its own which is another user's. False where that cannot be seen.

@@ -1,8 +1,8 @@
 //! The only validator of the host, by looking at every process.
 
 use super::choose::{Candidate, Choice, ambiguous, candidates, choose};
-use super::owner::without_pretenders;
-use super::{Around, Found, Target, names, owner, process};
+use super::owner::{Predecessor, without_pretenders};
+use super::{Around, Found, Target, names, process};
 use faultline_agave::identify::Program;
 use faultline_catalog::{Problem, Stamp, Status};
 use faultline_kernel::{Comm, HostRoot, ProcessId, ReadError};
@@ -15,8 +15,7 @@ const PATIENCE: Duration = Duration::from_secs(3);
 #[derive(Debug, Default)]
 pub(super) struct Scan {
     lone: Option<(ProcessId, Stamp)>,
-    /// Who was found last, and whose it was.
-    found: Option<(ProcessId, u32)>,
+    found: Predecessor,
 }
 
 impl Scan {
@@ -30,10 +29,12 @@ impl Scan {
             Err(error) => return Err(vec![process::problem(&error)]),
         };
         let possible = successors(around.before, all, &mut problems);
-        let possible = self.of_the_same_user(around, possible, &mut problems);
+        let possible = self.found.of_the_same_user(around, possible, &mut problems);
         match choose(without_pretenders(around.root, possible)) {
-            Choice::Running(target) => return Ok(self.remember(around, target)),
-            Choice::Lone(target) if self.is_believed(&target, around) => return Ok(self.remember(around, target)),
+            Choice::Running(target) => return Ok(self.found.remember(around, target)),
+            Choice::Lone(target) if self.is_believed(&target, around) => {
+                return Ok(self.found.remember(around, target));
+            }
             Choice::Lone(target) => {
                 let pid = target.process.pid;
                 let words = format!("process {pid} is called like a validator but has none of its threads yet");
@@ -43,33 +44,6 @@ impl Scan {
             Choice::None => problems.push(Problem::new(Status::Absent, "no process looks like a validator")),
         }
         Err(problems)
-    }
-
-    fn remember(&mut self, around: &Around<'_>, target: Target) -> Target {
-        self.found = owner::user(around.root, target.process).map(|user| (target.process, user));
-        target
-    }
-
-    /// Without those of another user than the validator's that was followed before: any user can call a program so.
-    fn of_the_same_user(
-        &self,
-        around: &Around<'_>,
-        all: Vec<Candidate>,
-        problems: &mut Vec<Problem>,
-    ) -> Vec<Candidate> {
-        let before = around.before.map(|before| before.process);
-        let Some((_, user)) = self.found.filter(|(process, _)| Some(*process) == before) else { return all };
-        let is_same = |one: &Candidate| owner::user(around.root, one.target.process).is_none_or(|its| its == user);
-        let (possible, others): (Vec<_>, Vec<_>) = all.into_iter().partition(is_same);
-        for other in others {
-            let pid = other.target.process.pid;
-            let words = format!(
-                "process {pid} is called like a validator but is another user's than the one before, who is {user}; \
-                 --unit, --pid or a restart of the daemon makes it the one to follow"
-            );
-            problems.push(Problem::new(Status::Absent, words));
-        }
-        possible
     }
 
     fn is_believed(&mut self, target: &Target, around: &Around<'_>) -> bool {

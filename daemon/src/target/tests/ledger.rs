@@ -1,4 +1,5 @@
 use super::super::ledger::{ByLedger, listener, lock_holders};
+use super::scan::run_by;
 use super::*;
 use rustix::io::Errno;
 use std::os::unix::fs::MetadataExt;
@@ -20,7 +21,7 @@ fn the_holder_of_the_lock_is_the_one_unless_it_only_prepares_the_ledger() {
     Pretend::validator(77).line("agave-validator --ledger /elsewhere").on(&host);
     lock(&host, 77, &ledger.path().join("ledger.lock"));
     let bench = Bench::new(&host);
-    let by_ledger = ByLedger::new(ledger.path());
+    let mut by_ledger = ByLedger::new(ledger.path());
     let target = by_ledger.find(&bench.around()).unwrap();
     assert_eq!((target.process.pid, target.found_by), (77, "ledger.lock"));
     Pretend::validator(77).line("agave-validator --ledger /elsewhere init").on(&host);
@@ -32,7 +33,7 @@ fn the_one_started_with_the_ledger_is_found_among_several_also_under_another_pat
     let host = host();
     let ledger = tempfile::tempdir().unwrap();
     let bench = Bench::new(&host);
-    let by_ledger = ByLedger::new(ledger.path());
+    let mut by_ledger = ByLedger::new(ledger.path());
     assert!(words(&by_ledger.find(&bench.around())).starts_with("absent: no process listens on"));
     Pretend::validator(77).line("agave-validator --ledger /data").on(&host);
     Pretend::validator(78).line(&format!("agave-validator --ledger {}", ledger.path().display())).on(&host);
@@ -42,6 +43,30 @@ fn the_one_started_with_the_ledger_is_found_among_several_also_under_another_pat
     host.write("proc/77/root/x", "").unwrap();
     std::os::unix::fs::symlink(ledger.path(), host.path("proc/77/root/data")).unwrap();
     assert_eq!(pid_of(&by_ledger.find(&bench.around())), Some(77));
+}
+
+#[test]
+fn another_user_s_process_that_names_or_locks_the_ledger_is_no_successor() {
+    let host = host();
+    let ledger = tempfile::tempdir().unwrap();
+    let lock_file = ledger.path().join("ledger.lock");
+    std::fs::write(&lock_file, "").unwrap();
+    let line = format!("agave-validator --ledger {}", ledger.path().display());
+    let appears = |pid, user| {
+        Pretend::validator(pid).line(&line).on(&host);
+        run_by(&host, pid, user);
+        lock(&host, pid, &lock_file);
+    };
+    appears(77, 1000);
+    let (bench, mut by_ledger) = (Bench::new(&host), ByLedger::new(ledger.path()));
+    let before = by_ledger.find(&bench.around()).unwrap();
+    host.remove("proc/77").unwrap();
+    appears(90, 1001);
+    let around = Around { before: Some(&before), ..bench.around() };
+    let found = by_ledger.find(&around);
+    assert_eq!(words(&found).matches("process 90 is called like a validator but is another user's").count(), 1);
+    appears(91, 1000);
+    assert_eq!(pid_of(&by_ledger.find(&around)), Some(91));
 }
 
 #[test]

@@ -90,7 +90,7 @@ fn a_validator_on_another_ledger_is_no_successor() {
     assert_eq!(pid_of(&Scan::default().find(&around)), Some(91));
 }
 
-fn run_by(host: &PretendHost, pid: u32, user: u32) {
+pub(super) fn run_by(host: &PretendHost, pid: u32, user: u32) {
     host.write(&format!("proc/{pid}/status"), format!("Name:\tx\nUid:\t{user}\t{user}\t{user}\t{user}\n").as_bytes())
         .unwrap();
 }
