@@ -18,7 +18,7 @@ again for as long as this runs. With --once, and where standard input or output 
 text after two questions, one interval apart (up to four while there is nothing new); figures that come with pushes \
 (every 10 s) then want --interval 15s.")]
 pub struct TopArgs {
-    /// HOST:PORT, an http or https URL, or unix:/PATH [default: unix:/run/faultlined/metrics.sock if that can be connected
+    /// HOST:PORT, an http or https URL, or unix:PATH [default: unix:/run/faultlined/metrics.sock if that can be connected
     /// to, else http://127.0.0.1:9912/metrics].
     #[arg(value_name = "ADDRESS")]
     pub address: Option<String>,

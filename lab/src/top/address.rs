@@ -28,18 +28,21 @@ impl Address {
         }
     }
 
-    /// From `HOST:PORT`, an `http` or `https` URL, `unix:/PATH`, or the path of a socket that begins with `/`; without a
+    /// From `HOST:PORT`, an `http` or `https` URL, `unix:PATH`, or the path of a socket that begins with `/`; without a
     /// path of its own a URL gets `/metrics`.
     ///
     /// # Errors
     /// It is none of these, or it holds a user: a password would be seen by all who list processes.
     pub(crate) fn read(text: &str) -> Result<Self, String> {
         let path = text.strip_prefix("unix://").or_else(|| text.strip_prefix("unix:")).unwrap_or(text);
-        if path.starts_with('/') {
+        let example = "write HOST:PORT, http://HOST:PORT, https://HOST:PORT or unix:PATH";
+        if path.len() < text.len() && path.is_empty() {
+            return Err(format!("{text:?} names no socket: {example}"));
+        }
+        if path.len() < text.len() || path.starts_with('/') {
             return Ok(Address { url: "http://localhost/metrics".to_owned(), socket: Some(path.into()) });
         }
         let whole = if text.contains("://") { text.to_owned() } else { format!("http://{text}") };
-        let example = "write HOST:PORT, http://HOST:PORT, https://HOST:PORT or unix:/PATH";
         // What stands before an @ may be a password.
         let shown = text.rsplit_once('@').map_or(text, |(_, host)| host);
         let uri: Uri = whole.parse().map_err(|error| format!("{shown:?} is no address ({error}): {example}"))?;
@@ -95,6 +98,7 @@ mod tests {
             url("https://node.example.org/faultline/metrics?a=b"),
             "https://node.example.org/faultline/metrics?a=b"
         );
+        assert_eq!(Address::read("unix:f.sock").unwrap().socket.as_deref(), Some(Path::new("f.sock")));
         for text in ["unix:/run/f.sock", "unix:///run/f.sock", "/run/f.sock"] {
             let address = Address::read(text).unwrap();
             assert_eq!(
@@ -127,9 +131,9 @@ mod tests {
 
     #[test]
     fn what_is_no_address_is_refused_with_an_example_and_a_password_with_the_better_way() {
-        for text in ["", "ftp://a/b", "http://", "a b", "http:///metrics"] {
+        for text in ["", "unix:", "ftp://a/b", "http://", "a b", "http:///metrics"] {
             let refusal = Address::read(text).unwrap_err();
-            assert!(refusal.contains("unix:/PATH"), "{text:?}: {refusal}");
+            assert!(refusal.contains("unix:PATH"), "{text:?}: {refusal}");
         }
         let refusal = Address::read("http://me:secret@node:1").unwrap_err();
         assert!(refusal.contains("--password-file") && !refusal.contains("secret"), "{refusal}");
