@@ -85,17 +85,15 @@ fn points(rows: &[Row], newest: Duration, plot: usize, rate: bool) -> Vec<(f64, 
     if !rate {
         return points.flatten().map(|point| (age(&point), point.value)).collect();
     }
-    let (mut shown, mut before) = (Vec::new(), None::<Point>);
+    let (mut shown, mut before, mut growth) = (Vec::new(), None::<Point>, None);
     for point in points {
         match (before, point) {
-            // Told again by a tick that came before the source's next answer: its growth is not known yet.
+            // Told again by a tick that came before the source's next answer: it grows as it grew.
             (Some(earlier), Some(later)) if later.heard == earlier.heard => {}
-            (Some(earlier), Some(later)) => {
-                shown.extend(later.growth(&earlier).map(|growth| (age(&later), growth)));
-                before = Some(later);
-            }
-            (_, point) => before = point,
+            (Some(earlier), Some(later)) => (before, growth) = (Some(later), later.growth(&earlier)),
+            (_, point) => (before, growth) = (point, None),
         }
+        shown.extend(point.zip(growth).map(|(point, growth)| (age(&point), growth)));
     }
     shown
 }
@@ -156,7 +154,7 @@ mod tests {
             history.tick(&Arc::new(Tick { number: second, at, batches: vec![Arc::new(rpc), Arc::new(own)] }));
         }
         let told: Vec<_> = history.series().remove(4).1.into_iter().map(|(age, tps)| (age, tps.round())).collect();
-        assert_eq!(told, vec![(3.0, 10.0), (1.0, 10.0), (0.0, 10.0)]);
+        assert_eq!(told, vec![(3.0, 10.0), (2.0, 10.0), (1.0, 10.0), (0.0, 10.0)]);
     }
 
     #[test]
