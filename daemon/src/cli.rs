@@ -10,7 +10,8 @@ use std::time::Duration;
 /// Profiles a Solana validator beside it: memory, page faults, throughput and program cache, for Prometheus.
 #[derive(Debug, Parser)]
 #[command(name = "faultlined", version, max_term_width = 110)]
-#[command(after_help = "Exit codes: 0 fine, 1 failed, 2 stopped by force, 64 wrong usage or configuration.")]
+#[command(after_help = "Exit codes: 0 fine, 1 failed, 2 stopped by force, 64 wrong usage or configuration, \
+         or a file or socket that somebody must mend first.")]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]

@@ -63,7 +63,12 @@ pub fn run(args: &TopArgs) -> anyhow::Result<u8> {
 fn once(client: &Client, mut session: Session, address: &str, look: Look, interval: Duration) -> anyhow::Result<u8> {
     let mut first = None;
     for page in 1..=MOST_PAGES {
-        let answer = client.fetch().map_err(|what| anyhow::anyhow!("{address}: {what}"))?;
+        let answer = match client.fetch() {
+            Ok(answer) => answer,
+            // Two pages are enough.
+            Err(_) if page > 2 => break,
+            Err(what) => anyhow::bail!("{address}: {what}"),
+        };
         session.take(Ok(answer), live::moment());
         let told = session.state().newest().told_of();
         let news = first.as_ref().is_some_and(|first: &Vec<_>| first.iter().all(|old| !told.contains(old)));

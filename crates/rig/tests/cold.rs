@@ -16,6 +16,7 @@ use std::io::{Read, Write};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 const FILES: u64 = 48;
@@ -170,7 +171,10 @@ impl Group {
     fn new(name: &str) -> Option<Self> {
         let v1 = Path::new("/sys/fs/cgroup/memory");
         let (top, cache) = if v1.is_dir() { (v1, "cache ") } else { (Path::new("/sys/fs/cgroup"), "file ") };
-        let folder = top.join(format!("faultline_test_cold_{name}_{}", std::process::id()));
+        // A group that is still being removed keeps its name.
+        static GROUPS: AtomicU32 = AtomicU32::new(0);
+        let number = GROUPS.fetch_add(1, Ordering::Relaxed);
+        let folder = top.join(format!("faultline_test_cold_{name}_{}_{number}", std::process::id()));
         let made = fs::create_dir(&folder).is_ok();
         let group = Group { folder, cache };
         if made && group.stat().is_some() {
@@ -234,10 +238,11 @@ fn the_same_reader_is_charged_the_same_after_a_restore_and_after_another_arm_onl
     });
 
     // What the dropping is for: without it the arm is charged next to nothing, after a restore as well as after an arm.
-    let warm_after_arm = Group::charged("third", &ledger).unwrap();
-    restored();
-    let warm_after_restore = Group::charged("fourth", &ledger).unwrap();
-    for warm in [warm_after_arm, warm_after_restore] {
-        assert!(warm * 2 < after_restore, "{warm} instead of {after_restore}");
-    }
+    eventually_seeing(LEFT_ALONE_WITHIN, "two warm arms are charged little", || {
+        let warm_after_arm = Group::charged("third", &ledger).unwrap();
+        restored();
+        let warm_after_restore = Group::charged("fourth", &ledger).unwrap();
+        let most = warm_after_arm.max(warm_after_restore);
+        if most * 2 < after_restore { Ok(()) } else { Err(format!("{most} instead of {after_restore}")) }
+    });
 }

@@ -4,6 +4,7 @@ use crate::socket::InheritError;
 use crate::{ingest, web};
 use faultline_recording::Error as Unrecordable;
 use std::error::Error;
+use std::io::ErrorKind;
 
 /// Whether the failure is a mistake in the configuration or in the units, which the system can only see while it builds:
 /// a file that is no recording of this run, a socket that others can reach. A service manager need not try again.
@@ -12,16 +13,17 @@ pub fn is_hopeless(error: &anyhow::Error) -> bool {
 }
 
 fn recording(cause: &(dyn Error + 'static)) -> bool {
-    matches!(
-        cause.downcast_ref(),
-        Some(
-            Unrecordable::NotARecording { .. }
-                | Unrecordable::Newer { .. }
-                | Unrecordable::OtherLabels { .. }
-                | Unrecordable::Truncated { .. }
-                | Unrecordable::Damaged { .. }
-        )
-    )
+    use Unrecordable::{Damaged, Io, Newer, NotARecording, OtherLabels, Truncated};
+    match cause.downcast_ref() {
+        Some(NotARecording { .. } | Newer { .. } | OtherLabels { .. } | Truncated { .. } | Damaged { .. }) => true,
+        Some(Io { source, .. }) => {
+            matches!(
+                source.kind(),
+                ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem | ErrorKind::NotADirectory
+            )
+        }
+        _ => false,
+    }
 }
 
 fn socket(cause: &(dyn Error + 'static)) -> bool {

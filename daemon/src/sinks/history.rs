@@ -36,6 +36,9 @@ pub const SPAN: Duration = Duration::from_secs(60);
 /// At most this many points a plot, however short the interval.
 const MOST_POINTS: usize = 120;
 
+/// Seconds by which the wall clock may go otherwise than the uptime between two answers, which come late and early.
+const CLOCK_MOVED: f64 = 10.0;
+
 /// A plot's value at a tick.
 #[derive(Debug, Clone, Copy)]
 struct Point {
@@ -47,19 +50,23 @@ struct Point {
 }
 
 impl Point {
-    /// What `plot` shows at this tick; `None` where it has nothing.
+    /// What `plot` shows at this tick; `None` where it has nothing: a total of a source that is down is what it was before.
     fn of(tick: &Tick, plot: &Plot) -> Option<Self> {
         let value = tick.number_of(plot.metric, plot.labels)?;
         let batch =
             tick.batches.iter().find(|batch| batch.readings.iter().any(|r| std::ptr::eq(r.metric, plot.metric)))?;
+        if plot.rate && !batch.up {
+            return None;
+        }
         let heard = tick.number_of(&SOURCE_LAST_SUCCESS, &[batch.source.name()]);
         Some(Point { uptime: tick.at.uptime, value, heard: heard.unwrap_or(tick.at.unix_seconds()) })
     }
 
-    /// Growth per second since `earlier`; `None` if the counter has fallen.
+    /// Growth per second since `earlier`; `None` if the counter has fallen, or the wall clock was set meanwhile.
     fn growth(&self, earlier: &Self) -> Option<f64> {
         let (growth, seconds) = (self.value - earlier.value, self.heard - earlier.heard);
-        (growth >= 0.0 && seconds > 0.0).then(|| growth / seconds)
+        let was_set = (self.uptime.saturating_sub(earlier.uptime).as_secs_f64() - seconds).abs() > CLOCK_MOVED;
+        (growth >= 0.0 && seconds > 0.0 && !was_set).then(|| growth / seconds)
     }
 }
 
@@ -126,7 +133,7 @@ mod tests {
         let at = stamp(second);
         let readings =
             major.map(|n| Reading::counter(&metrics::process::PAGE_FAULTS, ["major".into()], n)).into_iter().collect();
-        let batch = Batch { readings, ..Batch::empty(Source::Process, at) };
+        let batch = Batch { readings, up: true, ..Batch::empty(Source::Process, at) };
         Arc::new(Tick { number: second, at, batches: vec![Arc::new(batch)] })
     }
 
@@ -140,21 +147,42 @@ mod tests {
         assert_eq!(major, vec![(4.0, 4.0), (0.0, 2.0)]);
     }
 
+    /// A tick at which JSON-RPC is up or not, with what it heard last: when, and a total.
+    fn answered(second: u64, up: bool, heard: f64, transactions: u64) -> Arc<Tick> {
+        let at = stamp(second);
+        let readings = vec![Reading::counter(&metrics::validator::TRANSACTIONS, [], transactions)];
+        let rpc = Batch { readings, up, ..Batch::empty(Source::Rpc, at) };
+        let success = Reading::real(&SOURCE_LAST_SUCCESS, [Source::Rpc.name().into()], 1_700_000_000.0 + heard);
+        let own = Batch { readings: vec![success], ..Batch::empty(Source::Daemon, at) };
+        Arc::new(Tick { number: second, at, batches: vec![Arc::new(rpc), Arc::new(own)] })
+    }
+
+    /// (seconds before the newest tick, transactions per second).
+    fn tps(ticks: impl IntoIterator<Item = Arc<Tick>>) -> Vec<(f64, f64)> {
+        let mut history = History::default();
+        ticks.into_iter().for_each(|tick| history.tick(&tick));
+        history.series().remove(4).1.into_iter().map(|(age, tps)| (age, tps.round())).collect()
+    }
+
     #[test]
     fn an_answer_that_is_told_twice_is_no_second_without_growth() {
-        let mut history = History::default();
         // Asked once a second, a little later each time: some ticks meet the answer of the tick before.
-        for (second, heard, transactions) in [(1, 1.0, 100), (2, 1.9, 109), (3, 1.9, 109), (4, 3.9, 129), (5, 4.9, 139)]
-        {
-            let at = stamp(second);
-            let readings = vec![Reading::counter(&metrics::validator::TRANSACTIONS, [], transactions)];
-            let rpc = Batch { readings, ..Batch::empty(Source::Rpc, at) };
-            let success = Reading::real(&SOURCE_LAST_SUCCESS, [Source::Rpc.name().into()], 1_700_000_000.0 + heard);
-            let own = Batch { readings: vec![success], ..Batch::empty(Source::Daemon, at) };
-            history.tick(&Arc::new(Tick { number: second, at, batches: vec![Arc::new(rpc), Arc::new(own)] }));
-        }
-        let told: Vec<_> = history.series().remove(4).1.into_iter().map(|(age, tps)| (age, tps.round())).collect();
+        let heard = [(1, 1.0, 100), (2, 1.9, 109), (3, 1.9, 109), (4, 3.9, 129), (5, 4.9, 139)];
+        let told = tps(heard.map(|(second, heard, total)| answered(second, true, heard, total)));
         assert_eq!(told, vec![(3.0, 10.0), (2.0, 10.0), (1.0, 10.0), (0.0, 10.0)]);
+    }
+
+    #[test]
+    fn a_source_that_is_down_has_no_rate() {
+        let ticks = (1..6).map(|second| answered(second, second < 4, f64::min(second as f64, 3.0), 10 * second.min(3)));
+        assert_eq!(tps(ticks), vec![(3.0, 10.0), (2.0, 10.0)]);
+    }
+
+    #[test]
+    fn a_clock_that_is_set_makes_no_rate() {
+        let heard = [(1, 1.0, 10), (2, 2.0, 20), (3, 3_603.0, 30), (4, 3_604.0, 40)];
+        let told = tps(heard.map(|(second, heard, total)| answered(second, true, heard, total)));
+        assert_eq!(told, vec![(2.0, 10.0), (0.0, 10.0)]);
     }
 
     #[test]

@@ -88,10 +88,11 @@ impl Conclusions {
         }
     }
 
-    /// Looks where the process is now. One that is ending is nowhere, and was where it was.
+    /// Looks where the process is now. One that is ending is nowhere (version 1 says: at the top), and was where it was.
     fn find_cgroup(&mut self, look: &Look<'_>) {
         self.cgroup_at = look.now;
         let now = look.target.and_then(|target| cgroup_path(look.root, target.process.pid));
+        let now = now.filter(|path| path != "/" || self.cgroup.is_none());
         self.cgroup = now.or_else(|| self.cgroup.take());
     }
 

@@ -74,7 +74,7 @@ impl ByLedger {
         None
     }
 
-    fn by_lock(&self, around: &Around<'_>, problems: &mut Vec<Problem>) -> Option<Target> {
+    fn by_lock(&mut self, around: &Around<'_>, problems: &mut Vec<Problem>) -> Option<Target> {
         let holders = lock_holders(around.root, &self.folder.join("ledger.lock"), problems);
         let found = candidates(around, &holders, "ledger.lock", problems);
         match choose(self.found.of_the_same_user(around, found, problems)) {
@@ -83,7 +83,7 @@ impl ByLedger {
         }
     }
 
-    fn by_argument(&self, around: &Around<'_>, problems: &mut Vec<Problem>) -> Choice {
+    fn by_argument(&mut self, around: &Around<'_>, problems: &mut Vec<Problem>) -> Choice {
         match named_like_a_validator(around.root) {
             Ok(named) => {
                 problems.extend(named.problem());

@@ -12,26 +12,33 @@ pub(super) fn user(root: &HostRoot, process: ProcessId) -> Option<u32> {
     root.read_proc(&format!("{}/status", process.pid), pid_status::parse).ok()?.effective_uid
 }
 
-/// Who was found last, and whose it was.
+/// Whose the validators are that were found.
 #[derive(Debug, Default)]
-pub(super) struct Predecessor(Option<(ProcessId, u32)>);
+pub(super) struct Predecessor {
+    /// The last one: it may end before it is followed.
+    found: Option<(ProcessId, u32)>,
+    /// The last one that was followed.
+    followed: Option<(ProcessId, u32)>,
+}
 
 impl Predecessor {
     /// Remembers whose the target is.
     pub(super) fn remember(&mut self, around: &Around<'_>, target: Target) -> Target {
-        self.0 = user(around.root, target.process).map(|user| (target.process, user));
+        self.found = user(around.root, target.process).map(|user| (target.process, user));
         target
     }
 
     /// Without those of another user than the validator's that was followed before: any user can call a program so.
     pub(super) fn of_the_same_user(
-        &self,
+        &mut self,
         around: &Around<'_>,
         all: Vec<Candidate>,
         problems: &mut Vec<Problem>,
     ) -> Vec<Candidate> {
         let before = around.before.map(|before| before.process);
-        let Some((_, user_before)) = self.0.filter(|(process, _)| Some(*process) == before) else { return all };
+        let is_before = |one: &(ProcessId, u32)| Some(one.0) == before;
+        self.followed = self.found.filter(is_before).or(self.followed).filter(is_before);
+        let Some((_, user_before)) = self.followed else { return all };
         let is_same = |one: &Candidate| user(around.root, one.target.process).is_none_or(|its| its == user_before);
         let (possible, others): (Vec<_>, Vec<_>) = all.into_iter().partition(is_same);
         for other in others {

@@ -2,7 +2,6 @@
 
 use super::dashboard::{Choices, Dashboard, JOB, Section, Variable};
 use super::panel::{Panel, bars, lines, painted, table};
-use serde_json::{Value, json};
 
 const EXPERIMENT: Variable = Variable {
     name: "experiment",
@@ -101,11 +100,6 @@ fn grown_anew(counter: &str) -> String {
     format!("sum by (arm, run) (sum_over_time({inside}) * 15)")
 }
 
-/// Without a fraction.
-fn whole(properties: [(&'static str, Value); 3]) -> Vec<(&'static str, Value)> {
-    properties.into_iter().chain([("decimals", json!(0))]).collect()
-}
-
 fn by_run(title: &'static str) -> Panel {
     table(title).label("arm", "Arm").label("run", "Run").unit("none").decimals(1)
 }
@@ -125,15 +119,11 @@ fn throughput_by_run() -> Panel {
             &grown("sum without (phase) (agave_phase_seconds_total{@, phase!~\"at_tip|behind|gone|absent\"})"),
         )
         .column("At the tip", "s", &grown("sum without (phase) (agave_phase_seconds_total{@, phase=\"at_tip\"})"))
-        .coloured(
-            "OOM kills",
-            &grown("sum without (reason) (agave_process_ends_total{@, reason=\"oom_kill\"})"),
-            &whole(painted("none", "transparent", &[(0.5, "red")])),
-        )
         .size(24, 7)
         .says(
             "What the study calls throughput, over the time shown: choose the time of the runs.",
-            "Runs of one arm differ more than arms: the experiment needs more runs, see the lab's report.",
+            "Runs of one arm differ more than arms: the experiment needs more runs. How a run ended, a kill for want of memory \
+             above all, is in the lab's report: its recorder ends with it.",
         )
         .runbook("AgaveOomHappened")
 }

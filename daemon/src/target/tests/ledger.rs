@@ -67,6 +67,9 @@ fn another_user_s_process_that_names_or_locks_the_ledger_is_no_successor() {
     assert_eq!(words(&found).matches("process 90 is called like a validator but is another user's").count(), 1);
     appears(91, 1000);
     assert_eq!(pid_of(&by_ledger.find(&around)), Some(91));
+    // It ended before it could be followed, and the rule stands.
+    host.remove("proc/91").unwrap();
+    assert_eq!(pid_of(&by_ledger.find(&around)), None);
 }
 
 #[test]
