@@ -368,6 +368,9 @@ fn a_process_that_is_moved_to_another_cgroup_is_told_of_there() {
     assert_eq!(told(&pretend.tick()), "/validator.slice/sol.service");
     pretend.host.write("proc/4242/cgroup", "0::/validator.slice\n").unwrap();
     assert_eq!(told(&pretend.tick_after(LONG)), "/validator.slice");
+    // What version 1 says of a process that is ending.
+    pretend.host.write("proc/4242/cgroup", "0::/\n").unwrap();
+    assert_eq!(told(&pretend.tick_after(LONG)), "/validator.slice");
 }
 
 #[test]

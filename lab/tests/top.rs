@@ -170,7 +170,8 @@ fn what_cannot_be_asked_is_said_with_the_address_and_exit_codes_tell_it_from_wro
     assert!(output.status.code() == Some(1) && said.contains("/nowhere/password"), "{said}");
 }
 
-/// Answers each connection to a unix socket with the next of these pages, and then with the last, until the test ends.
+/// Answers each connection to a unix socket with the next of these pages, and then with the last, until the test ends; an
+/// empty one is no answer.
 fn serve(socket: &Path, pages: Vec<String>) {
     let listener = UnixListener::bind(socket).unwrap();
     std::thread::spawn(move || {
@@ -183,6 +184,9 @@ fn serve(socket: &Path, pages: Vec<String>) {
                 asked.push(byte[0]);
             }
             assert!(asked.starts_with(b"GET /metrics HTTP/1.1\r\n"));
+            if page.is_empty() {
+                continue;
+            }
             write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{page}", page.len()).unwrap();
         }
     });
@@ -214,6 +218,16 @@ fn one_screen_waits_for_an_answer_of_json_rpc_that_came_after_the_first_page() {
     let (output, said) = once(&[socket.to_str().unwrap()]);
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.contains("400/s") && !text.contains("in frozen banks"), "{said}{text}");
+}
+
+#[test]
+fn a_daemon_that_goes_after_two_pages_is_shown_as_it_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("daemon.sock");
+    serve(&socket, vec![PAGE.to_owned(), PAGE.to_owned(), String::new()]);
+    let (output, said) = once(&[socket.to_str().unwrap()]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success() && said.is_empty() && text.contains("461 of 512 entries"), "{said}{text}");
 }
 
 /// Certificates, a web config file with the user `me` whose password is `secret`, and files with a right and a wrong one.
