@@ -12,6 +12,14 @@ pub enum Error {
         /// Which file.
         path: PathBuf,
     },
+    /// A log or journal without its recording, or one that SQLite would follow elsewhere.
+    #[error("{path}: {what}, so that writing could lose it; move it away, or remove it")]
+    Leftover {
+        /// The file in the way.
+        path: PathBuf,
+        /// What it is.
+        what: &'static str,
+    },
     /// There is no such file.
     #[error("{path}: no such file")]
     Missing {
@@ -60,6 +68,14 @@ pub enum Error {
         /// Which file.
         path: PathBuf,
         /// What SQLite says.
+        what: String,
+    },
+    /// The file has what no recording has, and what it would be harmful to read.
+    #[error("{path}: not read: {what}; save what is sound of it with `faultline info --salvage`")]
+    Refused {
+        /// Which file.
+        path: PathBuf,
+        /// What was found.
         what: String,
     },
     /// Nothing can be saved of a damaged file.
@@ -156,6 +172,10 @@ impl Error {
         }
     }
 
+    pub(crate) fn refused(path: &Path, what: impl Into<String>) -> Self {
+        Error::Refused { path: path.to_owned(), what: what.into() }
+    }
+
     pub(crate) fn io(path: &Path, source: std::io::Error) -> Self {
         let path = path.to_owned();
         match source.kind() {
@@ -176,6 +196,13 @@ impl Error {
         match source.sqlite_error_code() {
             Some(ErrorCode::DiskFull) => Error::Full { path },
             Some(ErrorCode::DatabaseCorrupt) => Error::Damaged { path, what: source.to_string() },
+            // Only readers have limits of length and of work.
+            Some(ErrorCode::TooBig) => {
+                Error::Refused { path, what: "one of its values is longer than any of a recording".into() }
+            }
+            Some(ErrorCode::OperationInterrupted) => {
+                Error::Refused { path, what: "it takes more work to read than a recording of its size".into() }
+            }
             Some(ErrorCode::NotADatabase) => {
                 Error::NotARecording { path, found: "no SQLite database, or the beginning of one is damaged".into() }
             }

@@ -1,13 +1,16 @@
 //! How a recording is opened, whoever opens it.
 
+mod guarded;
+mod tables;
 mod whole;
 
-pub(crate) use whole::{HEADER, check_whole, cut_off, header, page_size, pages};
+pub(crate) use guarded::{Gives, Guarded, LONGEST_VALUE};
+pub(crate) use tables::{Present, declared, present};
+pub(crate) use whole::{HEADER, cut_off, header, page_size, pages};
 
 use crate::error::{At, Error};
 use crate::schema::{APPLICATION_ID, FORMAT};
 use rusqlite::{Connection, OpenFlags};
-use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -39,22 +42,35 @@ fn opened(conn: &Connection, path: &Path) -> PathBuf {
     conn.path().map_or_else(|| path.to_owned(), PathBuf::from)
 }
 
-/// A connection that may write.
+/// A connection that may write, to a file of this program's own.
 pub(crate) fn open_to_write(path: &Path) -> Result<Connection, Error> {
-    connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX)
+    let conn = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    tune(&conn).at(path)?;
+    Ok(conn)
 }
 
-/// A connection that only reads.
-pub(crate) fn open_to_read(path: &Path) -> Result<Connection, Error> {
-    connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)
+/// A connection that only reads, to a file from anywhere.
+pub(crate) fn open_to_read(path: &Path) -> Result<Guarded, Error> {
+    guarded(path, OpenFlags::SQLITE_OPEN_READ_ONLY, path)
+}
+
+/// The same to a file that SQLite may write before it reads it. Errors name the file `named`, of which it may be a copy.
+pub(crate) fn open_to_recover(path: &Path, named: &Path) -> Result<Guarded, Error> {
+    guarded(path, OpenFlags::SQLITE_OPEN_READ_WRITE, named)
+}
+
+fn guarded(path: &Path, flags: OpenFlags, named: &Path) -> Result<Guarded, Error> {
+    let guarded = Guarded::new(connect(path, flags)?, named, length(path))?;
+    tune(guarded.connection()).at(named)?;
+    Ok(guarded)
 }
 
 fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, Error> {
     // Absolute, as SQLite takes a name that begins with `file:` for an address.
     let absolute = std::path::absolute(path).at(path)?;
     check_kind(&absolute, path)?;
-    let conn = Connection::open_with_flags(absolute, flags).at(path)?;
-    tune(&conn).at(path)?;
+    let conn = Connection::open_with_flags(absolute, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX).at(path)?;
+    guarded::distrust(&conn).at(path)?;
     Ok(conn)
 }
 
@@ -115,21 +131,6 @@ pub(crate) fn check_format(conn: &Connection, path: &Path) -> Result<(), Error> 
         return Err(Error::NotARecording { path: path.to_owned(), found });
     }
     Ok(())
-}
-
-/// The tables of a file and their columns: an older one may have fewer than this version writes.
-pub(crate) type Present = HashMap<String, HashSet<String>>;
-
-/// What the file has of this version's tables.
-pub(crate) fn present(conn: &Connection) -> rusqlite::Result<Present> {
-    let sql = "SELECT m.name, c.name FROM sqlite_schema m, pragma_table_info(m.name) c WHERE m.type = 'table'";
-    let mut present = Present::new();
-    let mut statement = conn.prepare(sql)?;
-    let mut rows = statement.query([])?;
-    while let Some(row) = rows.next()? {
-        present.entry(row.get(0)?).or_default().insert(row.get(1)?);
-    }
-    Ok(present)
 }
 
 /// The columns as a list for SELECT; NULL for one that the file does not have.

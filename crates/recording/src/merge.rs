@@ -57,7 +57,7 @@ pub fn merge(from: &[PathBuf], to: &Path) -> Result<Merged, Error> {
         add(&conn, piece, offsets, to)?;
         if let Some(ended) = before {
             gaps.push(piece.began.saturating_sub(ended));
-            gap(&conn, offsets.session + 1, ended, piece.began).at(to)?;
+            gap(&conn, offsets.session.saturating_add(1), ended, piece.began).at(to)?;
         }
         before = Some(piece.ended);
     }
@@ -81,8 +81,7 @@ fn name(recording: &Recording) -> String {
 fn piece(path: &Path) -> Result<Piece, Error> {
     let recording = Recording::open(path)?;
     let sessions = recording.sessions()?;
-    let last_tick: Option<i64> =
-        recording.connection().query_row("SELECT max(unix_ns) FROM tick", [], |row| row.get(0)).at(path)?;
+    let last_tick = recording.number("SELECT max(unix_ns) FROM tick")?;
     let (Some(first), Some(last)) = (sessions.first(), sessions.last()) else {
         return Err(Error::Unmergeable { path: path.to_owned(), why: "it has no session".into() });
     };
@@ -169,10 +168,10 @@ fn add(conn: &Connection, piece: &Piece, offsets: Offsets, to: &Path) -> Result<
 fn renumber(role: Role, id: i64, offsets: Offsets, names: &Names) -> i64 {
     match role {
         Role::Plain => id,
-        Role::Session => id + offsets.session,
-        Role::Process => id + offsets.process,
-        Role::Tick => id + offsets.tick,
-        Role::Event => id + offsets.event,
+        Role::Session => id.saturating_add(offsets.session),
+        Role::Process => id.saturating_add(offsets.process),
+        Role::Tick => id.saturating_add(offsets.tick),
+        Role::Event => id.saturating_add(offsets.event),
         Role::Pool | Role::Device | Role::Series => names.get(&(role, id)).copied().unwrap_or(id),
     }
 }

@@ -13,8 +13,8 @@ pub use progress::Progress;
 pub(crate) use rows::read_labels;
 pub use types::{Columns, DeviceRow, EventRow, PoolRow, ProblemRow, ProcessRow, SeriesRow, SessionRow, TickRow};
 
-use crate::error::{At, Error};
-use crate::file::{self, Present};
+use crate::error::Error;
+use crate::file::{Guarded, Present};
 use rusqlite::Connection;
 use std::path::{Path, PathBuf};
 
@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug)]
 pub struct Recording {
     // Closed before the copy that it may be of is removed.
-    conn: Connection,
+    conn: Guarded,
     _copied: Option<open::Copied>,
     path: PathBuf,
     labels: Vec<(String, String)>,
@@ -37,11 +37,12 @@ impl Recording {
     ///
     /// # Errors
     ///
-    /// [`Error::Truncated`], [`Error::NotARecording`], [`Error::Newer`], [`Error::Empty`], [`Error::Damaged`].
+    /// [`Error::Truncated`], [`Error::NotARecording`], [`Error::Newer`], [`Error::Empty`], [`Error::Damaged`];
+    /// [`Error::Refused`] if it has anything but plain tables as the format declares them. Whoever made the file, reading
+    /// it takes time and memory that follow from its size: beyond that every method says [`Error::Refused`].
     pub fn open(path: &Path) -> Result<Recording, Error> {
-        let (conn, copied) = open::open(path)?;
-        let labels = read_labels(&conn).at(path)?;
-        let present = file::present(&conn).at(path)?;
+        let (conn, present, copied) = open::open(path)?;
+        let labels = read_labels(&conn, path)?;
         Ok(Recording { conn, _copied: copied, path: path.to_owned(), labels, present })
     }
 
@@ -61,6 +62,6 @@ impl Recording {
     }
 
     pub(crate) fn connection(&self) -> &Connection {
-        &self.conn
+        self.conn.connection()
     }
 }

@@ -90,6 +90,10 @@ kinds! {
     AtTip = "at_tip",
     /// It fell behind.
     Behind = "behind",
+    /// It was at the tip, and its slot has not advanced for 15 s.
+    Stall = "stall",
+    /// The system's wall clock was set; the detail has the step in seconds, positive if forward.
+    ClockStep = "clock_step",
     /// Nothing was recorded for a while; the detail says since when and why.
     Gap = "gap",
     /// Set by hand or by an experiment.

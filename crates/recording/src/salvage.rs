@@ -169,8 +169,8 @@ fn merged(from: &Path, to: &Path) -> Result<Part, Error> {
         }
     }
     // What cannot be taken in is lost: the rest is not.
-    if let Ok(conn) = file::open_to_write(part.path()) {
-        let _ = conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+    if let Ok(guarded) = file::open_to_recover(part.path(), from) {
+        let _ = guarded.connection().query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
     }
     Ok(part)
 }

@@ -14,9 +14,9 @@ pub(crate) const HEADER: usize = 100;
 const LOG_HEADER: usize = 32;
 const FRAME_HEADER: usize = 24;
 
-/// Fails if the file ends before its last page, unless the log has what is missing. SQLite itself would return such a
-/// page as zeros, and only once it is asked for.
-pub(crate) fn check_whole(conn: &Connection, path: &Path) -> Result<(), Error> {
+/// The bytes of the database. Fails if the file ends before its last page, unless the log has what is missing. SQLite
+/// itself would return such a page as zeros, and only once it is asked for.
+pub(crate) fn check_whole(conn: &Connection, path: &Path) -> Result<u64, Error> {
     let number = |pragma: &str| conn.pragma_query_value(None, pragma, |row| row.get::<_, i64>(0));
     let pages = match number("page_count") {
         Ok(pages) => u64::try_from(pages).unwrap_or(0),
@@ -24,13 +24,13 @@ pub(crate) fn check_whole(conn: &Connection, path: &Path) -> Result<(), Error> {
     };
     let size = u64::try_from(number("page_size").at(path)?).unwrap_or(0);
     let file = opened(conn, path);
-    let (have, want) = (length(&file), pages * size);
+    let (have, want) = (length(&file), pages.saturating_mul(size));
     if have >= want || size == 0 {
-        return Ok(());
+        return Ok(want);
     }
     let logged = logged_pages(&beside(&file, "-wal"), size).unwrap_or_default();
     let missing = (have / size + 1..=pages).any(|page| !logged.contains(&page));
-    if missing { Err(Error::Truncated { path: path.to_owned(), have, want }) } else { Ok(()) }
+    if missing { Err(Error::Truncated { path: path.to_owned(), have, want }) } else { Ok(want) }
 }
 
 /// Says that the file is cut off where that is why SQLite calls it damaged.
@@ -39,7 +39,7 @@ pub(crate) fn check_whole(conn: &Connection, path: &Path) -> Result<(), Error> {
 pub(crate) fn cut_off(path: &Path, error: Error) -> Error {
     let (Error::Damaged { .. }, Ok(header)) = (&error, header(path)) else { return error };
     let have = length(path);
-    let want = pages(&header) * page_size(&header);
+    let want = pages(&header).saturating_mul(page_size(&header));
     if have < want { Error::Truncated { path: path.to_owned(), have, want } } else { error }
 }
 

@@ -2,7 +2,7 @@
 
 use super::Recording;
 use crate::error::{At, Error};
-use crate::file;
+use crate::file::{self, Gives};
 use crate::schema::{TABLES, Table, TableColumn, TableSpec};
 use rusqlite::types::ValueRef;
 
@@ -38,9 +38,11 @@ impl Recording {
     /// so is a column.
     pub fn tables(&self) -> Result<Vec<TableInfo>, Error> {
         let info = |spec: &TableSpec| {
-            let sql = format!("SELECT count(*) FROM {}", spec.name);
-            let count = || self.conn.query_row(&sql, [], |row| row.get::<_, i64>(0));
-            let rows = if self.has(spec.name) { count().at(&self.path)? } else { 0 };
+            // Not count(*), which follows pages without end where they lead in circles.
+            let rows = match self.has(spec.name) {
+                true => self.number(&format!("SELECT sum(1) FROM {}", spec.name))?.unwrap_or(0),
+                false => 0,
+            };
             Ok(TableInfo { name: spec.name, columns: spec.columns.clone(), rows: u64::try_from(rows).unwrap_or(0) })
         };
         TABLES.iter().map(info).collect()
@@ -64,16 +66,15 @@ impl Recording {
         }
         let list = file::list(&self.present, spec.name, spec.columns.iter().map(|column| column.name));
         let sql = format!("SELECT {list} FROM {} ORDER BY {}", spec.name, spec.order);
-        let mut statement = self.conn.prepare(&sql).at(&self.path)?;
-        let mut found = statement.query([]).at(&self.path)?;
         let mut rows: Vec<Row> = Vec::new();
-        while let Some(row) = found.next().at(&self.path)? {
+        self.conn.walk(Gives::Texts, &sql, [], |row| {
             rows.push(cells(row, spec.columns.len()).at(&self.path)?);
             if rows.len() >= chunk.max(1) {
                 each(&rows)?;
                 rows.clear();
             }
-        }
+            Ok::<(), E>(())
+        })?;
         if rows.is_empty() { Ok(()) } else { each(&rows) }
     }
 
@@ -82,9 +83,12 @@ impl Recording {
         let spec = TABLES.iter().find(|spec| spec.name == table.name());
         let spec = spec.ok_or_else(|| Error::NoSuchColumn { what: table.name().to_owned() })?;
         let sql = format!("SELECT {} FROM {} WHERE tick BETWEEN ?1 AND ?2 ORDER BY tick", spec.names(), spec.name);
-        let mut statement = self.conn.prepare_cached(&sql).at(&self.path)?;
-        let found = statement.query_map([first, last], |row| cells(row, spec.columns.len())).at(&self.path)?;
-        found.collect::<rusqlite::Result<_>>().at(&self.path)
+        let mut rows = Vec::new();
+        self.conn.walk(Gives::Texts, &sql, [first, last], |row| {
+            rows.push(cells(row, spec.columns.len()).at(&self.path)?);
+            Ok::<(), Error>(())
+        })?;
+        Ok(rows)
     }
 }
 

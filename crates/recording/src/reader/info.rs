@@ -39,7 +39,7 @@ impl Recording {
         let sessions = self.sessions()?;
         let meta = self.pairs("SELECT key, value FROM meta WHERE key <> 'rows'")?;
         Ok(Info {
-            format: self.conn.pragma_query_value(None, "user_version", |row| row.get(0)).at(&self.path)?,
+            format: self.connection().pragma_query_value(None, "user_version", |row| row.get(0)).at(&self.path)?,
             finished: sessions.last().is_some_and(|session| session.ended.is_some()),
             bytes: length(&self.path),
             log_bytes: length(&beside(&self.path, "-wal")),

@@ -1,14 +1,14 @@
 //! Opens a recording to read, in whatever state it was left.
 
 use crate::error::{At, Error};
-use crate::file::{self, beside, length};
-use rusqlite::{Connection, ErrorCode};
+use crate::file::{self, Guarded, Present, beside, length};
+use rusqlite::ErrorCode;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 /// A connection within a read transaction, so that everything read is of one moment.
-pub(super) fn open(path: &Path) -> Result<(Connection, Option<Copied>), Error> {
+pub(super) fn open(path: &Path) -> Result<(Guarded, Present, Option<Copied>), Error> {
     let meta = std::fs::metadata(path).at(path)?;
     if !meta.is_file() {
         let found = "a folder or a device".to_owned();
@@ -20,19 +20,23 @@ pub(super) fn open(path: &Path) -> Result<(Connection, Option<Copied>), Error> {
     match file::open_to_read(path).and_then(|conn| hold(conn, path)) {
         Err(Error::Sqlite { source, .. }) if wants_to_write(&source) => {
             let copied = Copied::new(path)?;
-            let conn = hold(file::open_to_write(&copied.database())?, path)?;
-            Ok((conn, Some(copied)))
+            let (conn, present) = hold(file::open_to_recover(&copied.database(), path)?, path)?;
+            Ok((conn, present, Some(copied)))
         }
-        held => Ok((held.map_err(|error| file::cut_off(path, error))?, None)),
+        held => {
+            let (conn, present) = held.map_err(|error| file::cut_off(path, error))?;
+            Ok((conn, present, None))
+        }
     }
 }
 
-fn hold(conn: Connection, path: &Path) -> Result<Connection, Error> {
-    conn.execute_batch("BEGIN").at(path)?;
+fn hold(mut conn: Guarded, path: &Path) -> Result<(Guarded, Present), Error> {
+    conn.connection().execute_batch("BEGIN").at(path)?;
     // The transaction begins with the first look.
-    file::check_whole(&conn, path)?;
-    file::check_format(&conn, path)?;
-    Ok(conn)
+    conn.measure()?;
+    file::check_format(conn.connection(), path)?;
+    let present = file::present(&conn, path)?;
+    Ok((conn, present))
 }
 
 /// Whether SQLite would have to write before it can read: take in the log of a writer that was killed, or undo what it

@@ -3,7 +3,9 @@
 use super::Recording;
 use super::types::TickRow;
 use crate::error::Error;
+use crate::file::{self, duration};
 use crate::rows::EventKind;
+use std::time::Duration;
 
 /// How far a run has come. Each is `None` or false until the recording says so.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -35,6 +37,9 @@ const SLOTS: [(&str, &str); 4] = [
 const TRANSACTIONS: [(&str, &str); 2] =
     [("cost_tracker_point", "transaction_count"), ("replay_slot_point", "total_transactions")];
 
+/// Where it is told when something arrived.
+const POINTS: [&str; 4] = ["program_cache_point", "replay_slot_point", "set_root_point", "cost_tracker_point"];
+
 /// Points arrive nearly in order: the first and the last one are among so many rows.
 const NEAR: u32 = 256;
 
@@ -56,6 +61,24 @@ impl Recording {
             at_tip: last(&format!("'{tip}'"))?.is_some() || last_tick_at_tip(last_tick.as_ref()),
             last_tick,
         })
+    }
+
+    /// The last tick, and when the newest push of its session arrived, since 1970; `None` if none did. A push that came after
+    /// that tick counts if it brought a point that is kept.
+    pub fn last_push(&self) -> Result<Option<(TickRow, Duration)>, Error> {
+        let Some(tick) = self.ticks_where("ORDER BY id DESC LIMIT 1")?.pop() else { return Ok(None) };
+        let mut newest = None;
+        if self.has("daemon_sample") {
+            let column = file::list(&self.present, "daemon_sample", ["last_push_timestamp_seconds"].into_iter());
+            let of_tick = format!("SELECT CAST({column} * 1e9 AS INTEGER) FROM daemon_sample WHERE tick = {}", tick.id);
+            newest = self.number(&of_tick)?;
+        }
+        for table in POINTS.into_iter().filter(|table| self.has(table)) {
+            let last = format!("SELECT session, received_unix_ns FROM {table} ORDER BY rowid DESC LIMIT 1");
+            let of_session = format!("SELECT max(received_unix_ns) FROM ({last}) WHERE session = {}", tick.session);
+            newest = newest.max(self.number(&of_session)?);
+        }
+        Ok(newest.map(|push| (tick, duration(push))))
     }
 
     fn first_transaction(&self) -> Result<Option<i64>, Error> {
@@ -86,8 +109,8 @@ impl Recording {
     }
 
     /// The one number that a query gives.
-    fn number(&self, sql: &str) -> Result<Option<i64>, Error> {
-        Ok(self.all(sql, |row| row.get::<_, Option<i64>>(0))?.pop().flatten())
+    pub(crate) fn number(&self, sql: &str) -> Result<Option<i64>, Error> {
+        self.conn.number(sql)
     }
 }
 

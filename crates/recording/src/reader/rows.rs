@@ -3,15 +3,15 @@
 use super::Recording;
 use super::types::{Columns, DeviceRow, EventRow, PoolRow, ProblemRow, ProcessRow, SeriesRow, SessionRow, TickRow};
 use crate::error::{At, Error};
-use crate::file::{self, duration};
+use crate::file::{self, Gives, Guarded, duration};
 use crate::rows::EventKind;
 use crate::schema::{
     CostTrackerPoint, DEVICE, POOL, PointTable, ProgramCachePoint, ReplaySlotPoint, SetRootPoint, Table,
 };
-use rusqlite::Connection;
 use rusqlite::types::ValueRef;
 use serde_json::Value;
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::Arc;
 
 impl Recording {
@@ -47,8 +47,7 @@ impl Recording {
 
     /// In the order of time, session by session.
     pub fn events(&self) -> Result<Vec<EventRow>, Error> {
-        let sql = "SELECT id, session, unix_ns, uptime_ns, kind, process, detail FROM event
-                   ORDER BY session, uptime_ns, id";
+        let sql = "SELECT id, session, unix_ns, uptime_ns, kind, process, detail FROM event ORDER BY id";
         let rows = self.all(sql, |row| {
             let kind: String = row.get(4)?;
             let Some(kind) = EventKind::parse(&kind) else { return Ok(Err((row.get::<_, i64>(0)?, kind))) };
@@ -66,7 +65,9 @@ impl Recording {
             let what = format!("event {id} is of an unknown kind, {kind:?}; a later version of faultline may know it");
             Error::BadRow { path: self.path.clone(), what }
         };
-        rows.into_iter().map(|row| row.map_err(unknown)).collect()
+        let mut rows = rows.into_iter().map(|row| row.map_err(unknown)).collect::<Result<Vec<EventRow>, Error>>()?;
+        rows.sort_by_key(|row| (row.session, row.uptime));
+        Ok(rows)
     }
 
     /// In the order of time.
@@ -111,7 +112,7 @@ impl Recording {
         let wanted = std::iter::once("tick").chain(names.iter().copied());
         let list = file::list(&self.present, table.name(), wanted);
         let sql = format!("SELECT {list} FROM {} ORDER BY tick", table.name());
-        self.each(&sql, |row| {
+        self.each(Gives::Numbers, &sql, |row| {
             columns.ticks.push(row.get(0)?);
             for (i, values) in columns.values.iter_mut().enumerate() {
                 values.push(row.get(i + 1)?);
@@ -125,9 +126,9 @@ impl Recording {
     pub fn pools(&self) -> Result<Vec<PoolRow>, Error> {
         let names = self.names("pool")?;
         let columns = POOL.iter().map(|column| column.name).collect::<Vec<_>>().join(", ");
-        self.all_of(
+        let mut rows = self.numbers(
             "pool_sample",
-            &format!("SELECT tick, pool, {columns} FROM pool_sample ORDER BY tick, rowid"),
+            &format!("SELECT tick, pool, {columns} FROM pool_sample ORDER BY rowid"),
             |row| {
                 Ok(PoolRow {
                     tick: row.get(0)?,
@@ -141,16 +142,18 @@ impl Recording {
                     block_io_delay: row.get(8)?,
                 })
             },
-        )
+        )?;
+        rows.sort_by_key(|row| row.tick);
+        Ok(rows)
     }
 
     /// In the order of time, then of names.
     pub fn devices(&self) -> Result<Vec<DeviceRow>, Error> {
         let names = self.names("device")?;
         let columns = DEVICE.iter().map(|column| column.name).collect::<Vec<_>>().join(", ");
-        self.all_of(
+        let mut rows = self.numbers(
             "device_sample",
-            &format!("SELECT tick, device, {columns} FROM device_sample ORDER BY tick, rowid"),
+            &format!("SELECT tick, device, {columns} FROM device_sample ORDER BY rowid"),
             |row| {
                 Ok(DeviceRow {
                     tick: row.get(0)?,
@@ -159,7 +162,9 @@ impl Recording {
                     write_bytes: whole(row, 3)?,
                 })
             },
-        )
+        )?;
+        rows.sort_by_key(|row| row.tick);
+        Ok(rows)
     }
 
     /// In the order of time.
@@ -169,17 +174,21 @@ impl Recording {
             Ok((row.get::<_, i64>(0)?, (text(1)?, text(2)?)))
         })?;
         let names: HashMap<i64, (Arc<str>, Arc<str>)> = names.into_iter().collect();
-        self.all("SELECT tick, series, value FROM series_sample ORDER BY tick, rowid", |row| {
+        let mut rows = self.all("SELECT tick, series, value FROM series_sample ORDER BY rowid", |row| {
             let (metric, labels) = names.get(&row.get(1)?).cloned().unwrap_or_else(|| ("".into(), "{}".into()));
             Ok(SeriesRow { tick: row.get(0)?, metric, labels, value: row.get(2)? })
-        })
+        })?;
+        rows.sort_by_key(|row| row.tick);
+        Ok(rows)
     }
 
     /// In the order of time.
     pub fn problems(&self) -> Result<Vec<ProblemRow>, Error> {
-        self.all("SELECT tick, source, status, what FROM problem ORDER BY tick, rowid", |row| {
+        let mut rows = self.all("SELECT tick, source, status, what FROM problem ORDER BY rowid", |row| {
             Ok(ProblemRow { tick: row.get(0)?, source: row.get(1)?, status: row.get(2)?, what: row.get(3)? })
-        })
+        })?;
+        rows.sort_by_key(|row| row.tick);
+        Ok(rows)
     }
 
     /// Ordered by the validator's time.
@@ -205,7 +214,7 @@ impl Recording {
     fn points<P: PointTable>(&self) -> Result<Vec<P>, Error> {
         let fields = file::list(&self.present, P::TABLE, P::FIELDS.iter().copied());
         let sql = format!("SELECT unix_ns, received_unix_ns, {fields} FROM {}", P::TABLE);
-        let mut points = self.all_of(P::TABLE, &sql, |row| {
+        let mut points = self.numbers(P::TABLE, &sql, |row| {
             let mut place = 1;
             P::restore(row.get(0)?, duration(row.get(1)?), &mut || {
                 place += 1;
@@ -218,45 +227,54 @@ impl Recording {
     }
 
     fn names(&self, table: &str) -> Result<HashMap<i64, Arc<str>>, Error> {
-        let names = self.all_of(table, &format!("SELECT id, name FROM {table}"), |row| {
+        if !self.has(table) {
+            return Ok(HashMap::new());
+        }
+        let names = self.all(&format!("SELECT id, name FROM {table}"), |row| {
             Ok((row.get::<_, i64>(0)?, Arc::<str>::from(row.get::<_, String>(1)?)))
         })?;
         Ok(names.into_iter().collect())
     }
 
-    /// Nothing if an older version did not write the table.
-    fn all_of<T>(
+    /// Rows that are made of numbers; none if an older version did not write the table.
+    fn numbers<T>(
         &self,
         table: &str,
         sql: &str,
         of: impl FnMut(&rusqlite::Row<'_>) -> rusqlite::Result<T>,
     ) -> Result<Vec<T>, Error> {
-        if self.has(table) { self.all(sql, of) } else { Ok(Vec::new()) }
+        if self.has(table) { self.collect(Gives::Numbers, sql, of) } else { Ok(Vec::new()) }
     }
 
     pub(super) fn all<T>(
         &self,
         sql: &str,
+        of: impl FnMut(&rusqlite::Row<'_>) -> rusqlite::Result<T>,
+    ) -> Result<Vec<T>, Error> {
+        self.collect(Gives::Texts, sql, of)
+    }
+
+    fn collect<T>(
+        &self,
+        gives: Gives,
+        sql: &str,
         mut of: impl FnMut(&rusqlite::Row<'_>) -> rusqlite::Result<T>,
     ) -> Result<Vec<T>, Error> {
         let mut out = Vec::new();
-        self.each(sql, |row| {
+        self.each(gives, sql, |row| {
             out.push(of(row)?);
             Ok(())
         })?;
         Ok(out)
     }
 
-    fn each(&self, sql: &str, mut each: impl FnMut(&rusqlite::Row<'_>) -> rusqlite::Result<()>) -> Result<(), Error> {
-        let mut run = || -> rusqlite::Result<()> {
-            let mut statement = self.conn.prepare(sql)?;
-            let mut rows = statement.query([])?;
-            while let Some(row) = rows.next()? {
-                each(row)?;
-            }
-            Ok(())
-        };
-        run().at(&self.path)
+    fn each(
+        &self,
+        gives: Gives,
+        sql: &str,
+        mut each: impl FnMut(&rusqlite::Row<'_>) -> rusqlite::Result<()>,
+    ) -> Result<(), Error> {
+        self.conn.walk(gives, sql, [], |row| each(row).at(&self.path))
     }
 }
 
@@ -282,8 +300,11 @@ fn json(text: String) -> Value {
 }
 
 /// By key.
-pub(crate) fn read_labels(conn: &Connection) -> rusqlite::Result<Vec<(String, String)>> {
-    let mut statement = conn.prepare("SELECT key, value FROM label ORDER BY key")?;
-    let labels = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    labels.collect()
+pub(crate) fn read_labels(conn: &Guarded, path: &Path) -> Result<Vec<(String, String)>, Error> {
+    let mut labels = Vec::new();
+    conn.walk(Gives::Texts, "SELECT key, value FROM label ORDER BY key", [], |row| {
+        labels.push((row.get(0).at(path)?, row.get(1).at(path)?));
+        Ok::<(), Error>(())
+    })?;
+    Ok(labels)
 }

@@ -2,7 +2,7 @@
 
 use super::record::varint;
 use crate::error::{At, Error};
-use crate::file::{self, length};
+use crate::file::{self, LONGEST_VALUE, length};
 use std::collections::HashSet;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -144,7 +144,7 @@ impl Pages {
     fn start(&self, page: &[u8], at: usize) -> Option<Start> {
         let (size, a) = varint(page.get(at..)?)?;
         let (id, b) = varint(page.get(at + a..)?)?;
-        let size = usize::try_from(size).ok()?;
+        let size = usize::try_from(size).ok().filter(|size| *size <= LONGEST_VALUE)?;
         if size as u64 > u64::from(self.count) * self.size as u64 {
             return None;
         }

@@ -3,6 +3,7 @@
 use super::pages::{Pages, Row};
 use super::record::{of_kind, values};
 use crate::error::{At, Error};
+use crate::file::declared;
 use crate::reader::Cell;
 use crate::rows::EventKind;
 use crate::schema::{Kind, Role, TABLES, TableSpec};
@@ -56,18 +57,13 @@ fn own(spec: &TableSpec) -> Vec<String> {
 
 /// The columns that a statement makes; those of this version if it is damaged.
 fn columns(sql: &str, spec: &TableSpec) -> Vec<String> {
-    let read = || -> rusqlite::Result<Vec<String>> {
-        let conn = Connection::open_in_memory()?;
-        conn.prepare(sql)?.raw_execute()?;
-        let mut statement = conn.prepare("SELECT name FROM pragma_table_info(?1)")?;
-        statement.query_map([spec.name], |row| row.get(0))?.collect()
-    };
     let own = own(spec);
+    let named = declared(sql, spec).map(|columns| columns.iter().map(|(name, _)| (*name).to_owned()).collect());
     // Other versions have more columns or fewer. Some that are unknown in place of some that are missing are damage.
     let known = |columns: &Vec<String>| {
         columns.iter().all(|name| own.contains(name)) || own.iter().all(|name| columns.contains(name))
     };
-    read().ok().filter(|columns| !columns.is_empty() && known(columns)).unwrap_or(own)
+    named.filter(known).unwrap_or(own)
 }
 
 /// Copies every row that can be read and is one of this table by its number of values and their kinds.

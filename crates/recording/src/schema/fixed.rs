@@ -87,7 +87,7 @@ pub(super) static BEGINNING: &[DeclaredTable] = &[
                 Text,
                 Plain,
                 NEEDED,
-                "`daemon_start`, `daemon_stop`, `start` (a process is followed), `exit`, `oom_kill`, `restart`, `phase` (detail: from, to; null: not known), `at_tip`, `behind`, `gap` (nothing was recorded), `mark` (set by hand)",
+                "`daemon_start`, `daemon_stop`, `start` (a process is followed), `exit`, `oom_kill`, `restart`, `phase` (detail: from, to; null: not known), `at_tip`, `behind`, `stall` (at the tip, and no slot advanced for 15 s), `clock_step` (the wall clock was set; detail: seconds), `gap` (nothing was recorded), `mark` (set by hand)",
             ),
             ("process", Integer, Process, "", "NULL while no process was followed"),
             ("detail", Text, Plain, NEEDED, "a JSON object, or empty"),

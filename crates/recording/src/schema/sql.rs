@@ -54,10 +54,15 @@ pub struct TableSpec {
     /// What it says, for docs/RECORDING.md.
     pub about: &'static str,
     /// A further constraint, or nothing.
-    unique: &'static str,
+    pub(crate) unique: &'static str,
 }
 
 impl TableSpec {
+    /// Whether an older file may lack it.
+    pub(crate) fn may_be_missing(&self) -> bool {
+        !fixed::BEGINNING.iter().chain(fixed::SERIES).any(|(name, ..)| *name == self.name)
+    }
+
     /// The statement that makes it.
     pub(crate) fn create(&self) -> String {
         let mut sql = format!("CREATE TABLE {}(", self.name);

@@ -3,18 +3,21 @@
 use super::samples::{Counts, Samples};
 use super::{Mark, Writer};
 use crate::error::{At, Error};
-use crate::file::{self, BESIDE, beside, nanos};
+use crate::file::{self, BESIDE, Guarded, Present, beside, nanos};
 use crate::rows::{NewSession, Opening};
 use crate::schema::{APPLICATION_ID, FORMAT, TABLES};
 use rusqlite::{Connection, params};
 use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions, TryLockError};
-use std::path::Path;
+use std::fs::{File, Metadata, OpenOptions, TryLockError};
+use std::path::{Path, PathBuf};
 
 /// Should nobody call for a checkpoint, SQLite makes one when the log has this many pages (16 MiB).
 const LAST_RESORT_PAGES: i64 = 4096;
 
 pub(super) fn create(path: &Path, opening: &Opening) -> Result<Writer, Error> {
+    if let Some((path, _)) = beside_it(path).filter(|_| !path.exists()) {
+        return Err(Error::Leftover { path, what: "belongs to a recording that is not here" });
+    }
     let file = OpenOptions::new().write(true).create_new(true).open(path).at(path)?;
     let made = lock(file, path).and_then(|lock| {
         let conn = file::open_to_write(path)?;
@@ -32,25 +35,37 @@ pub(super) fn append(path: &Path, opening: &Opening) -> Result<Writer, Error> {
     if !path.exists() {
         return create(path, opening);
     }
+    if let Some((path, _)) = beside_it(path).filter(|(_, meta)| !meta.is_file()) {
+        return Err(Error::Leftover { path, what: "is no log of a recording" });
+    }
     let file = OpenOptions::new().read(true).write(true).open(path).at(path)?;
     let lock = lock(file, path)?;
-    let conn = file::open_to_write(path).map_err(|error| file::cut_off(path, error))?;
-    match file::check_whole(&conn, path).and_then(|()| file::check_format(&conn, path)) {
+    let mut found = file::open_to_recover(path, path).map_err(|error| file::cut_off(path, error))?;
+    match found.measure().and_then(|()| file::check_format(found.connection(), path)) {
         Err(Error::Empty { .. }) => {
-            drop((conn, lock));
+            drop((found, lock));
             remove_all(path);
             return create(path, opening);
         }
         other => other?,
     }
-    let found: BTreeMap<String, String> = crate::reader::read_labels(&conn).at(path)?.into_iter().collect();
+    let present = file::present(&found, path)?;
+    let counts = found_counts(&found, &present)?;
+    let labels_found: BTreeMap<String, String> = crate::reader::read_labels(&found, path)?.into_iter().collect();
+    let conn = found.release()?;
     let wanted = labels(opening);
-    if found != wanted {
-        return Err(Error::OtherLabels { path: path.to_owned(), found: words(&found), wanted: words(&wanted) });
+    if labels_found != wanted {
+        let (found, wanted) = (words(&labels_found), words(&wanted));
+        return Err(Error::OtherLabels { path: path.to_owned(), found, wanted });
     }
-    bring_up(&conn).at(path)?;
-    let counts = counts(&conn).at(path)?;
+    bring_up(&conn, &present).at(path)?;
     begin_session(conn, lock, path, &opening.session, counts)
+}
+
+/// The first of the names that SQLite will write and delete beside the recording which is taken, and by what.
+fn beside_it(path: &Path) -> Option<(PathBuf, Metadata)> {
+    let names = BESIDE.iter().map(|suffix| beside(path, suffix));
+    names.filter_map(|name| Some((name.clone(), name.symlink_metadata().ok()?))).next()
 }
 
 /// Makes one file of it. Everything is committed.
@@ -82,8 +97,7 @@ pub(crate) fn make_tables(conn: &Connection, labels: &BTreeMap<String, String>) 
 }
 
 /// Adds the tables and columns that an older version did not write.
-fn bring_up(conn: &Connection) -> rusqlite::Result<()> {
-    let present = file::present(conn)?;
+fn bring_up(conn: &Connection, present: &Present) -> rusqlite::Result<()> {
     conn.execute_batch("BEGIN IMMEDIATE")?;
     for table in TABLES.iter() {
         let Some(columns) = present.get(table.name) else {
@@ -162,11 +176,25 @@ fn remove_all(path: &Path) {
     }
 }
 
+/// Rows of every table of a file that may be anybody's.
+fn found_counts(found: &Guarded, present: &Present) -> Result<Counts, Error> {
+    let count = |name: &'static str| {
+        let rows = if present.contains_key(name) { found.number(&format!("SELECT sum(1) FROM {name}"))? } else { None };
+        Ok((name, rows.and_then(|rows| u64::try_from(rows).ok()).unwrap_or(0)))
+    };
+    counted().map(count).collect()
+}
+
 /// Rows of every table.
 pub(crate) fn counts(conn: &Connection) -> rusqlite::Result<Counts> {
     let count = |name: &'static str| {
         let rows: i64 = conn.query_row(&format!("SELECT count(*) FROM {name}"), [], |row| row.get(0))?;
         Ok((name, u64::try_from(rows).unwrap_or(0)))
     };
-    TABLES.iter().filter(|table| !["meta", "label"].contains(&table.name)).map(|table| count(table.name)).collect()
+    counted().map(count).collect()
+}
+
+/// The tables whose rows are counted.
+fn counted() -> impl Iterator<Item = &'static str> {
+    TABLES.iter().map(|table| table.name).filter(|name| !["meta", "label"].contains(name))
 }

@@ -17,7 +17,7 @@ impl Writer {
     pub fn save_as_with(&mut self, path: &Path, meta: &[(&str, &str)]) -> Result<(), Error> {
         let part = Part::new(path)?;
         // A connection of its own sees what is committed, whatever transaction is open here.
-        let from = file::open_to_read(&self.path)?;
+        let from = file::open_to_read(&self.path)?.release()?;
         let to = part.path().to_string_lossy();
         from.execute("VACUUM INTO ?1", [&to]).at(path)?;
         drop(from);

@@ -13,6 +13,7 @@ mod document;
 mod fixture;
 mod full;
 mod garbage;
+mod hostile;
 mod kill;
 #[allow(dead_code, reason = "the generator is shared with the example")]
 mod made_up;

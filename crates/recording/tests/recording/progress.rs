@@ -1,7 +1,9 @@
 //! How far a run has come, against what all of its rows say.
 
 use crate::made_up::{arm, day::Arm, day::Day, write};
+use faultline_catalog::{Stamp, Tick};
 use faultline_recording::{EventKind, Progress, Recording, Table, Writer};
+use std::time::Duration;
 
 /// The same from everything that is in the recording.
 fn witness(recording: &Recording) -> Progress {
@@ -26,6 +28,48 @@ fn witness(recording: &Recording) -> Progress {
         at_tip: ticks.iter().any(|tick| tick.phase.as_deref() == Some("at_tip")),
         last_tick: ticks.last().cloned(),
     }
+}
+
+/// When the newest push arrived, from everything that is in the recording.
+fn last_push(recording: &Recording) -> Option<Duration> {
+    let told = recording.columns(Table::Daemon, &["last_push_timestamp_seconds"]).unwrap();
+    let told = told.values[0].last().copied().flatten().map(Duration::from_secs_f64);
+    let points = (recording.cost_tracker_points().unwrap().into_iter().map(|point| point.received))
+        .chain(recording.replay_slot_points().unwrap().into_iter().map(|point| point.received))
+        .chain(recording.set_root_points().unwrap().into_iter().map(|point| point.received))
+        .chain(recording.program_cache_points().unwrap().into_iter().map(|point| point.received));
+    points.max().max(told)
+}
+
+#[test]
+fn the_last_push_is_the_newest_that_a_tick_or_a_point_tells_of() {
+    let folder = crate::made_up::folder();
+    let path = folder.path().join("run.db");
+    let mut day = Day::new(arm(60));
+    let mut writer = Writer::create(&path, &day.opening()).unwrap();
+    assert_eq!(Recording::open(&path).unwrap().last_push().unwrap(), None);
+    let mut seen = Vec::new();
+    while let Some(next) = day.next() {
+        write(&mut writer, &next).unwrap();
+        writer.commit().unwrap();
+        let recording = Recording::open(&path).unwrap();
+        let (tick, push) = recording.last_push().unwrap().unzip();
+        assert_eq!(tick, recording.ticks().unwrap().pop().filter(|_| push.is_some()));
+        let close = |(a, b): (Duration, Duration)| a.abs_diff(b) < Duration::from_micros(10);
+        let expected = last_push(&recording);
+        assert!(push.zip(expected).is_some_and(close) || push == expected, "{push:?}, expected {expected:?}");
+        seen.extend(push);
+    }
+    seen.dedup();
+    assert!(seen.len() > 3, "{seen:?}");
+    // A session that took none knows none.
+    drop(writer);
+    let mut writer = Writer::append(&path, &Day::new(arm(60)).opening()).unwrap();
+    let second = Duration::from_secs(1);
+    let tick = Tick { number: 1, at: Stamp { uptime: second, unix: second }, batches: Vec::new() };
+    writer.tick(&tick).unwrap();
+    writer.commit().unwrap();
+    assert_eq!(Recording::open(&path).unwrap().last_push().unwrap(), None);
 }
 
 #[test]

@@ -1,0 +1,289 @@
+//! Files that somebody made to do harm: refused with what was found, or read at a cost that follows from their size.
+
+use crate::made_up::{arm, day::Day, finished, folder};
+use faultline_recording::{Error, EventKind, Recording, Table, Writer, backup, merge, salvage};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::mpsc;
+use std::time::Duration;
+use tempfile::TempDir;
+
+const PAGE: usize = 4096;
+
+/// What a child reads, as [`what_a_reader_takes_in_memory`] does.
+const ORDER: &str = "FAULTLINE_HOSTILE_FILE";
+
+/// An endless table.
+const ENDLESS: &str = "ALTER TABLE event RENAME TO elsewhere;
+    CREATE VIEW event(id, session, unix_ns, uptime_ns, kind, process, detail) AS
+    WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i, 1, i, i, 'mark', NULL, 'x' FROM n";
+
+/// A finished recording of some seconds, changed by SQL.
+fn changed(sql: &str) -> (TempDir, PathBuf) {
+    let folder = folder();
+    let path = folder.path().join("run.db");
+    finished(&path, arm(60));
+    let conn = rusqlite::Connection::open(&path).unwrap();
+    conn.execute_batch("PRAGMA journal_mode = DELETE; PRAGMA foreign_keys = OFF").unwrap();
+    conn.set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_DEFENSIVE, false).unwrap();
+    conn.execute_batch(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
+    (folder, path)
+}
+
+/// Everything a reader can be asked; the first error.
+fn read_all(path: &Path) -> Result<(), Error> {
+    let recording = Recording::open(path)?;
+    let mut first = Ok(());
+    let mut note = |result: Result<(), Error>| {
+        if first.is_ok() {
+            first = result;
+        }
+    };
+    note(recording.info().map(drop));
+    note(recording.progress().map(drop));
+    note(recording.ticks().map(drop));
+    note(recording.events().map(drop));
+    note(recording.problems().map(drop));
+    note(recording.pools().map(drop));
+    note(recording.devices().map(drop));
+    note(recording.series().map(drop));
+    note(recording.replay_slot_points().map(drop));
+    for table in Table::ALL {
+        let names: Vec<&str> = table.columns().iter().map(|column| column.name).collect();
+        note(recording.columns(table, &names).map(drop));
+        note(recording.rows_of_ticks(table, 0, i64::MAX).map(drop));
+    }
+    for table in faultline_recording::schema::TABLES.iter() {
+        note(recording.rows(table.name, 100, |_| Ok::<(), Error>(())));
+    }
+    first
+}
+
+/// The same, in time. The deadline is for an endless one: it takes a fraction of a second.
+fn within<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    let (sender, receiver) = mpsc::channel();
+    let worker = std::thread::spawn(move || sender.send(work()));
+    let told = receiver.recv_timeout(Duration::from_secs(120)).expect("it does not end");
+    worker.join().unwrap().unwrap();
+    told
+}
+
+fn read_in_time(path: &Path) -> Result<(), Error> {
+    let path = path.to_owned();
+    within(move || read_all(&path))
+}
+
+#[test]
+fn whatever_is_no_plain_table_is_refused_by_name() {
+    let cases = [
+        (ENDLESS, "`event` is a view; a recording has only tables"),
+        ("CREATE VIEW mine AS SELECT 1", "`mine` is a view; a recording has only tables"),
+        (
+            "CREATE TRIGGER twice AFTER INSERT ON session BEGIN DELETE FROM tick; END",
+            "`twice` is a trigger; a recording has only tables",
+        ),
+        ("CREATE VIRTUAL TABLE notes USING fts5(x)", "`notes` is a virtual table; a recording has only plain ones"),
+        (
+            "DROP TABLE problem; CREATE VIRTUAL TABLE problem USING fts5(tick, source, status, what)",
+            "`problem` is a virtual table",
+        ),
+        (
+            "ALTER TABLE tick ADD COLUMN twice TEXT AS (phase || phase)",
+            "the column `twice` of `tick` is declared as `TEXT AS (phase || phase)`",
+        ),
+        ("ALTER TABLE event ADD COLUMN more TEXT DEFAULT 'x'", "declared as `TEXT DEFAULT \\'x\\'`"),
+        (
+            "DROP TABLE label; CREATE TABLE label(key TEXT PRIMARY KEY, value TEXT NOT NULL CHECK (value > 1))",
+            "the column `value` of `label` is declared as `TEXT NOT NULL CHECK (value > 1)`",
+        ),
+        ("DROP TABLE event; CREATE TABLE event AS SELECT 1 AS id", "`event`"),
+        ("DROP TABLE event; CREATE TABLE Event(id INTEGER PRIMARY KEY)", "`event` is not declared as"),
+        ("CREATE INDEX lengths ON event(length(detail))", "`lengths` is an index of an expression"),
+        ("CREATE INDEX some ON event(kind) WHERE kind > 'a'", "`some` is an index of an expression"),
+        ("ALTER TABLE event DROP COLUMN unix_ns", "`event` has no column `unix_ns`"),
+        ("DROP TABLE event", "its table `event` is missing"),
+        ("CREATE VIEW \"a\u{1b}[2J\u{202e}b\" AS SELECT 1", "`a\\u{1b}[2J\\u{202e}b` is a view"),
+    ];
+    for (sql, says) in cases {
+        let (folder, path) = changed(sql);
+        let bytes = fs::read(&path).unwrap();
+        let said = |result: Result<(), Error>| match result {
+            Err(error @ Error::Refused { .. }) => error.to_string(),
+            other => panic!("{sql}: {other:?}"),
+        };
+        let to = |name: &str| folder.path().join(name);
+        assert!(said(read_in_time(&path)).contains(says), "{sql}: {}", said(read_all(&path)));
+        said(backup(&path, &to("copy.db"), |_, _| ()));
+        said(merge(&[path.clone(), path.clone()], &to("joined.db")).map(drop));
+        said(Writer::append(&path, &Day::new(arm(1)).opening()).map(drop));
+        assert!(fs::read(&path).unwrap() == bytes, "{sql}: it was changed");
+        let saved = to("saved.db");
+        let told = salvage(&path, &saved).unwrap();
+        let ticks = told.tables.iter().find(|table| table.name == "tick").unwrap().kept;
+        assert_eq!((ticks, Recording::open(&saved).unwrap().ticks().unwrap().len()), (60, 60), "{sql}");
+    }
+}
+
+#[test]
+fn what_an_operator_or_a_later_version_adds_is_ignored() {
+    let (_folder, path) = changed(
+        "CREATE TABLE notes(text ANY DEFAULT 'x', twice AS (text || text)); INSERT INTO notes VALUES('seen');
+         CREATE INDEX by_phase ON tick(phase); CREATE UNIQUE INDEX \"by unix\" ON tick (unix_ns, id);
+         ALTER TABLE tick ADD COLUMN later INTEGER; ALTER TABLE series ADD COLUMN help TEXT;
+         CREATE TABLE later(id INTEGER PRIMARY KEY); ANALYZE",
+    );
+    read_all(&path).unwrap();
+    assert_eq!(Recording::open(&path).unwrap().ticks().unwrap().len(), 60);
+    let mut day = Day::new(arm(60));
+    let writer = Writer::append(&path, &day.opening()).unwrap();
+    while day.next().is_some() {}
+    writer.finish(day.ended()).unwrap();
+    read_all(&path).unwrap();
+}
+
+#[test]
+fn a_statement_in_the_list_of_tables_is_not_run_by_a_salvage() {
+    let elsewhere = folder();
+    let made = elsewhere.path().join("made");
+    for statement in [format!("VACUUM INTO '{}'", made.display()), format!("ATTACH '{}' AS x", made.display())] {
+        let (folder, path) = changed(&format!(
+            "PRAGMA writable_schema = ON;
+             UPDATE sqlite_schema SET sql = '{}' WHERE name = 'tick'",
+            statement.replace('\'', "''")
+        ));
+        assert!(read_all(&path).is_err());
+        let saved = folder.path().join("saved.db");
+        salvage(&path, &saved).unwrap();
+        assert!(!made.exists(), "{statement} was run");
+        assert_eq!(Recording::open(&saved).unwrap().ticks().unwrap().len(), 60);
+    }
+}
+
+#[test]
+fn a_value_longer_than_any_of_a_recording_is_refused_and_lost_to_a_salvage() {
+    let (folder, path) = changed(&format!("UPDATE event SET detail = zeroblob({}) WHERE id = 2", 17 << 20));
+    let error = read_in_time(&path).unwrap_err();
+    assert!(error.to_string().contains("one of its values is longer than any of a recording"), "{error}");
+    let saved = folder.path().join("saved.db");
+    salvage(&path, &saved).unwrap();
+    let (all, left) = (Recording::open(&saved).unwrap().events().unwrap(), fs::metadata(&saved).unwrap().len());
+    assert!(!all.is_empty() && left < 4 << 20, "{} events in {left} bytes", all.len());
+    // As long as a manifest can become.
+    let text = format!("UPDATE process SET manifest = '\"' || replace(hex(zeroblob({})), '00', 'xx') || '\"'", 7 << 20);
+    read_all(&changed(&text).1).unwrap();
+}
+
+#[test]
+fn a_schema_of_any_length_is_refused() {
+    let (_folder, path) = changed(&format!("CREATE TABLE wide(x TEXT DEFAULT '{}')", "x".repeat(100_000)));
+    let error = read_in_time(&path).unwrap_err();
+    assert!(matches!(error, Error::Refused { .. }), "{error}");
+}
+
+/// A page of a table that has nothing but `count` references to one page below.
+fn interior(below: u32, count: u16) -> Vec<u8> {
+    let mut page = vec![0; PAGE];
+    page[0] = 5;
+    page[3..5].copy_from_slice(&count.to_be_bytes());
+    page[8..12].copy_from_slice(&below.to_be_bytes());
+    let begin = PAGE - usize::from(count) * 6;
+    page[5..7].copy_from_slice(&(begin as u16).to_be_bytes());
+    for cell in 0..usize::from(count) {
+        let at = begin + 6 * cell;
+        page[12 + 2 * cell..14 + 2 * cell].copy_from_slice(&(at as u16).to_be_bytes());
+        page[at..at + 4].copy_from_slice(&below.to_be_bytes());
+        // The key, in two bytes.
+        page[at + 4..at + 6].copy_from_slice(&[0x80 | (cell >> 7) as u8, (cell & 0x7f) as u8]);
+    }
+    page
+}
+
+/// The recording with pages behind it, so that a scan of `table` comes 400 to the power of four times to the page that
+/// began it.
+fn endless(table: &str) -> (TempDir, PathBuf) {
+    let (folder, path) = changed("SELECT 1");
+    let conn = rusqlite::Connection::open(&path).unwrap();
+    let sql = format!("SELECT rootpage FROM sqlite_schema WHERE name = '{table}'");
+    let root = conn.query_row(&sql, [], |row| row.get::<_, u32>(0)).unwrap() as usize;
+    drop(conn);
+    let mut bytes = fs::read(&path).unwrap();
+    let pages = (bytes.len() / PAGE) as u32;
+    let old = bytes[(root - 1) * PAGE..root * PAGE].to_vec();
+    bytes.extend(old);
+    for level in 1..4 {
+        bytes.extend(interior(pages + level, 400));
+    }
+    bytes[(root - 1) * PAGE..root * PAGE].copy_from_slice(&interior(pages + 4, 400));
+    bytes[28..32].copy_from_slice(&(pages + 4).to_be_bytes());
+    fs::write(&path, bytes).unwrap();
+    (folder, path)
+}
+
+#[test]
+fn pages_that_are_referred_to_again_and_again_are_no_endless_table() {
+    for table in ["tick", "event", "process_sample", "pool_sample", "problem", "series_sample", "replay_slot_point"] {
+        let (folder, path) = endless(table);
+        let error = read_in_time(&path).unwrap_err();
+        assert!(matches!(error, Error::Refused { .. } | Error::Damaged { .. }), "{table}: {error}");
+        let (from, saved) = (path.clone(), folder.path().join("saved.db"));
+        let to = saved.clone();
+        within(move || salvage(&from, &to)).unwrap();
+        read_all(&saved).unwrap_or_else(|error| panic!("{table}: {error}"));
+        let (from, joined) = (path.clone(), folder.path().join("joined.db"));
+        within(move || merge(&[from.clone(), from], &joined)).unwrap_err();
+        let (from, opening) = (path.clone(), Day::new(arm(60)).opening());
+        within(move || Writer::append(&from, &opening).map(drop)).unwrap_err();
+    }
+}
+
+#[test]
+fn numbers_at_the_end_of_their_range_make_a_merge_fail_or_work_and_never_panic() {
+    let (folder, path) = changed(
+        "UPDATE tick SET id = 9223372036854775807 WHERE id = 60; UPDATE event SET id = -9223372036854775808 WHERE id = 2;
+         UPDATE session SET started_unix_ns = 9223372036854775807, ended_unix_ns = 9223372036854775807",
+    );
+    read_all(&path).unwrap();
+    let other = folder.path().join("other.db");
+    finished(&other, arm(60));
+    let _ = merge(&[path, other], &folder.path().join("joined.db"));
+}
+
+/// Not a test of its own: what [`a_hostile_file_costs_no_more_memory_than_its_kind_allows`] starts.
+#[test]
+fn what_a_reader_takes_in_memory() {
+    let Ok(path) = std::env::var(ORDER) else { return };
+    let path = Path::new(&path);
+    let read = read_all(path);
+    let kinds = Recording::open(path).and_then(|recording| recording.events());
+    let marks = kinds.map(|events| events.iter().filter(|event| event.kind == EventKind::Mark).count());
+    let _ = fs::remove_file(path.with_extension("saved"));
+    let saved = salvage(path, &path.with_extension("saved")).is_ok();
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    println!("\nread {} marks {} saved {saved} peak {}", read.is_ok(), marks.is_ok(), peak.trim());
+}
+
+/// The most memory a reader had, in KiB.
+fn peak(path: &Path) -> u64 {
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args(["hostile::what_a_reader_takes_in_memory", "--exact", "--nocapture"])
+        .env(ORDER, path)
+        .output()
+        .unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    let line = said.lines().find(|line| line.starts_with("read ")).unwrap_or_else(|| panic!("{said}"));
+    println!("{}: {line}", path.display());
+    line.split_whitespace().rev().nth(1).unwrap().parse().unwrap()
+}
+
+#[test]
+fn a_hostile_file_costs_no_more_memory_than_its_kind_allows() {
+    let (_folder, sound) = changed("SELECT 1");
+    let usual = peak(&sound);
+    let blob = format!("UPDATE event SET detail = zeroblob({}) WHERE id = 2", 200 << 20);
+    for (_folder, path) in [changed(&blob), changed(ENDLESS), endless("event"), endless("tick")] {
+        let more = peak(&path).saturating_sub(usual);
+        assert!(more < 64 << 10, "{more} KiB more than for a sound recording");
+    }
+}
