@@ -63,6 +63,10 @@ pub enum Method {
     BlockBootstrapPercentile,
     /// Student's t of the means of fewer than twelve blocks: too few to resample.
     BlockMeans,
+    /// Any of the block methods for an amount or a share whose interval would have reached below zero (a share: or above
+    /// one). The standard error then follows the amount, as its root, over the interval (Wilson's score), so that no end can
+    /// leave the range.
+    Score,
     /// There is no spread to make one from: both ends are the value.
     None,
 }
@@ -93,6 +97,25 @@ impl Reliability {
     }
 }
 
+/// The [`mean`] of amounts, none of which can be negative (counts, times, bytes): neither can their interval.
+/// Where [`mean`] would reach below zero, the ends are those of [`Method::Score`]. `None` as there.
+pub fn amount(values: &[Option<f64>], plan: &Plan) -> Option<Estimate> {
+    Some(mean(values, plan)?.of_amount())
+}
+
+/// The [`mean`] of values from 0 to 1: a share. Where [`mean`] would reach out of that range, the ends are those of
+/// [`Method::Score`]. `None` as there.
+pub fn share(values: &[Option<f64>], plan: &Plan) -> Option<Estimate> {
+    let estimate = mean(values, plan)?;
+    let inside = estimate.low >= 0.0 && estimate.high <= 1.0;
+    if inside || estimate.value <= 0.0 || estimate.value >= 1.0 {
+        return Some(estimate);
+    }
+    let (value, method) = (estimate.value, Method::Score);
+    let (low, high) = (score(value, estimate.low - value), score(value, estimate.high - value));
+    Some(Estimate { low, high, method, ..estimate })
+}
+
 /// The mean of a series in the order of time. Missing values keep their place. `None` of fewer than two values.
 pub fn mean(values: &[Option<f64>], plan: &Plan) -> Option<Estimate> {
     let there = present(values);
@@ -107,8 +130,9 @@ pub fn mean(values: &[Option<f64>], plan: &Plan) -> Option<Estimate> {
 }
 
 /// The ratio of two sums (events per slot, time per transaction), in the order of time: `sum of above / sum of below` over the
-/// moments at which both are there. A ratio of sums, since a mean of ratios gives short moments too much weight. `None` of
-/// fewer than two moments, of different lengths, or if the sum below is not positive.
+/// moments at which both are there. A ratio of sums, since a mean of ratios gives short moments too much weight. Where nothing
+/// above is negative, the interval does not reach below zero, as of [`amount`]. `None` of fewer than two moments, of different
+/// lengths, or if the sum below is not positive.
 pub fn ratio_of_sums(above: &[Option<f64>], below: &[Option<f64>], plan: &Plan) -> Option<Estimate> {
     if above.len() != below.len() {
         return None;
@@ -124,7 +148,8 @@ pub fn ratio_of_sums(above: &[Option<f64>], below: &[Option<f64>], plan: &Plan) 
     let ratio = total(&a) / sum;
     let influence: Vec<f64> = pairs.iter().map(|p| p.map_or(0.0, |(a, b)| a - ratio * b)).collect();
     let largest = a.iter().fold(0.0_f64, |largest, a| largest.max(a.abs()));
-    Some(around(ratio, (a.len(), sum / above.len() as f64), &influence, ROUNDING * largest, plan))
+    let estimate = around(ratio, (a.len(), sum / above.len() as f64), &influence, ROUNDING * largest, plan);
+    Some(if a.iter().any(|a| *a < 0.0) { estimate } else { estimate.of_amount() })
 }
 
 /// The `p`-quantile (definition: [`crate::summary::quantile`]) of a series in the order of time. `None` of fewer than two
@@ -160,6 +185,27 @@ fn score(p: f64, deviation: f64) -> f64 {
     let c = deviation * deviation / (p * (1.0 - p));
     let reach = (c * (c + 4.0 * p * (1.0 - p))).sqrt();
     (2.0 * p + c + reach.copysign(deviation)) / (2.0 * (1.0 + c))
+}
+
+impl Estimate {
+    /// Of something that cannot be negative: an interval that reaches below zero becomes one that does not.
+    fn of_amount(self) -> Estimate {
+        if self.low >= 0.0 || self.value <= 0.0 {
+            return self;
+        }
+        let (low, high) = amount_ends(self.value, self.value - self.low, self.high - self.value);
+        Estimate { low, high, method: Method::Score, ..self }
+    }
+}
+
+/// The amounts `m` that are so far from a positive `value`, with the error that `m` itself would have if variances grow with
+/// the mean: `value - m = below sqrt(m / value)` and `m - value = above sqrt(m / value)`. Both are above 0.
+pub(crate) fn amount_ends(value: f64, below: f64, above: f64) -> (f64, f64) {
+    let factor = |deviation: f64| {
+        let share = deviation.max(0.0) / value;
+        1.0 + share * share / 2.0 + share * (1.0 + share * share / 4.0).sqrt()
+    };
+    (value / factor(below), value * factor(above))
 }
 
 /// The values that count as lower than a quantile. Where many are equal to it, either these count or they do not.

@@ -5,7 +5,7 @@
 //! are missing in one.
 
 use crate::arms::Interval;
-use crate::block::{self, Below, Estimate, Plan};
+use crate::block::{self, Below, Estimate, Plan, amount_ends};
 use crate::distribution::t_quantile;
 use crate::summary::{mean_and_variance, quantile_sorted, sorted};
 use serde::Serialize;
@@ -68,6 +68,18 @@ pub fn over_pairs(values: &[f64], level: f64) -> Option<Interval> {
     Some(Interval { value, low: value - reach, high: value + reach, level })
 }
 
+/// [`over_pairs`] of amounts, none of which can be negative (ratios of times): where Student's interval would reach below zero,
+/// the standard error follows the amount, as its root ([`block::Method::Score`]). `None` as there.
+pub fn over_pairs_of_amounts(values: &[f64], level: f64) -> Option<Interval> {
+    let interval = over_pairs(values, level)?;
+    if interval.low >= 0.0 || interval.value <= 0.0 || values.iter().any(|value| *value < 0.0) {
+        return Some(interval);
+    }
+    let (below, above) = (interval.value - interval.low, interval.high - interval.value);
+    let (low, high) = amount_ends(interval.value, below, above);
+    Some(Interval { low, high, ..interval })
+}
+
 impl Pairs {
     /// The effect; `None` of fewer than two slots.
     pub fn effect(&self, plan: &Plan) -> Option<Effect> {
@@ -89,7 +101,7 @@ impl Pairs {
             mean_difference: block::mean(&differences, plan)?,
             median_difference: block::quantile(&differences, 0.5, plan)?,
             ratio_of_sums: block::ratio_of_sums(&given(&self.other), &given(&self.reference), plan),
-            share_lower: block::mean(&lower, plan)?,
+            share_lower: block::share(&lower, plan)?,
         })
     }
 

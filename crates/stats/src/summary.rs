@@ -64,6 +64,18 @@ pub fn quantile(values: &[Option<f64>], p: f64) -> Option<f64> {
     quantile_sorted(&sorted(values), p)
 }
 
+/// How many values a quantile above the median needs: as many as that one of them is expected beyond it. 20 for `p` 0.95, 100 for
+/// 0.99; 1 up to the median, and for the maximum.
+pub fn fewest_for(p: f64) -> usize {
+    if p > 0.5 && p < 1.0 { (1.0 / (1.0 - p) - 1e-6).ceil() as usize } else { 1 }
+}
+
+/// [`quantile`]; `None` also of fewer values than it needs ([`fewest_for`]).
+pub fn quantile_of_enough(values: &[Option<f64>], p: f64) -> Option<f64> {
+    let sorted = sorted(values);
+    if sorted.len() < fewest_for(p) { None } else { quantile_sorted(&sorted, p) }
+}
+
 /// Several quantiles for the price of one sort; see [`quantile`].
 pub fn quantiles(values: &[Option<f64>], ps: &[f64]) -> Vec<Option<f64>> {
     let sorted = sorted(values);

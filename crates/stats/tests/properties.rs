@@ -77,6 +77,41 @@ proptest! {
     }
 
     #[test]
+    fn an_interval_of_amounts_or_shares_does_not_leave_their_range(
+        values in prop::collection::vec(prop_oneof![2 => Just(None), 4 => Just(Some(0.0)), 4 => (0.0..1e3).prop_map(Some)], 2..60),
+    ) {
+        let Some(plain) = block::mean(&values, &quick()) else { return Ok(()) };
+        let amount = block::amount(&values, &quick()).unwrap();
+        prop_assert!(amount.low >= 0.0 && amount.low <= amount.high && amount.high.is_finite(), "{:?}", amount);
+        if plain.low >= 0.0 {
+            prop_assert_eq!(plain, amount);
+        } else if plain.value > 0.0 {
+            // Wilson's: the end is as many of its own standard errors away as the plain one was of the mean's.
+            let away = (amount.value - amount.low) / (amount.low / amount.value).sqrt();
+            prop_assert!((away - (plain.value - plain.low)).abs() <= 1e-6 * away, "{:?} {:?}", plain, amount);
+            prop_assert!(amount.low > 0.0 && amount.method == block::Method::Score);
+        }
+        let one = Some(1.0);
+        let ratio = block::ratio_of_sums(&values, &vec![one; values.len()], &quick()).unwrap();
+        prop_assert!(ratio.low >= 0.0 && ratio.high >= ratio.low, "{:?}", ratio);
+        let lower: Vec<Option<f64>> = values.iter().map(|v| v.map(|v| f64::from(u8::from(v > 500.0)))).collect();
+        let share = block::share(&lower, &quick()).unwrap();
+        prop_assert!(share.low >= 0.0 && share.low <= share.high && share.high <= 1.0, "{:?}", share);
+    }
+
+    #[test]
+    fn a_ratio_of_amounts_does_not_reach_below_zero(
+        a in prop::collection::vec(0.0..100.0_f64, 2..6), b in prop::collection::vec(0.0..100.0_f64, 2..6)
+    ) {
+        if let Some(ratio) = arms::ratio_of_means(&a, &b, 0.95) {
+            prop_assert!(ratio.low >= 0.0 && ratio.low <= ratio.value && ratio.value <= ratio.high, "{:?}", ratio);
+        }
+        if let Some(together) = paired::over_pairs_of_amounts(&a, 0.95) {
+            prop_assert!(together.low >= 0.0 && together.high >= together.value, "{:?}", together);
+        }
+    }
+
+    #[test]
     fn the_same_seed_gives_the_same_interval(values in tame(80), seed in any::<u64>()) {
         let plan = Plan { seed, ..quick() };
         prop_assert_eq!(block::mean(&values, &plan), block::mean(&values, &plan));

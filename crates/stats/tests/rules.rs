@@ -123,6 +123,30 @@ fn a_long_tail_beyond_the_quantile_counts_as_above() {
 }
 
 #[test]
+fn a_few_blocks_of_a_rare_amount_have_no_interval_below_zero_and_say_how_it_was_made() {
+    let mut values = vec![Some(0.0); 60];
+    values[20] = Some(30.0);
+    values[45] = Some(2.0);
+    let plain = block::mean(&values, &Plan::default()).unwrap();
+    assert!(plain.low < 0.0, "no reason for another method: {plain:?}");
+    let found = block::amount(&values, &Plan::default()).unwrap();
+    assert!(found.low > 0.0 && found.high > plain.high && found.value == plain.value, "{found:?}");
+    assert_eq!(found.method, Method::Score);
+}
+
+#[test]
+fn a_quantile_above_the_median_needs_so_many_values_that_one_is_beyond_it() {
+    assert_eq!([0.0, 0.5, 0.9, 0.95, 0.99, 1.0].map(summary::fewest_for), [1, 1, 10, 20, 100, 1]);
+    let values = some(&(0..19).map(f64::from).collect::<Vec<_>>());
+    assert_eq!(summary::quantile_of_enough(&values, 0.95), None);
+    assert_eq!(summary::quantile_of_enough(&values, 0.5), Some(9.0));
+    assert_eq!(summary::quantile_of_enough(&values, 1.0), Some(18.0));
+    let values = some(&(0..20).map(f64::from).collect::<Vec<_>>());
+    assert_eq!(summary::quantile_of_enough(&values, 0.95), summary::quantile(&values, 0.95));
+    assert_eq!(summary::quantile_of_enough(&[], 0.5), None);
+}
+
+#[test]
 fn a_constant_has_no_interval_and_says_so() {
     for value in [0.0, 0.1, 6e11] {
         let found = block::mean(&vec![Some(value); 1000], &Plan::default()).unwrap();

@@ -2,7 +2,7 @@
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test may")]
 
 use faultline_stats::arms::{self, Settings};
-use faultline_stats::{autocorr, correlation, histogram, holm, smooth, summary};
+use faultline_stats::{autocorr, correlation, histogram, holm, paired, smooth, summary};
 use serde_json::Value;
 
 const CLOSE: f64 = 1e-9;
@@ -184,6 +184,26 @@ fn the_rank_test_of_many_runs_with_ties_is_scipys() {
     assert!(!found.exact);
     same("U", Some(found.u), &fixture["large"]["u"]);
     same("p", Some(found.p), &fixture["large"]["p"]);
+}
+
+#[test]
+fn intervals_of_amounts_solve_the_equations_that_define_them_and_stay_above_zero() {
+    let fixture = fixture("amounts");
+    let near = |what: String, found: arms::Interval, expected: &Value| {
+        for (found, expected) in [found.value, found.low, found.high].into_iter().zip(numbers(expected)) {
+            assert!((found - expected).abs() <= 1e-6 * expected, "{what}: {found}, the witness says {expected}");
+        }
+        assert!(found.low > 0.0, "{what}: {found:?}");
+    };
+    for case in fixture["pairs"].as_array().unwrap() {
+        let (values, level) = (numbers(&case["values"]), case["level"].as_f64().unwrap());
+        let found = paired::over_pairs_of_amounts(&values, level).unwrap();
+        near(format!("{values:?}"), found, &case["interval"]);
+    }
+    for case in fixture["ratios"].as_array().unwrap() {
+        let (a, b) = (numbers(&case["reference"]), numbers(&case["other"]));
+        near(format!("{a:?} {b:?}"), arms::ratio_of_means(&a, &b, 0.95).unwrap(), &case["interval"]);
+    }
 }
 
 #[test]

@@ -53,8 +53,9 @@ pub fn mean_difference(reference: &[f64], other: &[f64], level: f64) -> Option<I
 }
 
 /// Mean of the other over mean of the reference, with the interval of Fieller (1954) and Satterthwaite's degrees of freedom at
-/// the ratio itself. `None` as for [`welch_test`], and if the reference's mean is not above 0 by more than its own interval:
-/// then no ratio is out of the question.
+/// the ratio itself. Where no run is below 0 and Fieller's interval would reach below 0, the variance of the other's mean is
+/// taken to grow with that mean, so that no ratio below 0 is possible. `None` as for [`welch_test`], and if the reference's mean
+/// is not above 0 by more than its own interval: then no ratio is out of the question.
 pub fn ratio_of_means(reference: &[f64], other: &[f64], level: f64) -> Option<Interval> {
     let ((a, va), (b, vb)) = (mean_and_variance(reference)?, mean_and_variance(other)?);
     if a <= 0.0 {
@@ -69,7 +70,15 @@ pub fn ratio_of_means(reference: &[f64], other: &[f64], level: f64) -> Option<In
         return None;
     }
     let reach = t / a * (vb + value * value * va - blur * vb).sqrt();
-    Some(Interval { value, low: (value - reach) / (1.0 - blur), high: (value + reach) / (1.0 - blur), level })
+    let (low, high) = ((value - reach) / (1.0 - blur), (value + reach) / (1.0 - blur));
+    let amounts = reference.iter().chain(other).all(|run| *run >= 0.0);
+    if low >= 0.0 || b <= 0.0 || !amounts {
+        return Some(Interval { value, low, high, level });
+    }
+    // (b - r a)^2 = t^2 (r/value vb + r^2 va), solved for r: both solutions are positive.
+    let half = value + t * t * vb / (2.0 * a * b);
+    let root = (half * half - (1.0 - blur) * value * value).sqrt();
+    Some(Interval { value, low: value * value / (half + root), high: (half + root) / (1.0 - blur), level })
 }
 
 /// The p-value of equivalence: two one-sided Welch tests that the ratio of means is above `1 - margin` and below `1 + margin`
