@@ -3,7 +3,9 @@
 
 use faultline_fuzz::value;
 use faultline_kernel::Limit;
-use faultline_kernel::parse::{cgroup_events, cgroup_io, cgroup_limit, cgroup_memory_stat, cpu_stat, number};
+use faultline_kernel::parse::{
+    cgroup_events, cgroup_frozen, cgroup_io, cgroup_limit, cgroup_memory_stat, cpu_stat, number,
+};
 use libfuzzer_sys::fuzz_target;
 
 // Every parser gets every text: that costs little, and a seed needs no mark that says whose it is.
@@ -14,6 +16,8 @@ fuzz_target!(|text: &[u8]| {
     value(text, cgroup_io::parse_v1(text));
     value(text, cgroup_io::parse_v2(text));
     value(text, cgroup_events::parse(text));
+    value(text, cgroup_frozen::parse_v1(text));
+    value(text, cgroup_frozen::parse_v2(text));
     value(text, cpu_stat::parse(text));
     if let Some(Limit::Bytes(bytes)) = value(text, cgroup_limit::parse(text)) {
         assert_eq!(number::parse(text), Ok(bytes));

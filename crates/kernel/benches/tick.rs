@@ -14,7 +14,7 @@ use std::os::fd::AsFd;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Instant;
 
-use faultline_kernel::{HostRoot, ProcessFiles, ThreadOptions, Threads};
+use faultline_kernel::{HostRoot, ProcessFiles, Threads};
 
 const THREADS: usize = 1000;
 const PROCESS_BUDGET: f64 = 1.3;
@@ -78,10 +78,9 @@ fn threads(tids: &[u32], with_switches: bool) {
         .flat_map(|tid| names.iter().map(move |name| open(&format!("/proc/self/task/{tid}/{name}"))))
         .collect();
     for (how, descriptors, budget) in [("held", 100_000, Some(THREADS_BUDGET)), ("opened each time", 0, None)] {
-        let options = ThreadOptions { descriptors, with_switches };
-        let mut threads = Threads::open(&HostRoot::default(), std::process::id(), options).expect("this process");
-        let sides =
-            compare(60, || read_all(&bare), || assert_eq!(threads.sample().expect("the threads").len(), tids.len()));
+        let mut threads = Threads::open(&HostRoot::default(), std::process::id(), descriptors).expect("this process");
+        let mut sample = || assert_eq!(threads.sample(with_switches).expect("the threads").len(), tids.len());
+        let sides = compare(60, || read_all(&bare), &mut sample);
         report(&format!("threads sample, {}, {how}", names.join(" + ")), sides, budget);
     }
 }

@@ -32,4 +32,4 @@ pub use parse::Limit;
 pub use place::{Place, place};
 pub use process::{ProcessFiles, ProcessId, ProcessSample};
 pub use text::Comm;
-pub use threads::{ThreadOptions, ThreadSample, Threads};
+pub use threads::{ThreadSample, Threads};

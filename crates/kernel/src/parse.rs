@@ -5,6 +5,7 @@
 
 pub mod boot_time;
 pub mod cgroup_events;
+pub mod cgroup_frozen;
 pub mod cgroup_io;
 pub mod cgroup_limit;
 pub mod cgroup_memory_stat;

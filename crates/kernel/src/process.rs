@@ -56,6 +56,8 @@ pub struct ProcessFiles {
 pub struct ProcessSample {
     /// `stat`; of all threads, dead ones included. Readable by everybody.
     pub stat: Result<pid_stat::PidStat, ReadError>,
+    /// What the main thread is doing. Known for as long as `stat` can be read, also of a process that is being removed.
+    pub state: Option<pid_stat::State>,
     /// `status`. Readable by everybody.
     pub status: Result<pid_status::PidStatus, ReadError>,
     /// `io`; of all threads, dead ones included. `Forbidden` to other users without `CAP_SYS_PTRACE`.
@@ -104,8 +106,10 @@ impl ProcessFiles {
 
     /// Reads everything once. After the process has ended each result is `Gone`; of a zombie, `stat` still tells.
     pub fn sample(&mut self, buffer: &mut Vec<u8>) -> ProcessSample {
+        let stat = self.stat(buffer);
         ProcessSample {
-            stat: self.living_stat(buffer),
+            state: stat.as_ref().ok().map(|stat| stat.state),
+            stat: stat.and_then(|stat| self.living(stat)),
             status: self.status(buffer),
             io: self.io.parse(buffer, pid_io::parse),
             oom_score: self.oom_score.parse(buffer, number::parse),
@@ -199,9 +203,11 @@ impl ProcessFiles {
     }
 
     /// While it lets go of a process, in state `X`, the kernel writes zeros for the totals of its threads.
-    fn living_stat(&mut self, buffer: &mut Vec<u8>) -> Result<pid_stat::PidStat, ReadError> {
-        let stat = self.stat.parse(buffer, pid_stat::parse)?;
-        if stat.state == 'X' { Err(ReadError::Gone { path: Arc::clone(self.stat.path()) }) } else { Ok(stat) }
+    fn living(&self, stat: pid_stat::PidStat) -> Result<pid_stat::PidStat, ReadError> {
+        match stat.state {
+            pid_stat::State::Dead => Err(ReadError::Gone { path: Arc::clone(self.stat.path()) }),
+            _ => Ok(stat),
+        }
     }
 
     /// The number of open descriptors alone.

@@ -11,19 +11,10 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::file::{Owner, Records, read_whole};
-use crate::parse::{pid_schedstat, pid_stat, pid_status};
+use crate::parse::pid_schedstat::{self, Schedstat};
+use crate::parse::{pid_stat, pid_status};
 use crate::process::open_folder;
 use crate::{Comm, HostRoot, ParseError, ReadError};
-
-/// How threads are read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ThreadOptions {
-    /// How many descriptors may be kept open: two for each thread, three with switches. Threads beyond are opened, read
-    /// and closed at each sample, which takes more than twice as long. Must leave room below `RLIMIT_NOFILE`.
-    pub descriptors: usize,
-    /// Whether context switches are read too. They are in `status`, which costs more than all else together.
-    pub with_switches: bool,
-}
 
 /// One thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,12 +47,14 @@ pub struct ThreadSample {
 ///
 /// The folder of threads is listed only when the number of threads has changed, or one of them has ended: as long as
 /// the kernel counts as many as were all found alive, they are the same ones.
+///
+/// Of a thread whose files are held, `schedstat` is read first: what stands in the others grows only while the thread
+/// runs. As long as it has not run they are not read again. Most threads of a validator are idle most of the time.
 #[derive(Debug)]
 pub struct Threads {
     folder: OwnedFd,
     owner: Owner,
     path: Arc<Path>,
-    options: ThreadOptions,
     /// Descriptors of the budget not in use.
     spare: usize,
     known: Vec<Known>,
@@ -70,19 +63,34 @@ pub struct Threads {
     samples: Vec<ThreadSample>,
 }
 
-/// A thread and what is held of it: all its files, or none where the budget did not reach.
+/// A thread and what is held of it: its files, or none where the budget did not reach.
 #[derive(Debug)]
 struct Known {
     tid: u32,
     held: Option<Held>,
+    /// Of the held files' thread only: another one may get its number.
+    last: Option<Last>,
 }
 
 #[derive(Debug)]
 struct Held {
     stat: OwnedFd,
     schedstat: Option<OwnedFd>,
-    status: Option<OwnedFd>,
 }
+
+/// How many descriptors that takes.
+const DESCRIPTORS_EACH: usize = 2;
+
+/// What was read of a thread last.
+#[derive(Debug, Clone, Copy)]
+struct Last {
+    schedstat: Schedstat,
+    sample: ThreadSample,
+    switches: Option<(Schedstat, Switches)>,
+}
+
+/// Context switches: voluntary, involuntary.
+type Switches = [Option<u64>; 2];
 
 /// Why a thread gave no sample.
 enum Failed {
@@ -102,11 +110,13 @@ impl From<Errno> for Failed {
 }
 
 impl Threads {
-    /// Opens the folder of threads; the threads themselves are opened by the first sample.
+    /// Opens the folder of threads; the threads themselves are opened by the first sample. Up to `descriptors` are kept
+    /// open, two for each thread; threads beyond are opened, read and closed at each sample, which takes more than twice
+    /// as long. Must leave room below `RLIMIT_NOFILE`.
     ///
     /// # Errors
     /// `Gone` when there is no such process.
-    pub fn open(root: &HostRoot, pid: u32, options: ThreadOptions) -> Result<Self, ReadError> {
+    pub fn open(root: &HostRoot, pid: u32, descriptors: usize) -> Result<Self, ReadError> {
         let (process, path) = open_folder(root, pid)?;
         let (owner, path) = (Owner::Process(Arc::clone(&process)), Arc::from(path.join("task")));
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -116,8 +126,7 @@ impl Threads {
             folder,
             owner,
             path,
-            options,
-            spare: options.descriptors,
+            spare: descriptors,
             known: Vec::new(),
             listed: Vec::new(),
             buffer: Vec::new(),
@@ -125,39 +134,40 @@ impl Threads {
         })
     }
 
-    /// Reads every thread that is alive now, by number. One that ends meanwhile is not in the result.
+    /// Reads every thread that is alive now, by number. One that ends meanwhile is not in the result. Context switches
+    /// are read only if asked for: they are in `status`, which costs more than the other files together.
     ///
     /// # Errors
     /// `Gone` after the process has ended; `Broken` when a thread's text is not what the kernel promises, `Forbidden`
     /// when it may not be read, since both then hold for all threads.
-    pub fn sample(&mut self) -> Result<&[ThreadSample], ReadError> {
+    pub fn sample(&mut self, with_switches: bool) -> Result<&[ThreadSample], ReadError> {
         let listed = !self.still_the_same().map_err(|errno| self.error(errno))?;
         if listed {
             self.relist().map_err(|errno| self.error(errno))?;
         }
-        let all_alive = self.read_known()?;
+        let all_alive = self.read_known(with_switches)?;
         if !all_alive && !listed {
             // The count was right, so others must have come in the place of those that ended.
             self.relist().map_err(|errno| self.error(errno))?;
-            self.read_known()?;
+            self.read_known(with_switches)?;
         }
         Ok(&self.samples)
     }
 
     /// Takes a sample of each known thread and forgets those that have ended; whether there were none of these.
-    fn read_known(&mut self) -> Result<bool, ReadError> {
+    fn read_known(&mut self, with_switches: bool) -> Result<bool, ReadError> {
         self.samples.clear();
-        let (before, each) = (self.known.len(), self.options.descriptors_each());
+        let before = self.known.len();
         let mut failure = None;
-        let Self { folder, options, spare, known, buffer, samples, .. } = self;
+        let Self { folder, spare, known, buffer, samples, .. } = self;
         known.retain_mut(|thread| {
             if failure.is_some() {
                 return true;
             }
-            match read_thread(folder, thread, options.with_switches, buffer) {
+            match thread.read(folder, with_switches, buffer) {
                 Ok(sample) => samples.push(sample),
                 Err(Failed::Ended) => {
-                    *spare += thread.held.take().map_or(0, |_| each);
+                    *spare += thread.held.take().map_or(0, |_| DESCRIPTORS_EACH);
                     return false;
                 }
                 Err(failed) => failure = Some((thread.tid, failed)),
@@ -180,23 +190,22 @@ impl Threads {
 
     fn relist(&mut self) -> Result<(), Errno> {
         list::numbers(&self.folder, &mut self.listed)?;
-        let each = self.options.descriptors_each();
         let mut before = std::mem::take(&mut self.known).into_iter().peekable();
         self.known.reserve(self.listed.len());
         for &tid in &self.listed {
             while let Some(ended) = before.next_if(|thread| thread.tid < tid) {
-                self.spare += ended.held.map_or(0, |_| each);
+                self.spare += ended.held.map_or(0, |_| DESCRIPTORS_EACH);
             }
             let known = before.next_if(|thread| thread.tid == tid);
-            let mut thread = known.unwrap_or(Known { tid, held: None });
-            if thread.held.is_none() && self.spare >= each {
+            let mut thread = known.unwrap_or(Known { tid, held: None, last: None });
+            if thread.held.is_none() && self.spare >= DESCRIPTORS_EACH {
                 // A thread that ended since is found out when it is read.
-                thread.held = Held::open(&self.folder, tid, self.options.with_switches).ok();
-                self.spare -= thread.held.as_ref().map_or(0, |_| each);
+                thread.held = Held::open(&self.folder, tid).ok();
+                self.spare -= thread.held.as_ref().map_or(0, |_| DESCRIPTORS_EACH);
             }
             self.known.push(thread);
         }
-        self.spare += before.filter(|thread| thread.held.is_some()).count() * each;
+        self.spare += before.filter(|thread| thread.held.is_some()).count() * DESCRIPTORS_EACH;
         Ok(())
     }
 
@@ -205,14 +214,28 @@ impl Threads {
     }
 }
 
-impl ThreadOptions {
-    fn descriptors_each(self) -> usize {
-        if self.with_switches { 3 } else { 2 }
+impl Known {
+    fn read(&mut self, folder: &OwnedFd, with_switches: bool, buffer: &mut Vec<u8>) -> Result<ThreadSample, Failed> {
+        let tid = self.tid;
+        let Some(held) = &self.held else {
+            return Held::open(folder, tid)?.read(folder, tid, &mut None, with_switches, buffer);
+        };
+        match held.read(folder, tid, &mut self.last, with_switches, buffer) {
+            Err(Failed::Ended) => {
+                // Its number may already be another thread's.
+                self.last = None;
+                let successor = Held::open(folder, tid)?;
+                let sample = successor.read(folder, tid, &mut self.last, with_switches, buffer)?;
+                self.held = Some(successor);
+                Ok(sample)
+            }
+            result => result,
+        }
     }
 }
 
 impl Held {
-    fn open(folder: &OwnedFd, tid: u32, with_switches: bool) -> Result<Self, Errno> {
+    fn open(folder: &OwnedFd, tid: u32) -> Result<Self, Errno> {
         let mut name = list::Name::new(tid);
         let stat = name.open(folder, "stat")?;
         let schedstat = match name.open(folder, "schedstat") {
@@ -221,26 +244,56 @@ impl Held {
             Err(Errno::NOENT) => None,
             Err(errno) => return Err(errno),
         };
-        let status = if with_switches { Some(name.open(folder, "status")?) } else { None };
-        Ok(Self { stat, schedstat, status })
+        Ok(Self { stat, schedstat })
     }
 
-    fn read(&self, tid: u32, buffer: &mut Vec<u8>) -> Result<ThreadSample, Failed> {
+    /// Reads what may have changed since `last`, and renews that.
+    fn read(
+        &self,
+        folder: &OwnedFd,
+        tid: u32,
+        last: &mut Option<Last>,
+        with_switches: bool,
+        buffer: &mut Vec<u8>,
+    ) -> Result<ThreadSample, Failed> {
+        // Before the others: what they say is then at least as new.
+        let schedstat = self.schedstat(buffer)?;
+        // Zeros are also what a kernel shows that does not count.
+        let ran = |before: &Schedstat| schedstat != Some(*before) || before.on_cpu.is_zero();
+        let idle = last.filter(|last| !ran(&last.schedstat));
+        let mut sample = match idle {
+            Some(last) => last.sample,
+            None => self.sample(tid, schedstat.map(|schedstat| schedstat.run_queue_delay), buffer)?,
+        };
+        let mut switches = last.and_then(|last| last.switches);
+        if with_switches {
+            let known = switches.filter(|(before, _)| !ran(before)).map(|(_, switches)| switches);
+            let now = known.map_or_else(|| read_switches(folder, tid, buffer), Ok)?;
+            [sample.voluntary_switches, sample.involuntary_switches] = now;
+            switches = schedstat.map(|schedstat| (schedstat, now));
+        }
+        let without = ThreadSample { voluntary_switches: None, involuntary_switches: None, ..sample };
+        *last = schedstat.map(|schedstat| Last { schedstat, sample: without, switches });
+        Ok(sample)
+    }
+
+    /// `None` in a kernel without it.
+    fn schedstat(&self, buffer: &mut Vec<u8>) -> Result<Option<Schedstat>, Failed> {
+        let Some(fd) = &self.schedstat else { return Ok(None) };
+        read_whole(fd, Records::One, buffer)?;
+        pid_schedstat::parse(buffer).map(Some).map_err(|error| Failed::Parse("schedstat", error))
+    }
+
+    fn sample(
+        &self,
+        tid: u32,
+        run_queue_delay: Option<Duration>,
+        buffer: &mut Vec<u8>,
+    ) -> Result<ThreadSample, Failed> {
         read_whole(&self.stat, Records::One, buffer)?;
         let stat = pid_stat::parse(buffer).map_err(|error| Failed::Parse("stat", error))?;
-        if stat.state == 'X' {
+        if stat.state == pid_stat::State::Dead {
             return Err(Failed::Ended);
-        }
-        let mut run_queue_delay = None;
-        if let Some(fd) = &self.schedstat {
-            read_whole(fd, Records::One, buffer)?;
-            let schedstat = pid_schedstat::parse(buffer).map_err(|error| Failed::Parse("schedstat", error))?;
-            run_queue_delay = Some(schedstat.run_queue_delay);
-        }
-        let mut status = pid_status::PidStatus::default();
-        if let Some(fd) = &self.status {
-            read_whole(fd, Records::One, buffer)?;
-            status = pid_status::parse(buffer).map_err(|error| Failed::Parse("status", error))?;
         }
         Ok(ThreadSample {
             tid,
@@ -252,31 +305,17 @@ impl Held {
             stime_ticks: stat.stime_ticks,
             delayacct_blkio_ticks: stat.delayacct_blkio_ticks,
             run_queue_delay,
-            voluntary_switches: status.voluntary_ctxt_switches,
-            involuntary_switches: status.nonvoluntary_ctxt_switches,
+            voluntary_switches: None,
+            involuntary_switches: None,
         })
     }
 }
 
-fn read_thread(
-    folder: &OwnedFd,
-    thread: &mut Known,
-    with_switches: bool,
-    buffer: &mut Vec<u8>,
-) -> Result<ThreadSample, Failed> {
-    let Some(held) = &thread.held else {
-        return Held::open(folder, thread.tid, with_switches)?.read(thread.tid, buffer);
-    };
-    match held.read(thread.tid, buffer) {
-        Err(Failed::Ended) => {
-            // Its number may already be another thread's.
-            let successor = Held::open(folder, thread.tid, with_switches)?;
-            let sample = successor.read(thread.tid, buffer)?;
-            thread.held = Some(successor);
-            Ok(sample)
-        }
-        result => result,
-    }
+/// From `status`, which is not held: it is read rarely.
+fn read_switches(folder: &OwnedFd, tid: u32, buffer: &mut Vec<u8>) -> Result<Switches, Failed> {
+    read_whole(&list::Name::new(tid).open(folder, "status")?, Records::One, buffer)?;
+    let status = pid_status::parse(buffer).map_err(|error| Failed::Parse("status", error))?;
+    Ok([status.voluntary_ctxt_switches, status.nonvoluntary_ctxt_switches])
 }
 
 #[cfg(test)]

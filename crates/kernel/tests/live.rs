@@ -9,11 +9,11 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 
 use faultline_kernel::{
-    CgroupFiles, ErrorKind, HostConstants, HostFiles, HostRoot, Limit, ProcessFiles, ReadError, ThreadOptions, Threads,
-    locate,
+    CgroupFiles, ErrorKind, HostConstants, HostFiles, HostRoot, Limit, ProcessFiles, ReadError, Threads, locate,
 };
 
-const HELD: ThreadOptions = ThreadOptions { descriptors: 10_000, with_switches: false };
+/// Descriptors for all threads there are.
+const HELD: usize = 10_000;
 
 #[expect(clippy::disallowed_methods, reason = "a process of the test's own to be read and killed")]
 fn sleeper() -> Child {
@@ -60,7 +60,7 @@ impl Waiting {
 }
 
 fn waiting_tids(threads: &mut Threads) -> BTreeSet<u32> {
-    let sample = threads.sample().unwrap();
+    let sample = threads.sample(false).unwrap();
     sample.iter().filter(|thread| thread.comm.as_bytes() == b"waiting) (x").map(|thread| thread.tid).collect()
 }
 
@@ -128,14 +128,14 @@ fn a_killed_process_is_gone_in_every_file() {
     let mut threads = Threads::open(&root, pid, HELD).unwrap();
     let mut buffer = Vec::new();
     assert!(files.sample(&mut buffer).stat.is_ok());
-    assert_eq!(threads.sample().unwrap().len(), 1);
+    assert_eq!(threads.sample(false).unwrap().len(), 1);
     end(child);
     let sample = files.sample(&mut buffer);
     let gone = |error: Option<ReadError>| error.map(|error| error.kind()) == Some(ErrorKind::Gone);
     assert!(gone(sample.stat.err()) && gone(sample.status.err()) && gone(sample.io.err()));
     assert!(gone(sample.oom_score.err()) && gone(sample.oom_score_adj.err()));
     assert!(gone(sample.open_fds.err()) && gone(sample.max_fds.err()));
-    assert!(gone(threads.sample().err()));
+    assert!(gone(threads.sample(false).err()));
     assert!(gone(files.cmdline().err()));
     assert!(gone(ProcessFiles::open(&root, pid).err()));
     assert!(gone(locate(&root, pid).err()));
@@ -146,8 +146,7 @@ fn threads_that_come_and_go_are_followed_with_and_without_held_descriptors() {
     let root = HostRoot::default();
     let mut waiting = Waiting::new(8);
     for descriptors in [10_000, 5, 0] {
-        let options = ThreadOptions { descriptors, ..HELD };
-        let mut threads = Threads::open(&root, std::process::id(), options).unwrap();
+        let mut threads = Threads::open(&root, std::process::id(), descriptors).unwrap();
         let before = waiting_tids(&mut threads);
         assert_eq!(before.len(), 8);
         assert_eq!(waiting_tids(&mut threads), before);
@@ -167,18 +166,55 @@ fn threads_that_come_and_go_are_followed_with_and_without_held_descriptors() {
 fn the_faults_of_living_threads_do_not_exceed_those_of_the_process() {
     let root = HostRoot::default();
     let mut threads = Threads::open(&root, std::process::id(), HELD).unwrap();
-    let sum: u64 = threads.sample().unwrap().iter().map(|thread| thread.minflt).sum();
+    let sum: u64 = threads.sample(false).unwrap().iter().map(|thread| thread.minflt).sum();
     let process = ProcessFiles::open(&root, std::process::id()).unwrap().sample(&mut Vec::new());
     assert!(sum > 0 && sum <= process.stat.unwrap().minflt);
+}
+
+/// The text of a thread of this process: field 10 of `stat` and the first kind of context switches.
+fn faults_and_switches(tid: u32) -> (u64, u64) {
+    let read = |file: &str| std::fs::read_to_string(format!("/proc/self/task/{tid}/{file}")).unwrap();
+    let (stat, status) = (read("stat"), read("status"));
+    let fields = stat.rsplit_once(')').unwrap().1;
+    let switches = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")).unwrap();
+    (fields.split_whitespace().nth(7).unwrap().parse().unwrap(), switches.trim().parse().unwrap())
+}
+
+#[test]
+fn a_thread_that_ran_between_two_samples_is_read_anew_and_an_idle_one_is_still_right() {
+    let (work, works) = mpsc::channel::<usize>();
+    let (done, is_done) = mpsc::channel::<()>();
+    let thread = std::thread::Builder::new().name("faulting".into()).spawn(move || {
+        for pages in works {
+            drop(std::hint::black_box(vec![1_u8; pages * 4096]));
+            done.send(()).unwrap();
+        }
+    });
+    let mut threads = Threads::open(&HostRoot::default(), std::process::id(), HELD).unwrap();
+    for pages in [0, 1, 0, 0, 5_000, 0, 20_000, 1] {
+        if pages > 0 {
+            work.send(pages).unwrap();
+            is_done.recv().unwrap();
+        }
+        // It may still be on its way to sleep; then it counts a switch between the two readings.
+        let agreed = (0..100_000).any(|_| {
+            let sample = threads.sample(true).unwrap().iter().find(|thread| thread.comm.as_bytes() == b"faulting");
+            sample.is_some_and(|thread| {
+                (thread.minflt, thread.voluntary_switches.unwrap()) == faults_and_switches(thread.tid)
+            })
+        });
+        assert!(agreed, "{pages} pages");
+    }
+    drop(work);
+    thread.unwrap().join().unwrap();
 }
 
 #[test]
 fn context_switches_are_read_on_request_only() {
     let root = HostRoot::default();
-    for with_switches in [false, true] {
-        let options = ThreadOptions { with_switches, ..HELD };
-        let mut threads = Threads::open(&root, std::process::id(), options).unwrap();
-        for thread in threads.sample().unwrap() {
+    let mut threads = Threads::open(&root, std::process::id(), HELD).unwrap();
+    for with_switches in [false, true, false] {
+        for thread in threads.sample(with_switches).unwrap() {
             assert_eq!(thread.voluntary_switches.is_some(), with_switches);
             assert_eq!(thread.involuntary_switches.is_some(), with_switches);
         }

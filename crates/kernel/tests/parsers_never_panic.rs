@@ -1,9 +1,9 @@
 //! The kernel's text is input: whatever it is, a parser answers with a value or an error.
 
 use faultline_kernel::parse::{
-    boot_time, cgroup_events, cgroup_io, cgroup_limit, cgroup_memory_stat, choice, cpu_stat, cpu_times, cpuinfo, locks,
-    meminfo, mountinfo, number, os_release, pid_cgroup, pid_cmdline, pid_environ, pid_io, pid_limits, pid_schedstat,
-    pid_stat, pid_status, pressure, swaps, vmstat,
+    boot_time, cgroup_events, cgroup_frozen, cgroup_io, cgroup_limit, cgroup_memory_stat, choice, cpu_stat, cpu_times,
+    cpuinfo, locks, meminfo, mountinfo, number, os_release, pid_cgroup, pid_cmdline, pid_environ, pid_io, pid_limits,
+    pid_schedstat, pid_stat, pid_status, pressure, swaps, vmstat,
 };
 use proptest::prelude::*;
 
@@ -15,9 +15,11 @@ macro_rules! parsers {
     };
 }
 
-const PARSERS: [Parser; 28] = parsers![
+const PARSERS: [Parser; 30] = parsers![
     boot_time::parse,
     cgroup_events::parse,
+    cgroup_frozen::parse_v1,
+    cgroup_frozen::parse_v2,
     cgroup_io::parse_v1,
     cgroup_io::parse_v2,
     cgroup_limit::parse,
@@ -111,7 +113,7 @@ proptest! {
         let stat = pid_stat::parse(line.as_bytes()).unwrap();
         prop_assert_eq!(stat.comm.as_bytes(), comm.as_bytes());
         prop_assert_eq!((stat.pid, stat.minflt, stat.majflt, stat.utime_ticks), (pid, n[0], n[1], n[2]));
-        prop_assert_eq!((stat.stime_ticks, stat.num_threads, stat.start_ticks, stat.vsize), (n[3], n[4], n[5], n[6]));
+        prop_assert_eq!((stat.stime_ticks, stat.num_threads, stat.start_ticks, stat.vsize.unwrap_or(0)), (n[3], n[4], n[5], n[6]));
         prop_assert_eq!(stat.delayacct_blkio_ticks, n[7]);
     }
 }

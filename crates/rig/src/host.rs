@@ -136,7 +136,7 @@ fn running(root: &HostRoot, is_sought: &dyn Fn(&str) -> bool) -> Result<Vec<Runn
     let look = |pid: u32| {
         let stat = root.read_proc(&format!("{pid}/stat"), pid_stat::parse).ok()?;
         let name = stat.comm.to_str_lossy().into_owned();
-        if stat.state == 'Z' || !is_sought(&name) {
+        if stat.state == pid_stat::State::Zombie || !is_sought(&name) {
             return None;
         }
         let arguments = root.read_proc(&format!("{pid}/cmdline"), pid_cmdline::parse).ok();

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::freezer::Freezers;
 use super::limit::{Ancestry, EffectiveLimit};
 use super::locate::{CgroupFolder, CgroupVersion, ProcessCgroups};
 use crate::file::{Owner, Records, Slot};
@@ -90,6 +91,7 @@ pub struct CgroupFiles {
     io_local: Source,
     cpu: Source,
     pressures: [Source; 3],
+    freezers: Freezers,
     ancestry: Result<Ancestry, ReadError>,
 }
 
@@ -125,6 +127,9 @@ pub struct CgroupSample {
     pub memory_pressure: Result<Pressure, ReadError>,
     /// Waiting for storage.
     pub io_pressure: Result<Pressure, ReadError>,
+    /// Whether a freezer, its own or an ancestor's, holds all its processes. `None` where no freezer tells: v2 before Linux
+    /// 5.2.
+    pub frozen: Result<Option<bool>, ReadError>,
 }
 
 impl CgroupFiles {
@@ -159,6 +164,7 @@ impl CgroupFiles {
             cpu: source(&cgroups.cpu, Some("cpu.stat"), Some("cpu.stat")),
             pressures: ["cpu.pressure", "memory.pressure", "io.pressure"]
                 .map(|name| source(&cgroups.unified, Some(name), None)),
+            freezers: Freezers::new(cgroups),
             ancestry: cgroups.memory.as_ref().map(Ancestry::new).map_err(Clone::clone),
         }
     }
@@ -183,6 +189,7 @@ impl CgroupFiles {
             cpu_pressure,
             memory_pressure,
             io_pressure,
+            frozen: self.freezers.frozen(buffer),
         }
     }
 

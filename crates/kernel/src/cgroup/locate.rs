@@ -6,10 +6,14 @@ use std::sync::Arc;
 use crate::file::{HeldFile, Owner, Records};
 use crate::parse::mountinfo::{self, Mount};
 use crate::parse::pid_cgroup::{self, Membership};
+use crate::parse::pid_stat;
 use crate::{HostRoot, ReadError};
 
 /// Where hosts mount their cgroups; a mount point below it is looked for below [`HostRoot::cgroup`].
 const USUAL_FOLDER: &str = "/sys/fs/cgroup";
+
+/// So many threads are asked where an exiting process is: a process that is killed has hundreds, all of them exiting.
+const MOST_THREADS: usize = 32;
 
 /// Which interface a hierarchy has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -40,7 +44,8 @@ impl CgroupFolder {
     }
 }
 
-/// Where a process is accounted, by controller. On a hybrid host they differ in version and path.
+/// Where a process is accounted, by controller. On a hybrid host they differ in version and path. A cgroup of version 1 is
+/// `Gone` once all threads of the process have begun to exit: the kernel then shows them in `/`, wherever they were.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProcessCgroups {
     /// The cgroup with the memory files.
@@ -51,9 +56,33 @@ pub struct ProcessCgroups {
     pub io: Result<CgroupFolder, ReadError>,
     /// The cgroup in the v2 hierarchy, which alone has pressure files.
     pub unified: Result<CgroupFolder, ReadError>,
+    /// The cgroup with the freezer.
+    pub freezer: Result<CgroupFolder, ReadError>,
+}
+
+impl ProcessCgroups {
+    /// Where the process's memory is accounted, as the kernel shows it to this reader. `None` when that is gone, or
+    /// nothing of it can be reached.
+    #[must_use]
+    pub fn path(&self) -> Option<&str> {
+        let folder = match &self.memory {
+            Err(ReadError::Gone { .. }) => None,
+            memory => memory.as_ref().or(self.unified.as_ref()).ok(),
+        };
+        folder.map(|folder| &*folder.path)
+    }
+
+    /// Whether one of them is `Gone`: the process is exiting, or its cgroup was removed.
+    #[must_use]
+    pub fn is_gone(&self) -> bool {
+        let all = [&self.memory, &self.cpu, &self.io, &self.unified, &self.freezer];
+        all.into_iter().any(|cgroup| matches!(cgroup, Err(ReadError::Gone { .. })))
+    }
 }
 
 /// Finds the cgroups of a process.
+///
+/// Once the main thread has begun to exit, the answer is that of a living thread.
 ///
 /// A cgroup outside this reader's cgroup namespace, or above what is mounted, cannot be reached: it is `Absent` with that
 /// reason. One that was removed under a zombie is `Gone`.
@@ -64,15 +93,39 @@ pub fn locate(root: &HostRoot, pid: u32) -> Result<ProcessCgroups, ReadError> {
     let process = root.procfs.join(pid.to_string());
     let list: Arc<Path> = Arc::from(process.join("cgroup"));
     let file = HeldFile::open(Owner::Folder(Arc::from(process)), Arc::clone(&list), Records::Many)?;
-    let memberships = file.parse(&mut Vec::new(), pid_cgroup::parse)?;
+    let own = file.parse(&mut Vec::new(), pid_cgroup::parse)?;
+    let living =
+        if is_hidden(root, &pid.to_string(), &own) { of_a_living_thread(root, pid) } else { Some(own.clone()) };
     // What this reader can open is what is mounted for this reader. Without the list the usual places are tried.
     let mounts = root.read_proc("self/mountinfo", mountinfo::parse).unwrap_or_default();
-    let search = Search { root, list, memberships, mounts };
+    let exiting = living.is_none();
+    let search = Search { root, list, memberships: living.unwrap_or(own), exiting, mounts };
     Ok(ProcessCgroups {
         memory: search.controller("memory"),
         cpu: search.controller("cpu"),
         io: search.controller("blkio"),
         unified: search.unified(),
+        freezer: search.controller("freezer"),
+    })
+}
+
+/// Whether version 1 keeps back where a task is. The kernel shows a task in `/` of every hierarchy of version 1 from the
+/// beginning of its exit, also in a cgroup namespace, and long before its memory is released; in version 2 it stays where
+/// it was. The flags are read after the list: a task that is not exiting now was not exiting then.
+fn is_hidden(root: &HostRoot, task: &str, list: &[Membership]) -> bool {
+    let mut v1 = list.iter().filter(|entry| !entry.unified).peekable();
+    v1.peek().is_some()
+        && v1.all(|entry| entry.path == "/")
+        && !root.read_proc(&format!("{task}/stat"), pid_stat::parse).is_ok_and(|stat| !stat.exiting)
+}
+
+/// Where the first threads say that they are, one of which is not exiting. `None` if all of them are.
+fn of_a_living_thread(root: &HostRoot, pid: u32) -> Option<Vec<Membership>> {
+    let threads = std::fs::read_dir(root.procfs.join(format!("{pid}/task"))).ok()?.flatten();
+    threads.take(MOST_THREADS).find_map(|thread| {
+        let task = format!("{pid}/task/{}", thread.file_name().to_str()?);
+        let list = root.read_proc(&format!("{task}/cgroup"), pid_cgroup::parse).ok()?;
+        (!is_hidden(root, &task, &list)).then_some(list)
     })
 }
 
@@ -80,6 +133,7 @@ struct Search<'a> {
     root: &'a HostRoot,
     list: Arc<Path>,
     memberships: Vec<Membership>,
+    exiting: bool,
     mounts: Vec<Mount>,
 }
 
@@ -111,7 +165,7 @@ impl Search<'_> {
         mounted: impl Fn(&Mount) -> bool,
         usual: PathBuf,
     ) -> Result<CgroupFolder, ReadError> {
-        if entry.deleted {
+        if entry.deleted || (self.exiting && version == CgroupVersion::V1) {
             return Err(ReadError::Gone { path: Arc::clone(&self.list) });
         }
         let mut mounts = self.mounts.iter().filter(|mount| mounted(mount)).peekable();

@@ -3,6 +3,9 @@
 use crate::text::number;
 use crate::{Comm, ParseError};
 
+/// In the flags of a thread, from the beginning of its exit.
+const PF_EXITING: u64 = 0x4;
+
 /// The kernel prints at most 63 bytes of name; the closing parenthesis is looked for no further.
 const LONGEST_NAME: usize = 64;
 
@@ -13,10 +16,12 @@ pub struct PidStat {
     pub pid: u32,
     /// Name; may contain spaces and parentheses.
     pub comm: Comm,
-    /// `R`, `S`, `D`, `Z`, `T`, ... as the kernel writes it.
-    pub state: char,
+    /// What the thread is doing; for a process, its main thread alone.
+    pub state: State,
     /// Parent process; 0 for one whose parent is outside the pid namespace.
     pub ppid: u32,
+    /// Whether the thread has begun to exit, which it has not finished before its state is `Z`.
+    pub exiting: bool,
     /// Page faults that needed no disk.
     pub minflt: u64,
     /// Page faults that needed the disk.
@@ -29,13 +34,83 @@ pub struct PidStat {
     pub num_threads: u64,
     /// Start, in clock ticks since the machine's start.
     pub start_ticks: u64,
-    /// Virtual memory, in bytes.
-    pub vsize: u64,
+    /// Virtual memory, in bytes. `None` for a kernel thread, and once an exiting thread has released its memory: the
+    /// kernel writes 0.
+    pub vsize: Option<u64>,
     /// Resident memory, in pages; inexact (`status` has exact parts).
     pub rss_pages: u64,
     /// Time waited for block I/O, in clock ticks. For a process it is the main thread's only. 0 also where
     /// `kernel.task_delayacct` was off when the task started.
     pub delayacct_blkio_ticks: u64,
+}
+
+/// What a thread is doing at the moment of the read, by the kernel's letter (proc_pid_stat(5)).
+///
+/// A thread that the freezer of its cgroup holds is `S` in cgroup version 2 and `D` in version 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// `R`: on a CPU, or ready for one.
+    Running,
+    /// `S`: waits, and a signal wakes it.
+    Sleeping,
+    /// `D`: waits, and no signal wakes it; usually for a disk.
+    DiskSleep,
+    /// `T`: stopped by a signal such as SIGSTOP.
+    Stopped,
+    /// `t`: stopped by a debugger.
+    TracingStop,
+    /// `Z`: has exited. Other threads of the process may still run.
+    Zombie,
+    /// `X` or `x`: the kernel is removing it.
+    Dead,
+    /// `I`: a kernel thread without work.
+    Idle,
+    /// Another letter, which only kernel threads or other kernels show.
+    Other(char),
+}
+
+impl State {
+    /// Every state that has a name.
+    pub const NAMED: [Self; 8] = [
+        Self::Running,
+        Self::Sleeping,
+        Self::DiskSleep,
+        Self::Stopped,
+        Self::TracingStop,
+        Self::Zombie,
+        Self::Dead,
+        Self::Idle,
+    ];
+
+    fn from_letter(letter: u8) -> Self {
+        match letter {
+            b'R' => Self::Running,
+            b'S' => Self::Sleeping,
+            b'D' => Self::DiskSleep,
+            b'T' => Self::Stopped,
+            b't' => Self::TracingStop,
+            b'Z' => Self::Zombie,
+            b'X' | b'x' => Self::Dead,
+            b'I' => Self::Idle,
+            other => Self::Other(char::from(other)),
+        }
+    }
+
+    /// The kernel's word for it, such as `disk_sleep`; `None` for another letter.
+    #[must_use]
+    pub fn name(self) -> Option<&'static str> {
+        Some(match self {
+            Self::Running => "running",
+            Self::Sleeping => "sleeping",
+            Self::DiskSleep => "disk_sleep",
+            Self::Stopped => "stopped",
+            Self::TracingStop => "tracing_stop",
+            Self::Zombie => "zombie",
+            Self::Dead => "dead",
+            Self::Idle => "idle",
+            Self::Other(_) => return None,
+        })
+    }
 }
 
 /// # Errors
@@ -55,15 +130,16 @@ fn parse_fields(text: &[u8]) -> Option<PidStat> {
     Some(PidStat {
         pid: u32::try_from(pid).ok()?,
         comm: Comm::new(text.get(open + 1..close)?),
-        state: char::from(*state),
+        state: State::from_letter(*state),
         ppid: u32::try_from(fields.next()?).ok()?,
-        minflt: fields.skip(5)?.next()?,
+        exiting: fields.skip(4)?.next()? & PF_EXITING != 0,
+        minflt: fields.next()?,
         majflt: fields.skip(1)?.next()?,
         utime_ticks: fields.skip(1)?.next()?,
         stime_ticks: fields.next()?,
         num_threads: fields.skip(4)?.next()?,
         start_ticks: fields.skip(1)?.next()?,
-        vsize: fields.next()?,
+        vsize: Some(fields.next()?).filter(|bytes| *bytes > 0),
         rss_pages: fields.next()?,
         delayacct_blkio_ticks: fields.skip(17)?.next()?,
     })
@@ -107,15 +183,16 @@ mod tests {
         let expected = PidStat {
             pid: 4748,
             comm: Comm::new(b"cat"),
-            state: 'R',
+            state: State::Running,
             ppid: 4746,
+            exiting: false,
             minflt: 100,
             majflt: 0,
             utime_ticks: 0,
             stime_ticks: 0,
             num_threads: 1,
             start_ticks: 89736,
-            vsize: 3_133_440,
+            vsize: Some(3_133_440),
             rss_pages: 390,
             delayacct_blkio_ticks: 0,
         };
@@ -133,7 +210,28 @@ mod tests {
         let stat = parse(numbered("x").as_bytes()).unwrap();
         assert_eq!((stat.ppid, stat.minflt, stat.majflt), (4, 10, 12));
         assert_eq!((stat.utime_ticks, stat.stime_ticks, stat.num_threads), (14, 15, 20));
-        assert_eq!((stat.start_ticks, stat.vsize, stat.rss_pages, stat.delayacct_blkio_ticks), (22, 23, 24, 42));
+        assert_eq!((stat.start_ticks, stat.vsize, stat.rss_pages, stat.delayacct_blkio_ticks), (22, Some(23), 24, 42));
+    }
+
+    #[test]
+    fn a_zombie_and_a_thread_on_its_way_there_are_exiting() {
+        let exiting =
+            |flags: &str| parse(numbered("x").replace(" 9 ", &format!(" {flags} ")).as_bytes()).unwrap().exiting;
+        assert_eq!(["4227084", "4194308", "4194560", "0"].map(exiting), [true, true, false, false]);
+    }
+
+    #[test]
+    fn without_memory_there_is_no_virtual_size() {
+        assert_eq!(parse(numbered("kthreadd").replace(" 23 ", " 0 ").as_bytes()).unwrap().vsize, None);
+    }
+
+    #[test]
+    fn every_letter_of_a_state_has_its_name_and_an_unknown_one_has_none() {
+        let name =
+            |letter: &str| parse(numbered("x").replace(" S ", &format!(" {letter} ")).as_bytes()).unwrap().state.name();
+        let names: Vec<_> = ["R", "S", "D", "T", "t", "Z", "X", "I"].map(name).into_iter().flatten().collect();
+        assert_eq!(names, State::NAMED.map(|state| state.name().unwrap()));
+        assert_eq!((name("x"), name("P"), name("?")), (Some("dead"), None, None));
     }
 
     #[test]

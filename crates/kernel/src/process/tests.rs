@@ -42,7 +42,8 @@ fn a_later_process_with_the_same_number_is_not_taken_for_this_one() {
 fn a_process_the_kernel_is_letting_go_of_has_no_totals() {
     let (_folder, root, _) = pretend(&STAT.replace(") R ", ") X "));
     let mut files = ProcessFiles::open(&root, 7).unwrap();
-    assert_eq!(files.sample(&mut Vec::new()).stat.unwrap_err().kind(), ErrorKind::Gone);
+    let sample = files.sample(&mut Vec::new());
+    assert_eq!((sample.stat.unwrap_err().kind(), sample.state), (ErrorKind::Gone, Some(pid_stat::State::Dead)));
 }
 
 #[test]

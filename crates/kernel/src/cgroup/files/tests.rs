@@ -11,7 +11,13 @@ fn cgroups(version: CgroupVersion, top: &Path, relative: &str) -> ProcessCgroups
         top: Arc::from(top),
         path: format!("/{relative}"),
     });
-    ProcessCgroups { memory: folder.clone(), cpu: folder.clone(), io: folder.clone(), unified: folder }
+    ProcessCgroups {
+        memory: folder.clone(),
+        cpu: folder.clone(),
+        io: folder.clone(),
+        freezer: folder.clone(),
+        unified: folder,
+    }
 }
 
 fn write(folder: &Path, files: &[(&str, &str)]) {
@@ -159,4 +165,26 @@ fn a_hierarchy_that_was_not_found_gives_its_reason_for_each_value() {
     let sample = files.sample(&mut Vec::new());
     assert_eq!((sample.memory_usage, sample.memory_stat), (Err(reason.clone()), Err(reason.clone())));
     assert_eq!(limit_of(&mut files), Err(reason));
+}
+
+#[test]
+fn a_cgroup_is_frozen_when_one_of_its_freezers_says_so_and_the_topmost_one_never_is() {
+    let host = tempfile::tempdir().unwrap();
+    let (v2, v1) = (host.path().join("unified"), host.path().join("freezer"));
+    let own = ProcessCgroups {
+        freezer: cgroups(CgroupVersion::V1, &v1, "sol").freezer,
+        ..cgroups(CgroupVersion::V2, &v2, "sol")
+    };
+    let frozen = |own: &ProcessCgroups| CgroupFiles::new(own).sample(&mut Vec::new()).frozen;
+    assert_eq!(frozen(&own), Ok(None), "nothing is mounted");
+    for (events, state, expected) in [("0", "THAWED", false), ("0", "FROZEN", true), ("1", "THAWED", true)] {
+        write(&v2.join("sol"), &[("cgroup.events", &format!("populated 1\nfrozen {events}\n"))]);
+        write(&v1.join("sol"), &[("freezer.state", &format!("{state}\n"))]);
+        assert_eq!(frozen(&own), Ok(Some(expected)), "{events} {state}");
+    }
+    assert_eq!(frozen(&cgroups(CgroupVersion::V2, &v2, "")), Ok(Some(false)));
+    write(&v2.join("sol"), &[("cgroup.events", "populated 1\n")]);
+    assert_eq!(frozen(&cgroups(CgroupVersion::V2, &v2, "sol")), Ok(None), "before Linux 5.2");
+    std::fs::remove_file(v2.join("sol/cgroup.events")).unwrap();
+    assert_eq!(frozen(&own).unwrap_err().kind(), ErrorKind::Absent);
 }

@@ -95,6 +95,50 @@ fn a_removed_cgroup_of_a_zombie_is_gone() {
     assert_eq!(found.memory.unwrap_err().kind(), ErrorKind::Gone);
 }
 
+/// `stat` of a thread with these flags.
+fn stat(flags: u64) -> String {
+    format!("7 (x) S 1 7 7 0 -1 {flags} {}\n", "0 ".repeat(43))
+}
+
+/// What the kernel shows of a thread that has begun to exit: the top of version 1, and its place in version 2.
+const EXITING: &str = "4:memory:/\n1:cpu:/\n0::/u\n";
+
+/// A host with an exiting process 7 and its threads: number, list of cgroups, flags.
+fn exiting(threads: &[(u32, &str, u64)]) -> ProcessCgroups {
+    let (_, root, _folder) = locate_in(EXITING, None);
+    for (tid, cgroup, flags) in [(7, EXITING, 0x4)].iter().chain(threads) {
+        let thread = root.procfs.join(format!("7/task/{tid}"));
+        std::fs::create_dir_all(&thread).unwrap();
+        std::fs::write(thread.join("cgroup"), cgroup).unwrap();
+        std::fs::write(thread.join("stat"), stat(*flags)).unwrap();
+    }
+    std::fs::write(root.procfs.join("7/stat"), stat(0x40_0004)).unwrap();
+    locate(&root, 7).unwrap()
+}
+
+#[test]
+fn a_process_whose_main_thread_is_exiting_is_where_a_living_thread_is() {
+    let found = exiting(&[(8, EXITING, 0x40_0004), (9, "4:memory:/v\n1:cpu:/\n0::/u\n", 0x40_0000)]);
+    assert_eq!((found.path(), found.is_gone()), (Some("/v"), false));
+    let found = exiting(&[(9, EXITING, 0x40_0000)]);
+    assert_eq!(found.path(), Some("/"), "the living thread really is at the top");
+}
+
+#[test]
+fn an_exiting_process_without_a_living_thread_is_gone_in_version_1_and_stays_in_version_2() {
+    let found = exiting(&[(8, EXITING, 0x4)]);
+    assert!(found.is_gone());
+    assert_eq!(found.memory.as_ref().unwrap_err().kind(), ErrorKind::Gone);
+    assert_eq!((found.path(), found.unified.as_ref().unwrap().path.as_str()), (None, "/u"));
+}
+
+#[test]
+fn a_living_process_at_the_top_of_version_1_is_at_the_top() {
+    let (_, root, _folder) = locate_in("4:memory:/\n0::/u\n", None);
+    std::fs::write(root.procfs.join("7/stat"), stat(0x40_0000)).unwrap();
+    assert_eq!(locate(&root, 7).unwrap().path(), Some("/"));
+}
+
 #[test]
 fn a_process_that_is_not_there_is_gone() {
     let (_, root, _folder) = locate_in("0::/\n", None);

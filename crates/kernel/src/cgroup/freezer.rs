@@ -1,0 +1,54 @@
+//! Whether a freezer holds a process.
+
+use super::files::Source;
+use super::locate::{CgroupFolder, CgroupVersion, ProcessCgroups};
+use crate::parse::cgroup_frozen;
+use crate::{ParseError, ReadError};
+
+/// Each freezer that can hold a process: that of version 2, and where there is one, that of version 1 too.
+#[derive(Debug)]
+pub(super) struct Freezers(Vec<Freezer>);
+
+#[derive(Debug)]
+struct Freezer {
+    version: CgroupVersion,
+    file: Source,
+    at_top: bool,
+}
+
+impl Freezers {
+    pub(super) fn new(cgroups: &ProcessCgroups) -> Self {
+        let v1 = cgroups.freezer.as_ref().ok().filter(|cgroup| cgroup.version == CgroupVersion::V1);
+        let both = [v1, cgroups.unified.as_ref().ok()].into_iter().flatten();
+        // Of a hierarchy that is not mounted for this reader nothing can be said.
+        Self(both.filter(|cgroup| cgroup.top.is_dir()).map(Freezer::new).collect())
+    }
+
+    /// Whether one of them holds it; `None` if no freezer tells.
+    pub(super) fn frozen(&mut self, buffer: &mut Vec<u8>) -> Result<Option<bool>, ReadError> {
+        let each: Result<Vec<_>, _> = self.0.iter_mut().map(|freezer| freezer.frozen(buffer)).collect();
+        Ok(each?.into_iter().flatten().reduce(|one, other| one || other))
+    }
+}
+
+impl Freezer {
+    fn new(cgroup: &CgroupFolder) -> Self {
+        let file = Source::in_folder(cgroup, Some("cgroup.events"), Some("freezer.state"));
+        Self { version: cgroup.version, file, at_top: cgroup.folder == cgroup.top }
+    }
+
+    fn frozen(&mut self, buffer: &mut Vec<u8>) -> Result<Option<bool>, ReadError> {
+        let version = self.version;
+        let parse = |text: &[u8]| -> Result<Option<bool>, ParseError> {
+            match version {
+                CgroupVersion::V2 => cgroup_frozen::parse_v2(text),
+                CgroupVersion::V1 => cgroup_frozen::parse_v1(text).map(Some),
+            }
+        };
+        match self.file.parse(buffer, parse) {
+            // The topmost cgroup has no such file, and nothing can freeze it.
+            Err(ReadError::Absent { .. }) if self.at_top => Ok(Some(false)),
+            result => result,
+        }
+    }
+}

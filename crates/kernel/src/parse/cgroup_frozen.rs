@@ -1,0 +1,44 @@
+//! Whether a cgroup's processes are frozen: `cgroup.events` of v2, `freezer.state` of v1.
+
+use crate::ParseError;
+use crate::text::fill;
+
+/// `cgroup.events` of v2, by its own freezer or an ancestor's. `None` before Linux 5.2, which has no freezer in v2.
+///
+/// # Errors
+/// No line of a key and a value, or `frozen` with something else than a number.
+pub fn parse_v2(text: &[u8]) -> Result<Option<bool>, ParseError> {
+    let frozen: Option<u64> = fill(text, b' ', |frozen, key| (key == b"frozen").then_some(frozen))?;
+    Ok(frozen.map(|frozen| frozen != 0))
+}
+
+/// `freezer.state` of v1, by its own freezer or an ancestor's. While only some tasks are held, it is not frozen yet.
+///
+/// # Errors
+/// Another word than the kernel's three.
+pub fn parse_v1(text: &[u8]) -> Result<bool, ParseError> {
+    match text.trim_ascii() {
+        b"FROZEN" => Ok(true),
+        b"THAWED" | b"FREEZING" => Ok(false),
+        _ => Err(ParseError::new(1, text, "expected THAWED, FREEZING or FROZEN")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn version_2_says_it_by_a_number_since_linux_5_2() {
+        assert_eq!(parse_v2(b"populated 1\nfrozen 0\n"), Ok(Some(false)));
+        assert_eq!(parse_v2(b"populated 1\nfrozen 1\n"), Ok(Some(true)));
+        assert_eq!(parse_v2(b"populated 1\n"), Ok(None));
+        assert!(parse_v2(b"frozen yes\n").is_err() && parse_v2(b"").is_err());
+    }
+
+    #[test]
+    fn version_1_says_it_in_a_word() {
+        assert_eq!([&b"THAWED\n"[..], b"FREEZING\n", b"FROZEN\n"].map(parse_v1), [Ok(false), Ok(false), Ok(true)]);
+        assert!(parse_v1(b"").is_err() && parse_v1(b"frozen\n").is_err());
+    }
+}
