@@ -77,7 +77,12 @@ pub struct Validator {
     /// The CPU that the proof-of-history thread of a block producer is pinned to: `--poh-pinned-cpu-core` (since 4.4,
     /// before with `experimental-` in front), else 0. `None` for Frankendancer and solana-test-validator.
     pub poh_cpu: Option<usize>,
+    /// Up to so many slots behind it calls itself healthy: `--health-check-slot-distance`, else 128.
+    pub health_distance: u64,
 }
+
+/// `--health-check-slot-distance` of a validator that was not given one.
+pub const HEALTH_DISTANCE: u64 = 128;
 
 impl Validator {
     /// The ledger folder. `None` for Frankendancer, which names it in a file.
@@ -122,6 +127,9 @@ pub fn identify<S: AsRef<str>>(comm: &str, args: &[S]) -> Process {
             identity: option(args, &["--identity", "-i"]),
             rpc_port: option(args, &["--rpc-port"]).and_then(|port| port.parse().ok()),
             poh_cpu: poh_cpu(program, args),
+            health_distance: option(args, &["--health-check-slot-distance"])
+                .and_then(|slots| slots.parse().ok())
+                .unwrap_or(HEALTH_DISTANCE),
             log: if program == Program::TestValidator { None } else { option(args, &["--log", "-o"]) },
         }),
     }

@@ -8,9 +8,9 @@ mod fields;
 mod kinds;
 
 pub use kinds::{
-    AccountsCacheSize, AccountsDbStores, AccountsIndex, AgentStats, BankFrozen, BlockCommitmentCache, CostTracker,
-    JemallocStats, OptimisticSlot, ProgramCache, ReadCache, ReplaySlot, SetRoot, ShredInsertIsFull, TowerVote,
-    ValidatorNew,
+    AccountsActive, AccountsCacheSize, AccountsDbStores, AccountsIndex, AccountsLoads, AgentStats, BankFrozen,
+    BlockCommitmentCache, CostTracker, InsertedShreds, JemallocStats, NetStats, OptimisticSlot, ProgramCache,
+    ReadCache, RepairRequests, ReplaySlot, SetRoot, ShredInsertIsFull, TowerVote, ValidatorNew, WriteCacheFlush,
 };
 
 use crate::BadLine;
@@ -102,6 +102,18 @@ known! {
     "accounts_index" => AccountsIndex(AccountsIndex),
     /// The accounts index while it is generated.
     "accounts_index_startup" => AccountsIndexStartup(AccountsIndex),
+    /// Where accounts were loaded from; since 4.1.
+    "accounts_db_load_accounts" => AccountsLoads(AccountsLoads),
+    /// A background job of the accounts database begins or ends.
+    "accounts_db_active" => AccountsActive(AccountsActive),
+    /// The write cache was flushed.
+    "accounts_db-flush_accounts_cache" => WriteCacheFlush(WriteCacheFlush),
+    /// Repair was asked for.
+    "repair_service-my_requests" => RepairRequests(RepairRequests),
+    /// Shreds were stored.
+    "blockstore-insert-shreds" => InsertedShreds(InsertedShreds),
+    /// Datagrams that sockets had no room for.
+    "net-stats-validator" => NetStats(NetStats),
     /// Account storage files, once per clean run.
     "accounts_db-stores" => AccountsDbStores(AccountsDbStores),
     /// A vote of this node.

@@ -6,7 +6,9 @@
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::identify::is_public_key;
 use crate::json::{self, ErrorObject, Response};
+use crate::version::is_version;
 use crate::{Error, Excerpt};
 
 /// How settled the bank asked about is.
@@ -79,8 +81,8 @@ impl Call {
         match self {
             Self::EpochInfo => json::shape(method, result).map(Answer::EpochInfo),
             Self::Slot(_) => json::shape(method, result).map(Answer::Slot),
-            Self::Version => json::shape(method, result).map(Answer::Version),
-            Self::Identity => json::shape(method, result).map(|IdentityResult { identity }| Answer::Identity(identity)),
+            Self::Version => version(json::shape(method, result)?).map(Answer::Version),
+            Self::Identity => identity(json::shape(method, result)?).map(Answer::Identity),
             Self::MaxShredInsertSlot => json::shape(method, result).map(Answer::MaxShredInsertSlot),
             Self::Health if result == "ok" => Ok(Answer::Health(Health::Ok)),
             Self::Health => Err(Error::Shape {
@@ -168,6 +170,30 @@ struct IdentityResult {
     identity: String,
 }
 
+/// What becomes a label is what it is called, not whatever a server sends.
+fn identity(IdentityResult { identity }: IdentityResult) -> Result<String, Error> {
+    let method = Call::Identity.method();
+    match is_public_key(&identity) {
+        true => Ok(identity),
+        false => Err(Error::Shape {
+            method,
+            why: "expected a public key in base58".into(),
+            text: Excerpt::of(identity.as_bytes()),
+        }),
+    }
+}
+
+fn version(version: NodeVersion) -> Result<NodeVersion, Error> {
+    match is_version(&version.solana_core) {
+        true => Ok(version),
+        false => Err(Error::Shape {
+            method: Call::Version.method(),
+            why: "expected a version of at most 128 printable ASCII characters".into(),
+            text: Excerpt::of(version.solana_core.as_bytes()),
+        }),
+    }
+}
+
 /// Several calls in one body. Ids are the calls' positions, counted from 1.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Batch {
@@ -197,19 +223,17 @@ impl Batch {
     /// # Errors
     /// [`Error::Garbage`] if it is no JSON-RPC, [`Error::Rpc`] if the whole batch was refused with one error object.
     pub fn read(&self, body: &[u8]) -> Result<Vec<Result<Answer, Error>>, Error> {
-        #[derive(Deserialize)]
-        #[serde(untagged)]
-        enum Body {
-            Many(Vec<Response>),
-            One(Response),
-        }
-        let mut responses = match json::read(body)? {
-            Body::Many(responses) => responses,
-            Body::One(response) if response.id.as_ref().is_none_or(Value::is_null) => match response.outcome()? {
-                Err(error) => return Err(error.into_error("batch")),
-                Ok(_) => return Err(Error::Garbage { why: "an answer without id".into(), text: Excerpt::of(body) }),
-            },
-            Body::One(response) => vec![response],
+        let mut responses: Vec<Response> = if body.trim_ascii_start().starts_with(b"{") {
+            let response: Response = json::read(body)?;
+            if response.id.as_ref().is_none_or(Value::is_null) {
+                return match response.outcome()? {
+                    Err(error) => Err(error.into_error("batch")),
+                    Ok(_) => Err(Error::Garbage { why: "an answer without id".into(), text: Excerpt::of(body) }),
+                };
+            }
+            vec![response]
+        } else {
+            json::read(body)?
         };
         let mut take = |(id, call): (u64, &Call)| {
             let at = responses.iter().position(|response| response.answers(id));

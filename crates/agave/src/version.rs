@@ -192,5 +192,11 @@ fn embedded(third: u32) -> Option<(u32, u32, u32)> {
     (third >= 10_000).then_some((third / 10_000, third / 100 % 100, third % 100))
 }
 
+/// Whether a text can be a version with its details, as `validator-new` and `getVersion` tell it: at most 128 printable ASCII
+/// characters. Whatever else a server sends must not become a label.
+pub fn is_version(text: &str) -> bool {
+    !text.is_empty() && text.len() <= 128 && text.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic())
+}
+
 #[cfg(test)]
 mod tests;

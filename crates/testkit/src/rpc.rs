@@ -1,6 +1,7 @@
 //! JSON-RPC over HTTP, as far as tests ask it.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -10,12 +11,19 @@ use crate::{Error, Result, encoding, http};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rpc {
     address: SocketAddr,
+    timeout: Duration,
 }
 
 impl Rpc {
     /// The service at that address; nothing is sent yet.
     pub fn new(address: SocketAddr) -> Self {
-        Self { address }
+        Self { address, timeout: Duration::from_secs(10) }
+    }
+
+    /// Longest wait for the connection and for each read or write. 10 s unless set.
+    #[must_use]
+    pub fn timeout(self, timeout: Duration) -> Self {
+        Self { timeout, ..self }
     }
 
     /// Where the service is.
@@ -59,6 +67,15 @@ impl Rpc {
         self.number("getSlot")
     }
 
+    /// The highest slot of which the node has shreds.
+    ///
+    /// # Errors
+    /// As [`Rpc::call`].
+    pub fn received_slot(&self) -> Result<u64> {
+        let answer = self.call("getMaxShredInsertSlot", json!([]))?;
+        answer.as_u64().ok_or_else(|| Error::malformed("not a number", &answer.to_string()))
+    }
+
     /// Transactions since genesis as of the newest processed slot, votes and fee-paying failures included.
     ///
     /// # Errors
@@ -88,6 +105,7 @@ impl Rpc {
         let response = http::Request::new("POST", "/")
             .header("Content-Type", "application/json")
             .body(request.to_string().as_bytes())
+            .timeout(self.timeout)
             .send(&self.address.to_string())?;
         serde_json::from_slice(&response.body).map_err(|_| Error::malformed("not JSON", &response.text()))
     }

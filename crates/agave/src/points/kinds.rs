@@ -252,10 +252,80 @@ datapoint! {
         count: u64 = "count",
         /// Of those, in memory.
         count_in_mem: u64 = "count_in_mem",
-        /// Entries times their size; without the hash map's overhead.
+        /// Entries times their size; since 3.1 the capacity of the maps times the size of a place, and what is in use.
         estimate_mem_bytes: u64 = "estimate_mem_bytes",
-        /// Entries there is room for in memory. 4.x.
+        /// Entries there is room for in memory. Since 3.1.
         capacity_in_mem: u64 = "capacity_in_mem",
+    }
+}
+
+datapoint! {
+    /// Accounts that were loaded, by where they were found: deltas, once a second. Since 4.1.
+    AccountsLoads {
+        /// In the write cache.
+        from_write_cache: u64 = "num_loaded_from_write_cache",
+        /// In the read cache.
+        from_read_cache: u64 = "num_loaded_from_read_cache",
+        /// In account files, by way of the index.
+        from_storage: u64 = "num_loaded_from_index_storage",
+    }
+}
+
+datapoint! {
+    /// A background job of the accounts database began or ended: how many of its kind run now. One field a point.
+    AccountsActive {
+        /// Cleaning of old versions.
+        clean: u64 = "clean",
+        /// Shrinking of files that are mostly dead.
+        shrink: u64 = "shrink",
+        /// Squashing of old files into one.
+        squash_ancient: u64 = "squash_ancient",
+        /// Flushing of the write cache.
+        flush: u64 = "flush",
+        /// Calculation of the accounts hash. Until 2.3.
+        hash: u64 = "hash",
+    }
+}
+
+datapoint! {
+    /// One flush of the write cache to files.
+    WriteCacheFlush {
+        /// How long rooted slots took; what is flushed beyond them, because the cache is too large, is not in it.
+        elapsed_us: u64 = "flush_roots_elapsed",
+        /// Bytes of accounts written. Since 2.3.
+        flushed_bytes: u64 = "account_bytes_flushed",
+    }
+}
+
+datapoint! {
+    /// Requests for repair that this node sent: deltas, every 2 s; no point if there were none.
+    RepairRequests {
+        /// For a shred that is missing.
+        shred: u64 = "shred-count",
+        /// For the highest shred of a slot.
+        highest_shred: u64 = "highest-shred-count",
+        /// For the parents of a slot that hangs in the air.
+        orphan: u64 = "orphan-count",
+    }
+}
+
+datapoint! {
+    /// Shreds put into the blockstore: deltas, every 2 s.
+    InsertedShreds {
+        /// Data shreds that repair brought.
+        repaired: u64 = "num_repair",
+        /// Data shreds that erasure coding recovered.
+        recovered: u64 = "num_recovered_inserted",
+    }
+}
+
+datapoint! {
+    /// UDP of the validator's network namespace: deltas, every 2 s; off with `--no-os-network-stats-reporting`.
+    NetStats {
+        /// Datagrams dropped because a socket's receive buffer was full.
+        receive_buffer_errors: u64 = "rcvbuf_errors_delta",
+        /// Datagrams not sent because a socket's send buffer was full.
+        send_buffer_errors: u64 = "sndbuf_errors_delta",
     }
 }
 

@@ -69,6 +69,17 @@ fn a_method_that_is_not_offered_is_told_from_other_errors() {
 }
 
 #[test]
+fn what_is_wrong_with_an_answer_is_told_by_its_json_and_not_by_our_types() {
+    for body in
+        ["<html>", "", "3", "{\"error\": {\"message\": \"x\"}}", "[{\"id\": 1, \"error\": 3}]", "{}", "nonsense"]
+    {
+        let error = Batch::new(ALL).read(body.as_bytes()).unwrap_err().to_string();
+        assert!(error.starts_with("not a JSON-RPC answer (") && !error.contains("variant"), "{body}: {error}");
+        assert!(!error.contains("enum"), "{body}: {error}");
+    }
+}
+
+#[test]
 fn what_is_not_json_rpc_is_garbage() {
     for body in ["", "<html>502</html>", "[{]", "7", r#"{"id":null,"result":1}"#] {
         assert!(matches!(Batch::new(ALL).read(body.as_bytes()), Err(Error::Garbage { .. })), "{body}");
@@ -87,5 +98,25 @@ fn a_result_of_another_shape_says_which_method() {
     for call in ALL {
         let error = one(call, r#"[{"id":1,"result":{"x":[]}}]"#).unwrap_err();
         assert!(matches!(error, Error::Shape { method, .. } if method == call.method()), "{error}");
+    }
+}
+
+#[test]
+fn an_identity_or_a_version_that_is_none_becomes_no_label() {
+    let body = |key: &str, text: &str| json!([{ "id": 1, "result": { key: text } }]).to_string();
+    let key = "DMz6SsztgBqTVkGc6CTcs4EYSJPUTfqKKwEzHLC7P8sr";
+    assert_eq!(one(Call::Identity, &body("identity", key)), Ok(Answer::Identity(key.into())));
+    for bad in ["", "me", "DMz6SsztgBqTVkGc6CTcs4EYSJPUTfqKKwEzHLC7P8s0", "\u{1b}[2J", &"1".repeat(1_000_000)] {
+        let error = one(Call::Identity, &body("identity", bad)).unwrap_err();
+        assert!(
+            matches!(error, Error::Shape { method: "getIdentity", .. }) && error.to_string().len() < 300,
+            "{error}"
+        );
+    }
+    for bad in ["", "2.1\u{202e}14", "2.1\n14", &"1".repeat(129)] {
+        assert!(matches!(
+            one(Call::Version, &body("solana-core", bad)),
+            Err(Error::Shape { method: "getVersion", .. })
+        ));
     }
 }

@@ -131,6 +131,17 @@ fn cast(state: &Arc<State>, arguments: &Arguments, admin: UnixListener, server: 
             }
         })?;
     }
+    for number in 0..state.truth.threads {
+        let wakes = number % 100 < state.truth.waking_percent;
+        let idle = move || {
+            loop {
+                if wakes { std::thread::sleep(Duration::from_secs(1)) } else { std::thread::park() }
+            }
+        };
+        let name = format!("solPool{:02}T{number:03}", number / 9 % 100);
+        let started = std::thread::Builder::new().name(name).stack_size(64 * 1024).spawn(idle);
+        started.map_err(|source| Error::Start { program: "a thread".into(), source })?;
+    }
     let here = Arc::clone(state);
     thread("solAdminRpc", move || rpc::answer_admin(&admin, &here))?;
     let here = Arc::clone(state);

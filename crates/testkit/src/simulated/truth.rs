@@ -97,6 +97,11 @@ truth! {
     /// As a stock binary: the variable changes nothing.
     ignores_cache_switch: bool = false;
 
+    /// Idle threads beside its own, 9 to a pool.
+    threads: u64 = 0;
+    /// So many of a hundred of these wake once a second; the others never run.
+    waking_percent: u64 = 0;
+
     /// All times are longer by this share.
     slower_permille: u64 = 0;
     /// And by this one: of the place where it runs, where the other is of what is tried.
