@@ -1,30 +1,34 @@
-//! Lines a second that come in, on captured traffic of a real follower: straight into the intake on one core, and whole,
-//! as pushes of 3,000 lines over one loopback connection to the real listener, which runs on one thread of its own.
+//! CPU time for each line that comes in, on captured traffic of a real follower: straight into the intake, and whole, as
+//! pushes of 3,000 lines over one loopback connection to the real listener, which runs on one thread of its own.
 //!
 //! Usage: `cargo bench -p faultlined --bench ingest`. Needs the captures beside the checkout, or a file of line protocol:
-//! `-- FILE.lp`. The slowest and the median of the rounds, and by how much memory grew at most meanwhile. Over HTTP the
-//! clock stops when the answer to the last push is there, which is after its last line was taken.
+//! `-- FILE.lp`. The median and the slowest of the rounds, and by how much memory grew at most meanwhile. Over HTTP only
+//! the listener's thread counts. Every line has a time of its own, so that none is a duplicate.
+//!
+//! "Allowed" lines are those of `[[datapoints.allow]]`: the first numeric field of every datapoint that has no type; all
+//! numeric fields of the datapoints that have 16 and more; all numeric fields of a datapoint that has a tag.
 #![expect(
-    clippy::disallowed_methods,
     clippy::expect_used,
     clippy::cast_precision_loss,
-    reason = "a benchmark measures time, may stop, and its numbers are approximate"
+    reason = "a benchmark may stop, and its numbers are approximate"
 )]
 
-use faultline_agave::line::LineSplitter;
+use faultline_agave::line::{LineSplitter, Point, host_id_of, name_of};
 use faultline_agave::points::Kind;
 use faultline_catalog::metrics::daemon::INGEST_BYTES;
 use faultlined::budget::Budget;
 use faultlined::clock::Clock;
-use faultlined::config;
+use faultlined::config::{self, Allowed, AllowedKind, Datapoints};
 use faultlined::ingest::{IngestParts, Listener, Meter};
 use faultlined::supervisor::Stage;
 use faultlined::validator::intake::Intake;
+use rustix::time::{ClockId, clock_gettime};
+use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// hyper's read buffer in the listener.
 const CHUNK: usize = 16 * 1024;
@@ -34,36 +38,110 @@ const ROUNDS: usize = 9;
 /// Short captures are repeated up to this size.
 const ENOUGH: usize = 64 * 1024 * 1024;
 
+/// With so many fields a datapoint counts as one that has many.
+const MANY_FIELDS: usize = 16;
+
 fn main() {
     let Some(capture) = load() else {
         println!("no captures beside the checkout and no file given: nothing is measured");
         return;
     };
-    let (known, ignored) = parted(&capture);
-    println!("capture: {} lines, {} of them known", lines(&capture), lines(&known));
-    let bodies = [("ignored", ignored, 1e6), ("known", known, 4e5), ("as captured", capture, f64::NAN)];
-    for (what, body, budget) in &bodies {
-        let body = repeated(body);
+    let all = cases(&capture);
+    for case in &all {
+        let body = repeated(&case.body);
         let mut taken = 0;
-        report(&format!("direct, {what}"), &body, *budget, |body| taken += direct(body));
+        report(&format!("direct, {}", case.name), &body, case.budget, ClockId::ThreadCPUTime, |body| {
+            taken += direct(case, body);
+        });
         assert_eq!(taken, (lines(&body) * ROUNDS) as u64);
     }
-    let server = Server::start();
-    let mut sent = 0;
-    for (what, body, _) in &bodies {
-        let body = repeated(body);
+    for case in &all {
+        let body = repeated(&case.body);
+        let server = Server::start(case);
         let pushes = pushes(&body);
-        sent += body.len() * ROUNDS;
         let mut stream = server.connect();
-        report(&format!("over HTTP, {what}"), &body, f64::NAN, |_| pushes.iter().for_each(|push| stream.push(push)));
+        report(&format!("over HTTP, {}", case.name), &body, None, ClockId::ProcessCPUTime, |_| {
+            pushes.iter().for_each(|push| stream.push(push));
+        });
+        assert_eq!(server.taken(), (body.len() * ROUNDS) as f64);
+        server.end();
     }
-    assert_eq!(server.taken(), sent as f64);
-    server.end();
+}
+
+/// What is sent, and what is asked of it.
+struct Case {
+    name: &'static str,
+    body: Vec<u8>,
+    datapoints: Datapoints,
+    /// Microseconds of CPU a line.
+    budget: Option<f64>,
+}
+
+fn cases(capture: &[u8]) -> Vec<Case> {
+    let (known, ignored) = parted(capture, |line| Kind::of_line(line).is_some());
+    println!("capture: {} lines, {} of them known", lines(capture), lines(&known));
+    let fields = numeric_fields(&ignored);
+    let first = |fields: &[String]| fields.iter().take(1).cloned().collect();
+    let many = |fields: &[String]| if fields.len() >= MANY_FIELDS { fields.to_vec() } else { Vec::new() };
+    let allowed = |name, choose: &dyn Fn(&[String]) -> Vec<String>, tag: Option<(&str, &str)>| {
+        let of = |(name, fields): (&String, &Vec<String>)| (name.clone(), choose(fields));
+        let chosen: BTreeMap<String, Vec<String>> = fields
+            .iter()
+            .map(of)
+            .filter(|(name, fields)| !fields.is_empty() && tag.is_none_or(|(point, _)| point == name))
+            .collect();
+        let wanted = |line: &[u8]| name_of(line).is_some_and(|name| chosen.keys().any(|key| key.as_bytes() == name));
+        let allow = chosen.iter().flat_map(|(name, fields)| fields.iter().map(move |field| (name, field)));
+        let tags: Vec<String> = tag.iter().map(|(_, tag)| (*tag).to_owned()).collect();
+        let kind = if tag.is_some() { AllowedKind::Level } else { AllowedKind::Delta };
+        let allow =
+            allow.map(|(name, field)| Allowed { name: name.clone(), field: field.clone(), kind, tags: tags.clone() });
+        let datapoints = Datapoints { allow: allow.collect(), max_series: 10_000 };
+        Case { name, body: parted(&ignored, wanted).0, datapoints, budget: Some(2.0) }
+    };
+    let plain = |name, body, budget| Case { name, body, datapoints: Datapoints::default(), budget };
+    vec![
+        plain("ignored", ignored.clone(), Some(1.0)),
+        plain("known", known, Some(2.5)),
+        plain("as captured", capture.to_vec(), None),
+        allowed("allowed, one field", &first, None),
+        allowed("allowed, many fields", &many, None),
+        allowed("allowed, with a tag", &<[String]>::to_vec, Some(("blockstore_rocksdb_cfs", "cf_name"))),
+    ]
+}
+
+/// Names of the fields that hold numbers, by the datapoint's name.
+fn numeric_fields(body: &[u8]) -> BTreeMap<String, Vec<String>> {
+    let mut names: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for line in body.split(|&byte| byte == b'\n') {
+        let Ok(point) = Point::parse(line) else { continue };
+        let fields = names.entry(point.name().to_owned()).or_default();
+        for field in point.fields().flatten() {
+            let number = field.value().is_ok_and(|value| value.number().is_some());
+            if number && !fields.iter().any(|known| known == field.key) {
+                fields.push(field.key.to_owned());
+            }
+        }
+    }
+    names
+}
+
+/// Whose lines they are.
+fn sender(body: &[u8]) -> String {
+    String::from_utf8_lossy(host_id_of(body).unwrap_or_default()).into_owned()
+}
+
+/// An intake that knows whose lines count.
+fn intake(case: &Case) -> Intake {
+    let intake = Intake::new(&case.datapoints);
+    intake.restart(None);
+    intake.carries(&sender(&case.body), Clock::start().now());
+    intake
 }
 
 /// Splitter and intake, as the listener drives them; how many lines there were.
-fn direct(body: &[u8]) -> u64 {
-    let (intake, clock) = (Intake::new(&config::Datapoints::default()), Clock::start());
+fn direct(case: &Case, body: &[u8]) -> u64 {
+    let (intake, clock) = (intake(case), Clock::start());
     let mut push = intake.begin(clock.now());
     let mut splitter = LineSplitter::new();
     for chunk in body.chunks(CHUNK) {
@@ -77,27 +155,40 @@ fn direct(body: &[u8]) -> u64 {
     lines
 }
 
-fn report(what: &str, body: &[u8], budget: f64, mut run: impl FnMut(&[u8])) {
+/// Nanoseconds of CPU by this clock; of the process without this thread.
+fn cpu(clock: ClockId) -> f64 {
+    let nanos = |clock| {
+        let time = clock_gettime(clock);
+        time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
+    };
+    let others = matches!(clock, ClockId::ProcessCPUTime);
+    nanos(clock) - if others { nanos(ClockId::ThreadCPUTime) } else { 0.0 }
+}
+
+fn report(what: &str, body: &[u8], budget: Option<f64>, clock: ClockId, mut run: impl FnMut(&[u8])) {
     let count = lines(body) as f64;
     // Makes the peak the present size.
     std::fs::write("/proc/self/clear_refs", "5").expect("own memory");
     let before = status("VmRSS");
     let mut rounds: Vec<f64> = (0..ROUNDS)
         .map(|_| {
-            let start = Instant::now();
+            let start = cpu(clock);
             run(body);
-            count / start.elapsed().as_secs_f64()
+            (cpu(clock) - start) / count / 1e3
         })
         .collect();
     rounds.sort_by(f64::total_cmp);
     let median = rounds[ROUNDS / 2];
     let verdict = match budget {
-        budget if budget.is_nan() => String::new(),
-        budget if median >= budget => format!(", within the budget of {budget:.0}"),
-        budget => format!(", UNDER the budget of {budget:.0}"),
+        None => String::new(),
+        Some(budget) if median <= budget => format!(", within {budget:.1}"),
+        Some(budget) => format!(", OVER {budget:.1}"),
     };
     let grown = status("VmHWM").saturating_sub(before);
-    println!("{what}: median {median:.0}, slowest {:.0} lines/s{verdict}; memory grew by {grown} KiB", rounds[0]);
+    let (slowest, bytes) = (rounds[ROUNDS - 1], body.len() as f64 / count);
+    println!(
+        "{what}: {median:.2} us of CPU a line of {bytes:.0} bytes, slowest {slowest:.2}{verdict}; memory grew by {grown} KiB"
+    );
 }
 
 /// The real listener on a runtime of one thread.
@@ -109,12 +200,12 @@ struct Server {
 }
 
 impl Server {
-    fn start() -> Self {
+    fn start(case: &Case) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let runtime = runtime.expect("a runtime");
         let config = config::Ingest { listen: ([127, 0, 0, 1], 0).into(), ..config::Ingest::default() };
-        let intake = Intake::new(&config::Datapoints::default());
-        let parts = IngestParts { intake, clock: Clock::start(), budget: Budget::default(), forward: None };
+        let parts =
+            IngestParts { intake: intake(case), clock: Clock::start(), budget: Budget::default(), forward: None };
         let listener = Listener::build(&config, parts).expect("a free port");
         let (address, meter) = (listener.local_addr().expect("an address"), listener.meter());
         let mut stage = Stage::new("ingest", runtime.handle());
@@ -168,15 +259,24 @@ fn pushes(body: &[u8]) -> Vec<Vec<u8>> {
     all.chunks(LINES_PER_PUSH).map(<[&[u8]]>::concat).collect()
 }
 
-/// Lines the daemon reads, and lines it passes over.
-fn parted(capture: &[u8]) -> (Vec<u8>, Vec<u8>) {
-    let lines = capture.split_inclusive(|&byte| byte == b'\n');
-    let (known, ignored): (Vec<&[u8]>, Vec<&[u8]>) = lines.partition(|line| Kind::of_line(line).is_some());
-    (known.concat(), ignored.concat())
+/// Lines that are wanted, and the others.
+fn parted(body: &[u8], wanted: impl Fn(&[u8]) -> bool) -> (Vec<u8>, Vec<u8>) {
+    let lines = body.split_inclusive(|&byte| byte == b'\n');
+    let (wanted, others): (Vec<&[u8]>, Vec<&[u8]>) = lines.partition(|line| wanted(line));
+    (wanted.concat(), others.concat())
 }
 
+/// Up to [`ENOUGH`]; the last digits of each line's time are its number.
 fn repeated(body: &[u8]) -> Vec<u8> {
-    body.repeat((ENOUGH / body.len().max(1)).max(1))
+    const DIGITS: usize = 7;
+    let mut whole = body.repeat((ENOUGH / body.len().max(1)).max(1));
+    for (number, line) in whole.split_mut(|&byte| byte == b'\n').enumerate() {
+        let end = line.len();
+        if end > DIGITS && line[end - DIGITS..].iter().all(u8::is_ascii_digit) {
+            line[end - DIGITS..].copy_from_slice(format!("{:07}", number % 10_000_000).as_bytes());
+        }
+    }
+    whole
 }
 
 fn lines(body: &[u8]) -> usize {

@@ -5,6 +5,7 @@
 #![expect(clippy::unwrap_used, reason = "a benchmark that cannot run ends")]
 
 use faultline_catalog::{Batch, Reading, Source, Stamp, Text, Tick, metrics};
+use faultlined::auth_failures::AuthFailures;
 use faultlined::clock::Clock;
 use faultlined::config::{Find, Metrics};
 use faultlined::hub::{Latest, Sink};
@@ -84,6 +85,7 @@ fn main() {
         recorder: None,
         flight: None,
         host_name: None,
+        auth_failures: AuthFailures::new("metrics"),
     };
     let config = Metrics { listen: ([127, 0, 0, 1], 0).into(), ..Metrics::default() };
     let server = Server::build(&config, state).unwrap();

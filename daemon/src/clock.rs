@@ -19,11 +19,26 @@ impl Clock {
     }
 
     /// Now, on both clocks. A wall clock set before 1970 reads as 1970.
+    ///
+    /// The uptime is the kernel's `CLOCK_MONOTONIC`: it never jumps, and stands still while the machine is suspended, as the
+    /// validator does.
     pub fn now(&self) -> Stamp {
-        Stamp {
-            uptime: self.origin.elapsed(),
-            unix: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO),
-        }
+        let (uptime, unix) = together(|| self.origin.elapsed(), SystemTime::now);
+        Stamp { uptime, unix: unix.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO) }
+    }
+
+    /// How long the machine was suspended since it booted.
+    pub fn suspended() -> Duration {
+        let read = |clock| move || Duration::try_from(clock_gettime(clock)).unwrap_or_default();
+        let (monotonic, boot) = together(read(ClockId::Monotonic), read(ClockId::Boottime));
+        boot.saturating_sub(monotonic)
+    }
+
+    /// A time on the kernel's monotonic clock, in nanoseconds since it began, as one on ours: negative before the start.
+    pub fn of_monotonic(&self, nanos: i64) -> i64 {
+        let now = Duration::try_from(clock_gettime(ClockId::Monotonic)).unwrap_or_default();
+        let signed = |time: Duration| i64::try_from(time.as_nanos()).unwrap_or(i64::MAX);
+        nanos.saturating_sub(signed(now.saturating_sub(self.origin.elapsed())))
     }
 
     /// The wall clock minus the kernel's monotonic clock now, in nanoseconds: what turns the times of other tools into
@@ -39,6 +54,41 @@ impl Clock {
     /// The instant at which `uptime` is or was reached, for waiting.
     pub fn instant(&self, uptime: Duration) -> Instant {
         self.origin + uptime
+    }
+}
+
+/// Two clocks at one moment: read again if the thread did not get on between them.
+fn together<A, B>(first: impl Fn() -> A, second: impl Fn() -> B) -> (A, B) {
+    const AT_MOST: Duration = Duration::from_millis(50);
+    let mut tries = 0;
+    loop {
+        let began = Instant::now();
+        let read = (first(), second());
+        tries += 1;
+        if began.elapsed() < AT_MOST || tries == 10 {
+            return read;
+        }
+    }
+}
+
+/// Finds out when the wall clock was set: it moved by a second more or less than time passed. A clock that is slewed, as
+/// time services do with small differences, was not set; nor was it while the machine was suspended.
+#[derive(Debug, Default)]
+pub struct Steps {
+    last: Option<(Stamp, Duration)>,
+}
+
+impl Steps {
+    /// Whether it was set since the last call, and by how many seconds: positive if forward. `suspended` is how long the
+    /// machine has been suspended.
+    pub fn look(&mut self, now: Stamp, suspended: Duration) -> Option<f64> {
+        /// Time services slew by no more than a tenth.
+        const MOST_SLEW: f64 = 0.1;
+        let (before, asleep) = self.last.replace((now, suspended))?;
+        let passed = now.since(before).as_secs_f64();
+        let step = now.unix.as_secs_f64() - before.unix.as_secs_f64() - passed;
+        let step = step - suspended.saturating_sub(asleep).as_secs_f64();
+        (step.abs() > 1.0 + passed * MOST_SLEW).then_some(step)
     }
 }
 
@@ -119,6 +169,37 @@ mod tests {
         assert_eq!(schedule.take(ms(130)), Some(Due { number: 1, lateness: ms(30), missed: 0 }));
         assert_eq!(schedule.next(), ms(200));
         assert_eq!(schedule.take(ms(200)), Some(Due { number: 2, lateness: ms(0), missed: 0 }));
+    }
+
+    #[test]
+    fn a_wall_clock_that_is_set_is_told_once_and_one_that_is_slewed_or_suspended_is_not() {
+        let mut steps = Steps::default();
+        // Uptime, wall clock, suspended; the step.
+        for (uptime, unix, suspended, step) in [
+            (1_000, 5_000_000, 0, None),
+            (2_000, 5_001_000, 0, None),
+            (3_000, 8_602_000, 0, Some(3600.0)),
+            (4_000, 8_603_000, 0, None),
+            (5_000, 5_004_000, 0, Some(-3600.0)),
+            (6_000, 5_005_900, 0, None),
+            (66_000, 5_070_000, 0, None),
+            (67_000, 8_671_000, 3_600_000, None),
+            (68_000, 8_674_500, 3_600_000, Some(2.5)),
+            (129_000, 8_735_500, 3_600_000, None),
+        ] {
+            let found = steps.look(Stamp { uptime: ms(uptime), unix: ms(unix) }, ms(suspended));
+            assert_eq!(found.map(|step| (step * 1e3).round() / 1e3), step, "{uptime}");
+        }
+    }
+
+    #[test]
+    fn a_time_of_the_kernels_clock_is_one_of_ours() {
+        let clock = Clock::start();
+        let nanos = |time: Duration| i64::try_from(time.as_nanos()).unwrap();
+        let before = clock.now().uptime;
+        let monotonic = Duration::try_from(clock_gettime(ClockId::Monotonic)).unwrap();
+        let found = clock.of_monotonic(nanos(monotonic));
+        assert!(found >= nanos(before) - 1_000_000 && found <= nanos(clock.now().uptime) + 1_000_000, "{found}");
     }
 
     #[test]

@@ -35,6 +35,7 @@ use crate::room::{Guest, Rooms};
 use crate::socket::{self, Bound, Doors, Place, Stream};
 use crate::supervisor::Stop;
 use connection::Connection;
+use faultline_agave::config::MetricsConfig;
 use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
@@ -44,6 +45,8 @@ use tokio::task::{JoinError, JoinSet};
 
 /// The longest body, decoded. Agave's own limit of 40,000 points per push makes 20 MiB.
 pub const MAX_BODY: u64 = 64 * 1024 * 1024;
+/// What is answered to who asks for `/health`.
+pub(crate) const HEALTH: &str = "{\"status\":\"pass\"}\n";
 /// How many connections are served at once: as many as there is memory for ([`crate::budget`]).
 pub const MAX_CONNECTIONS: usize = 128;
 /// Of these, on sockets in the file system,
@@ -69,16 +72,16 @@ const LATECOMERS: usize = 64;
 pub enum Error {
     /// Others could push, and nobody has said that they may.
     #[error(
-        "[ingest] listen: {0} is not a loopback address; pushes carry their password in the clear, so listen on 127.0.0.1 or [::1], or set beyond_loopback = true with db, user and password_file"
+        "ingest.listen: {0} is not a loopback address; pushes carry their password in the clear, so listen on 127.0.0.1 or [::1], or set beyond_loopback = true with db, user and password_file"
     )]
     NotLoopback(Place),
     /// Somebody else listens there.
     #[error(
-        "[ingest] listen: {0} is in use; another faultlined or Influx server? `ss -ltnp` tells. Choose another port here and in SOLANA_METRICS_CONFIG"
+        "ingest.listen: {0} is in use: `ss -ltnp` shows by which program; stop it, or set ingest.listen to a free port, and the same port in the validator's SOLANA_METRICS_CONFIG"
     )]
     InUse(SocketAddr),
     /// Another reason.
-    #[error("[ingest] listen: cannot listen on {address}: {source}")]
+    #[error("ingest.listen: cannot listen on {address}: {source}")]
     Listen {
         /// Where.
         address: SocketAddr,
@@ -138,6 +141,12 @@ const LIMITS: Limits = Limits {
 /// Not a loopback address, and nobody has said that others may push.
 pub fn check(config: &config::Ingest) -> Result<(), Error> {
     allowed(config, &Place::Tcp(config.listen))
+}
+
+/// Whether pushes of a validator with this configuration carry the wanted credentials.
+pub(crate) fn accepts(wanted: &Credentials, pushed: &MetricsConfig) -> bool {
+    let url = pushed.write_url();
+    url.rsplit_once('?').is_some_and(|(_, query)| request::Query::parse(query).names(wanted))
 }
 
 fn allowed(config: &config::Ingest, place: &Place) -> Result<(), Error> {

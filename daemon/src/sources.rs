@@ -20,7 +20,10 @@ use crate::hub::Latest;
 use crate::target::{Following, Target};
 use conclusions::Told;
 use faultline_catalog::{Problem, Reading, Source, Stamp, Status};
+use faultline_kernel::parse::pid_stat::State;
 use faultline_kernel::{ErrorKind, HostConstants, HostRoot, ReadError};
+use std::cell::{Cell, OnceCell};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// What a source is given at a tick.
@@ -34,6 +37,21 @@ pub struct Look<'a> {
     pub root: &'a HostRoot,
     /// The kernel's units.
     pub host: &'a HostConstants,
+    /// What earlier sources of this tick found of the process.
+    pub condition: &'a Condition,
+}
+
+/// How the process stands at this tick: made anew for each tick, filled in by the sources that read it, for those that
+/// are asked after them. A value that was not read at this tick is `None`.
+#[derive(Debug, Default)]
+pub struct Condition {
+    /// What the main thread is doing, from the process source.
+    pub state: Cell<Option<State>>,
+    /// Where its memory is accounted, as the kernel writes it, from the cgroup source. Of an exiting process this is
+    /// where it was last.
+    pub cgroup: OnceCell<Arc<str>>,
+    /// Whether a freezer holds it, from the cgroup source.
+    pub frozen: Cell<Option<bool>>,
 }
 
 /// What a source found.

@@ -71,6 +71,11 @@ impl Stage {
         Stage { name, stop: Stop::new(), runtime: runtime.clone(), threads: Vec::new(), tasks: Vec::new() }
     }
 
+    /// For logs.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
     /// The stage's signal, for members that are built before they are started.
     pub fn stop(&self) -> Stop {
         self.stop.clone()

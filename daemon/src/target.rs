@@ -26,6 +26,7 @@ use faultline_agave::identify::Validator;
 use faultline_catalog::{Problem, Reading, Stamp, Status, metrics};
 use faultline_kernel::{HostRoot, ProcessId};
 use kills::Kills;
+pub(crate) use owner::user;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

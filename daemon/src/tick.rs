@@ -6,7 +6,7 @@ pub use book::{Book, News};
 
 use crate::clock::{Clock, Due, Schedule};
 use crate::hub::Hub;
-use crate::sources::{Look, Poll};
+use crate::sources::{Condition, Look, Poll};
 use crate::supervisor::Stop;
 use crate::target::{Following, Target};
 use faultline_catalog::{Batch, Stamp, Tick};
@@ -92,12 +92,15 @@ impl Ticker {
     /// One tick that begins at `at` and looks at `target`. Only how long the sources take is by the clock.
     pub fn tick_at(&mut self, at: Stamp, due: Due, target: Option<&Target>) -> Arc<Tick> {
         self.book.tick(due);
+        self.book.clock(at, Clock::suspended());
         let followed = target.map(|target| target.process);
         // Another process, or none: every source looks at once, so that no series outlives its process.
         let changed = std::mem::replace(&mut self.followed, followed) != followed;
+        let condition = Condition::default();
         let batches = self.entries.iter_mut().map(|entry| {
             if changed || entry.due <= at.uptime {
-                let look = Look { now: at, target, root: &self.root, host: &self.host };
+                let (root, host) = (&self.root, &self.host);
+                let look = Look { now: at, target, root, host, condition: &condition };
                 let news = entry.ask(&look, &self.clock);
                 self.book.looked(&entry.last, news);
             }

@@ -6,4 +6,5 @@ pub mod intake;
 pub mod phase;
 pub mod recent;
 pub mod senders;
+pub mod slots;
 pub mod tally;

@@ -183,7 +183,7 @@ async fn talk<I: Intake>(stream: Stream, connection: &Arc<Connection>, shared: &
     let service = service_fn(|request| {
         async move {
             connection.enter(Phase::Body);
-            let (mut response, taken) = reception::answer(shared, request).await;
+            let (mut response, taken) = reception::answer(shared, request, connection.peer).await;
             if stop.is_set() {
                 // hyper closes behind it: its own way to end a connection would cut off the request that is coming.
                 response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));

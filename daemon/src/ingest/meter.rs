@@ -1,10 +1,13 @@
 //! What the listener counts.
 
+use crate::auth_failures::AuthFailures;
+use crate::socket::Peer;
 use faultline_catalog::Reading;
 use faultline_catalog::metrics::daemon::{INGEST_BYTES, INGEST_CONNECTIONS, INGEST_REQUESTS};
 use hyper::StatusCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 /// How a request ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,22 +93,36 @@ impl Code {
 #[derive(Debug, Clone, Default)]
 pub struct Meter(Arc<Counts>);
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Counts {
+    auth_failures: AuthFailures,
     requests: [AtomicU64; Code::ALL.len()],
     bytes: AtomicU64,
     connections: AtomicU64,
 }
 
+impl Default for Counts {
+    fn default() -> Self {
+        let (requests, bytes, connections) = Default::default();
+        Counts { auth_failures: AuthFailures::new("ingest"), requests, bytes, connections }
+    }
+}
+
 impl Meter {
-    /// `faultline_ingest_requests_total`, `faultline_ingest_bytes_total` and `faultline_ingest_connections`. Probes
-    /// (`/ping`, `/health`) are no requests in this sense.
+    /// `faultline_ingest_requests_total`, `faultline_ingest_bytes_total`, `faultline_ingest_connections` and
+    /// `faultline_auth_failures_total`. Probes (`/ping`, `/health`) are no requests in this sense.
     pub fn readings(&self, out: &mut Vec<Reading>) {
         for code in Code::ALL {
             out.push(Reading::counter(&INGEST_REQUESTS, [code.name().into()], self.requests(code)));
         }
         out.push(Reading::counter(&INGEST_BYTES, [], self.0.bytes.load(Ordering::Relaxed)));
         out.push(Reading::whole(&INGEST_CONNECTIONS, [], self.0.connections.load(Ordering::Relaxed)));
+        out.push(self.0.auth_failures.reading());
+    }
+
+    /// Counts a push with other credentials than the configured ones.
+    pub(super) fn unauthorized(&self, peer: Peer, now: Duration) {
+        self.0.auth_failures.note(peer, now);
     }
 
     pub(super) fn requests(&self, code: Code) -> u64 {

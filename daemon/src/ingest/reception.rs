@@ -3,8 +3,9 @@
 use super::decode::Gunzip;
 use super::meter::Code;
 use super::request::{Coding, Query, Route, coding, from_a_page, route};
-use super::{Intake, Push, Shared};
+use super::{HEALTH, Intake, Push, Shared};
 use crate::forward::{Copy, Precision};
+use crate::socket::Peer;
 use faultline_agave::line::LineSplitter;
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Body, Bytes, Incoming};
@@ -30,10 +31,10 @@ const DECODER_MEMORY: u32 = 128 * 1024;
 type Answer = Response<Full<Bytes>>;
 
 /// The answer to any request, given when its body has been dealt with, and whether that was a push which was taken.
-pub(super) async fn answer<I: Intake>(shared: &Shared<I>, request: Request<Incoming>) -> (Answer, bool) {
+pub(super) async fn answer<I: Intake>(shared: &Shared<I>, request: Request<Incoming>, peer: Peer) -> (Answer, bool) {
     let refused = match route(request.method(), request.uri().path()) {
         Route::Ping => return (response(StatusCode::NO_CONTENT, ""), false),
-        Route::Health => return (response(StatusCode::OK, "{\"status\":\"pass\"}\n"), false),
+        Route::Health => return (response(StatusCode::OK, HEALTH), false),
         Route::Unknown => Code::UnknownPath,
         Route::WrongMethod => Code::NotPost,
         Route::Push => match admit(shared, &request) {
@@ -45,6 +46,9 @@ pub(super) async fn answer<I: Intake>(shared: &Shared<I>, request: Request<Incom
         },
     };
     shared.meter.request(refused);
+    if refused == Code::Unauthorized {
+        shared.meter.unauthorized(peer, shared.parts.clock.now().uptime);
+    }
     discard(request).await;
     (response(refused.status(), refused.text()), false)
 }

@@ -1,8 +1,8 @@
 //! The last minute, for the landing page's small plots.
 
 use crate::hub::Sink;
-use faultline_catalog::metrics::daemon::SOURCE_LAST_SUCCESS;
-use faultline_catalog::{Metric, Tick, metrics};
+use faultline_catalog::metrics::daemon::{LAST_PUSH, SOURCE_LAST_SUCCESS};
+use faultline_catalog::{Metric, Source, Tick, metrics};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -21,13 +21,26 @@ pub struct Plot {
 }
 
 /// The plots, in the order of the page.
-pub static PLOTS: [Plot; 6] = [
+pub static PLOTS: [Plot; 9] = [
     Plot { title: "RSS, anonymous", metric: &metrics::process::RESIDENT, labels: &["anon"], rate: false },
     Plot { title: "RSS, file", metric: &metrics::process::RESIDENT, labels: &["file"], rate: false },
     Plot { title: "Major faults per second", metric: &metrics::process::PAGE_FAULTS, labels: &["major"], rate: true },
     Plot { title: "Minor faults per second", metric: &metrics::process::PAGE_FAULTS, labels: &["minor"], rate: true },
     Plot { title: "Transactions per second", metric: &metrics::validator::TRANSACTIONS, labels: &[], rate: true },
     Plot { title: "Slots behind", metric: &metrics::validator::SLOTS_BEHIND, labels: &[], rate: false },
+    Plot { title: "Program cache hits per second", metric: &metrics::validator::CACHE_HITS, labels: &[], rate: true },
+    Plot {
+        title: "Program cache misses per second",
+        metric: &metrics::validator::CACHE_MISSES,
+        labels: &[],
+        rate: true,
+    },
+    Plot {
+        title: "Program cache evictions per second",
+        metric: &metrics::validator::CACHE_EVICTIONS,
+        labels: &[],
+        rate: true,
+    },
 ];
 
 /// How far back the plots go.
@@ -58,7 +71,9 @@ impl Point {
         if plot.rate && !batch.up {
             return None;
         }
-        let heard = tick.number_of(&SOURCE_LAST_SUCCESS, &[batch.source.name()]);
+        // Pushes come seldom; each tells of the time since the one before.
+        let pushed = tick.number_of(&LAST_PUSH, &[]).filter(|_| batch.source == Source::Datapoints);
+        let heard = pushed.or_else(|| tick.number_of(&SOURCE_LAST_SUCCESS, &[batch.source.name()]));
         Some(Point { uptime: tick.at.uptime, value, heard: heard.unwrap_or(tick.at.unix_seconds()) })
     }
 
@@ -183,6 +198,24 @@ mod tests {
         let heard = [(1, 1.0, 10), (2, 2.0, 20), (3, 3_603.0, 30), (4, 3_604.0, 40)];
         let told = tps(heard.map(|(second, heard, total)| answered(second, true, heard, total)));
         assert_eq!(told, vec![(2.0, 10.0), (0.0, 10.0)]);
+    }
+
+    #[test]
+    fn what_a_push_brings_is_spread_over_the_time_since_the_push_before() {
+        let push = |second: u64, pushed: u64, misses: u64| {
+            let at = stamp(second);
+            let told = vec![
+                Reading::counter(&metrics::validator::CACHE_MISSES, [], misses),
+                Reading::real(&LAST_PUSH, [], 1_700_000_000.0 + pushed as f64),
+            ];
+            let batch = Batch { readings: told, up: true, ..Batch::empty(Source::Datapoints, at) };
+            Arc::new(Tick { number: second, at, batches: vec![Arc::new(batch)] })
+        };
+        let mut history = History::default();
+        (1..=25).for_each(|second| history.tick(&push(second, second / 10 * 10, second / 10 * 50)));
+        let misses = history.series().into_iter().find(|(plot, _)| plot.title.contains("misses")).unwrap().1;
+        let expected: Vec<(f64, f64)> = (0..=15).rev().map(|age| (f64::from(age), 5.0)).collect();
+        assert_eq!(misses, expected);
     }
 
     #[test]

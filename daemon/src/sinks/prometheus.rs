@@ -7,7 +7,7 @@ mod text;
 pub use negotiate::{Dialect, accepts_gzip, dialect};
 
 use faultline_catalog::{Metric, Reading, Text, Tick, metrics};
-use std::collections::HashMap;
+use foldhash::HashMap;
 
 /// Labels from the configuration that go on every `agave_` series if `constant_labels_everywhere` is set.
 pub type ConstantLabels = Vec<(&'static str, Text)>;
@@ -23,7 +23,7 @@ pub fn page(tick: &Tick, dialect: Dialect, constant: &ConstantLabels) -> Vec<u8>
 
 /// The tick's readings, family by family in the catalog's order; a family without readings is left out.
 fn families(tick: &Tick) -> impl Iterator<Item = (&'static Metric, Vec<&Reading>)> {
-    let mut families: HashMap<&'static str, Vec<&Reading>> = HashMap::new();
+    let mut families: HashMap<&'static str, Vec<&Reading>> = HashMap::default();
     for reading in tick.readings() {
         families.entry(reading.metric.name).or_default().push(reading);
     }

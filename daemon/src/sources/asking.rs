@@ -14,6 +14,12 @@ pub(crate) fn life(interval: Duration) -> Duration {
     interval.saturating_mul(3).max(SHORTEST_LIFE)
 }
 
+/// How long a slot is believed that is asked for every `interval`: until the second poll after it, since it advances all the
+/// time. One second more is for the answer's own way.
+pub(crate) fn slot_life(interval: Duration) -> Duration {
+    interval.saturating_mul(2).saturating_add(Duration::from_secs(1))
+}
+
 /// An answer that is believed for a while.
 #[derive(Debug, Clone)]
 pub(crate) struct Aged<T>(Option<(T, Stamp)>);
@@ -27,6 +33,11 @@ impl<T> Default for Aged<T> {
 impl<T: Clone> Aged<T> {
     pub(crate) fn set(&mut self, value: T, at: Stamp) {
         self.0 = Some((value, at));
+    }
+
+    /// When the newest answer came, however long ago.
+    pub(crate) fn at(&self) -> Option<Stamp> {
+        self.0.as_ref().map(|(_, at)| *at)
     }
 
     /// The answer, unless it is older than `life`.
@@ -74,27 +85,26 @@ impl Beat {
     }
 }
 
-/// Logs how a source is doing, once per change.
+/// Logs at each change what a source does not offer, or no longer. The tick's book logs its other problems, and when it goes
+/// up or down.
 #[derive(Debug, Default)]
-pub(crate) struct Standing(Option<(bool, Vec<Status>)>);
+pub(crate) struct Standing(Vec<(bool, Status)>);
 
 impl Standing {
     /// Logs if being up, or the kinds of problems, are others than the last time.
     pub(crate) fn say(&mut self, source: Source, up: bool, problems: &[Problem]) {
-        let now = (up, problems.iter().map(|problem| problem.status).collect());
-        if self.0.as_ref() == Some(&now) {
+        let now = problems.iter().map(|problem| (up, problem.status)).collect();
+        if std::mem::replace(&mut self.0, now) == self.0 {
             return;
         }
-        self.0 = Some(now);
-        let source = source.name();
-        let words = problems.iter().map(Problem::to_string).collect::<Vec<_>>().join("; ");
-        let absent = problems.iter().all(|problem| problem.status == Status::Absent);
-        match (up, words.is_empty(), absent) {
-            (true, true, _) => tracing::info!(source, "answers"),
-            (true, false, true) => tracing::info!(source, problems = words, "answers, in part"),
-            (true, false, false) => tracing::warn!(source, problems = words, "answers, in part"),
-            (false, _, true) => tracing::info!(source, problems = words, "does not answer"),
-            (false, _, false) => tracing::warn!(source, problems = words, "does not answer"),
+        let missing = problems.iter().filter(|problem| matches!(problem.status, Status::Absent | Status::Gone));
+        let words = missing.map(Problem::to_string).collect::<Vec<_>>().join("; ");
+        let (source, gone) = (source.name(), problems.iter().any(|problem| problem.status == Status::Gone));
+        match up {
+            _ if words.is_empty() => {}
+            true => tracing::info!(source, problems = words, "answers, in part"),
+            false if gone => tracing::warn!(source, problems = words, "does not answer"),
+            false => tracing::info!(source, problems = words, "does not answer"),
         }
     }
 }

@@ -16,15 +16,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// A process may be moved to another cgroup: it is looked up again this often.
-pub(super) const LOOK_UP_AGAIN: Duration = Duration::from_secs(30);
+const LOOK_UP_AGAIN: Duration = Duration::from_secs(30);
 
 /// Holds the files of the followed process's cgroup.
 #[derive(Debug, Default)]
 pub struct Cgroup {
-    followed: Option<(ProcessId, Stamp, CgroupFiles)>,
+    process: Option<ProcessId>,
+    /// When the process was looked up, where it was, and the files there.
+    followed: Option<(Stamp, ProcessCgroups, CgroupFiles)>,
     /// On a hybrid host the process may be in the topmost cgroup of version 2, whose pressure is the whole machine's.
     own_pressure: bool,
-    path: Option<String>,
+    path: Option<Arc<str>>,
     memory: Memory,
     devices: HashMap<Device, Arc<str>>,
     buffer: Vec<u8>,
@@ -37,16 +39,19 @@ impl Cgroup {
     }
 
     fn find(&mut self, look: &Look<'_>, process: ProcessId, finding: &mut Finding) {
-        let current = |(followed, at, _): &(ProcessId, Stamp, CgroupFiles)| {
-            *followed == process && look.now.since(*at) < LOOK_UP_AGAIN
-        };
-        if self.followed.as_ref().is_some_and(current) {
+        if self.followed.as_ref().is_some_and(|(at, ..)| look.now.since(*at) < LOOK_UP_AGAIN) {
             return;
         }
         let Some(cgroups) = finding.take(locate(look.root, process.pid)) else {
             self.followed = None;
             return;
         };
+        if let (true, Some((at, ..))) = (cgroups.is_gone(), &mut self.followed) {
+            // It is exiting, and its memory stays where it was until it is released.
+            *at = look.now;
+            return;
+        }
+        self.path = cgroups.path().map(Arc::from);
         if let Some(top) = not_mounted(&cgroups) {
             let what = format!("{}: no cgroup file system is mounted there; see paths.cgroup", top.display());
             finding.problems.push(Problem::new(Status::Absent, what));
@@ -54,13 +59,13 @@ impl Cgroup {
             return;
         }
         self.own_pressure = cgroups.unified.as_ref().is_ok_and(|unified| unified.folder != unified.top);
-        let path = cgroups.memory.as_ref().or(cgroups.unified.as_ref()).ok().map(|folder| folder.path.clone());
-        let moved = self.path != path || self.followed.as_ref().is_none_or(|(followed, ..)| *followed != process);
         match &mut self.followed {
-            Some((_, at, _)) if !moved => *at = look.now,
-            followed => *followed = Some((process, look.now, CgroupFiles::new(&cgroups))),
+            Some((at, before, _)) if *before == cgroups => *at = look.now,
+            followed => {
+                let files = CgroupFiles::new(&cgroups);
+                *followed = Some((look.now, cgroups, files));
+            }
         }
-        self.path = path;
     }
 
     fn effective_limit(&self, effective: EffectiveLimit, look: &Look<'_>, finding: &mut Finding) {
@@ -102,16 +107,24 @@ impl Poll for Cgroup {
 
     fn look(&mut self, look: &Look<'_>) -> Finding {
         let mut finding = Finding::with_room(64);
-        let Some(target) = look.target else {
-            *self = Cgroup::new(self.memory.clone());
-            return finding;
-        };
-        self.find(look, target.process, &mut finding);
-        let Some((_, _, files)) = &mut self.followed else { return finding };
+        let process = look.target.map(|target| target.process);
+        if self.process != process {
+            *self = Cgroup { process, ..Cgroup::new(self.memory.clone()) };
+        }
+        let Some(process) = process else { return finding };
+        self.find(look, process, &mut finding);
+        if let Some(path) = &self.path {
+            // Set once: this source looks once at each tick.
+            drop(look.condition.cgroup.set(Arc::clone(path)));
+        }
+        let Some((.., files)) = &mut self.followed else { return finding };
         let sample = files.sample(&mut self.buffer);
         let effective = files.effective_limit(&sample, &mut self.buffer);
         finding.up = sample.memory_usage.is_ok() || sample.memory_stat.is_ok();
         let io = sample.io.clone();
+        let frozen = finding.take(sample.frozen.clone()).flatten();
+        look.condition.frozen.set(frozen);
+        finding.readings.extend(frozen.map(|frozen| Reading::flag(&c::FROZEN, [], frozen)));
         if self.own_pressure {
             pressure(&c::PRESSURE, "cpu", sample.cpu_pressure.clone(), &mut finding);
             pressure(&c::PRESSURE, "memory", sample.memory_pressure.clone(), &mut finding);

@@ -2,8 +2,9 @@
 //!
 //! Here alone JSON-RPC, the admin socket, the datapoints and the log meet: each tells a part, at its own time.
 
+mod slots;
+
 use super::admin::AdminFacts;
-use super::cgroup::LOOK_UP_AGAIN;
 use super::rpc::{self, RpcFacts, identity_of};
 use super::{Finding, Look, Poll};
 use crate::config;
@@ -12,16 +13,15 @@ use crate::tail;
 use crate::target::Target;
 use crate::validator::intake::{Facts, Intake};
 use crate::validator::phase::{Evidence, Phase, Tracker, word};
-use faultline_agave::identify::{Program, startup_host_id};
+
+use faultline_agave::identify::{HEALTH_DISTANCE, Program, startup_host_id};
 use faultline_agave::version::{Version, shrink_target};
 use faultline_catalog::metrics::{process as p, validator as v};
 use faultline_catalog::{Reading, Source, Stamp, Text};
-use faultline_kernel::{HostRoot, ProcessId, locate};
+use faultline_kernel::parse::pid_stat::State;
+use faultline_kernel::{HostRoot, ProcessId};
+use slots::SlotSources;
 use std::sync::Arc;
-use std::time::Duration;
-
-/// Slots from datapoints tell the distance for this long: pushes come every 10 s.
-const DATAPOINTS_TELL: Duration = Duration::from_secs(30);
 
 /// What the other sources told last, and what was concluded so far.
 pub struct Conclusions {
@@ -29,11 +29,9 @@ pub struct Conclusions {
     config: Arc<config::Config>,
     told: Told,
     tracker: Tracker,
+    slots: SlotSources,
     followed: Option<ProcessId>,
     followed_at: Stamp,
-    cgroup: Option<String>,
-    /// When that was looked up.
-    cgroup_at: Stamp,
 }
 
 /// Where the other sources leave what they learn.
@@ -53,15 +51,17 @@ struct Known {
     rpc: Option<Arc<RpcFacts>>,
     admin: Option<Arc<AdminFacts>>,
     datapoints: Facts,
+    /// Up to so many slots behind the validator calls itself healthy.
+    health_distance: u64,
 }
 
 impl Conclusions {
     /// Nothing concluded yet. `live` is the configuration, which may be replaced while the daemon runs.
     pub fn new(live: Latest<config::Config>, told: Told) -> Self {
         let config = live.get().unwrap_or_default();
-        let tracker = Tracker::new(config.phase.clone());
-        let (followed, followed_at, cgroup, cgroup_at) = Default::default();
-        Conclusions { live, config, told, tracker, followed, followed_at, cgroup, cgroup_at }
+        let tracker = Tracker::new(config.phase.clone(), config.sampling.interval);
+        let (slots, followed, followed_at) = Default::default();
+        Conclusions { live, config, told, tracker, slots, followed, followed_at }
     }
 
     /// Takes over a configuration that was loaded anew.
@@ -80,68 +80,73 @@ impl Conclusions {
         }
         self.followed = process;
         self.followed_at = look.now;
-        self.cgroup = None;
-        self.find_cgroup(look);
-        if look.target.is_some() {
+        self.slots = SlotSources::default();
+        if let Some(process) = process {
             self.tracker.restart();
             self.told.intake.restart(startup_id(look.root));
+            self.told.intake.follows(process);
+        } else {
+            self.told.intake.gone();
         }
     }
 
-    /// Looks where the process is now. One that is ending is nowhere (version 1 says: at the top), and was where it was.
-    fn find_cgroup(&mut self, look: &Look<'_>) {
-        self.cgroup_at = look.now;
-        let now = look.target.and_then(|target| cgroup_path(look.root, target.process.pid));
-        let now = now.filter(|path| path != "/" || self.cgroup.is_none());
-        self.cgroup = now.or_else(|| self.cgroup.take());
-    }
-
-    fn known(&self) -> Known {
+    fn known(&self, target: Option<&Target>) -> Known {
+        let validator = target.and_then(|target| target.validator.as_ref());
         Known {
             rpc: self.told.rpc.facts().filter(|facts| Some(facts.process) == self.followed),
             admin: self.told.admin.get().filter(|facts| Some(facts.process) == self.followed),
             datapoints: self.told.intake.facts(),
+            health_distance: validator.map_or(HEALTH_DISTANCE, |validator| validator.health_distance),
         }
     }
 
     /// Tells the intake whose points count.
     fn identify(&self, look: &Look<'_>, target: &Target, known: &Known) {
         let asked = identity_of(target.process, known.rpc.as_deref(), known.admin.as_deref());
-        if let Some(identity) = asked.or_else(|| self.config.target.identity.clone()) {
-            self.told.intake.carries(&identity, look.now);
-        }
         let program = target.validator.as_ref().map(|validator| validator.program);
         if program == Some(Program::TestValidator)
             && let Some(id) = startup_id(look.root)
         {
             // It pushes under its start-up name for all its life.
-            self.told.intake.carries(&id, look.now);
+            self.told.intake.answers_to(&id, look.now);
+        }
+        if let Some(identity) = asked.or_else(|| self.config.target.identity.clone()) {
+            self.told.intake.carries(&identity, look.now);
         }
         let has_rpc = self.config.rpc.url.is_some() || target.validator.as_ref().is_some_and(|v| v.rpc_port.is_some());
         let can_be_asked = (self.config.rpc.enabled && has_rpc) || known.admin.as_ref().is_some_and(|facts| facts.up);
         if !can_be_asked && self.told.intake.assume_identity(look.now) {
             tracing::warn!("the validator cannot be asked for its identity; its only sender is taken for it");
         }
-        if let Some(slot) = known.rpc.as_ref().and_then(|facts| facts.epoch_info.map(|info| info.absolute_slot)) {
-            self.told.intake.rpc_slot(slot, look.now);
+        if let Some(facts) = &known.rpc
+            && let (Some(info), Some(at)) = (facts.epoch_info, facts.slot_at)
+        {
+            self.told.intake.rpc_slots(info.absolute_slot, facts.max_shred, at);
         }
     }
 
-    fn evidence(&self, look: &Look<'_>, known: &Known, behind: Option<u64>) -> Evidence {
+    /// What is known of the phase, the slots aside.
+    fn evidence(&self, look: &Look<'_>, known: &Known) -> Evidence {
         let progress = known.admin.as_ref().and_then(|facts| facts.progress.as_ref());
         let answers = known.rpc.as_ref().is_some_and(|facts| facts.up);
+        let ran = known.rpc.as_ref().is_some_and(|facts| facts.slot_at.is_some());
         let running = answers || progress.is_some_and(|progress| progress.name() == "Running");
         let start = progress.and_then(Phase::of_start);
-        let start = start.or_else(|| self.log_phase().filter(|_| progress.is_none() && !answers));
-        // An admin socket that says `Running` every 10 s tells, even if no distance is known.
-        let heard = progress.is_some() || self.heard_at(known).is_some_and(|at| look.now.since(at) < DATAPOINTS_TELL);
-        Evidence { alive: look.target.is_some(), start, running, behind, heard }
+        // The log tells of a start and not of its end.
+        let start = start.or_else(|| self.log_phase().filter(|_| progress.is_none() && !ran));
+        let frozen = look.condition.frozen.get() == Some(true);
+        let stopped = frozen || matches!(look.condition.state.get(), Some(State::Stopped | State::TracingStop));
+        let (alive, at) = (look.target.is_some(), self.heard_at(known));
+        Evidence { alive, stopped, start, running, at, ..Evidence::default() }
     }
 
-    /// When this process's last push ended or the last line of its log came.
+    /// When this process was heard of last, whatever it said.
     fn heard_at(&self, known: &Known) -> Option<Stamp> {
         let line = self.told.log.as_ref().and_then(|log| log.status().last_line);
-        known.datapoints.last_push.max(line.filter(|at| *at >= self.followed_at))
+        let admin = known.admin.as_ref().filter(|facts| facts.progress.is_some()).map(|facts| facts.at);
+        let rpc = known.rpc.as_ref().and_then(|facts| facts.slot_at);
+        let line = line.filter(|at| *at >= self.followed_at);
+        known.datapoints.last_push.max(line).max(admin).max(rpc)
     }
 
     /// The phase as this process's log told it.
@@ -150,7 +155,7 @@ impl Conclusions {
         Phase::of_log(told.progress).filter(|_| told.at >= self.followed_at)
     }
 
-    fn info(&self, target: &Target, known: &Known, version: Option<&str>) -> Reading {
+    fn info(&self, look: &Look<'_>, target: &Target, known: &Known, version: Option<&str>) -> Reading {
         let text = |text: Option<&str>| Text::from(text.unwrap_or_default().to_owned());
         let labels = &self.config.labels;
         let identity = known.datapoints.identity.as_deref().or(self.config.target.identity.as_deref());
@@ -164,7 +169,7 @@ impl Conclusions {
                 text(client(target, version).as_deref()),
                 text(labels.cluster.as_deref()),
                 text(identity),
-                text(self.cgroup.as_deref()),
+                look.condition.cgroup.get().map_or("".into(), |path| Text::Shared(Arc::clone(path))),
                 text(labels.experiment.as_deref()),
                 text(labels.arm.as_deref()),
                 text(labels.run.as_deref()),
@@ -183,25 +188,22 @@ impl Poll for Conclusions {
         let mut finding = Finding { up: true, ..Finding::with_room(48) };
         self.reconfigure();
         self.follow(look);
-        if look.now.since(self.cgroup_at) >= LOOK_UP_AGAIN {
-            self.find_cgroup(look);
-        }
-        let known = self.known();
+        let known = self.known(look.target);
+        let mut evidence = self.evidence(look, &known);
         finding.readings.push(Reading::flag(&p::UP, [], look.target.is_some()));
-        let mut distance = None;
         if let Some(target) = look.target {
             let version = known.rpc.as_ref().and_then(|facts| facts.version.as_ref().map(|v| v.solana_core.clone()));
             let version = version.or_else(|| known.datapoints.version.clone());
-            finding.readings.push(self.info(target, &known, version.as_deref()));
+            finding.readings.push(self.info(look, target, &known, version.as_deref()));
             if target.validator.is_some() {
                 self.identify(look, target, &known);
                 capacity(version.as_deref(), self.config.target.program_cache_entries, &mut finding);
-                distance = slots(look.now, &known, &mut finding);
+                self.slots.look(look.now, &known, &mut finding, &mut evidence);
             }
         }
         let is_other = look.target.is_some_and(|target| target.validator.is_none());
         if !is_other {
-            let (evidence, before) = (self.evidence(look, &known, distance), self.tracker.phase());
+            let before = self.tracker.phase();
             if self.tracker.tick(look.now, evidence) {
                 tracing::info!(from = word(before), to = word(self.tracker.phase()), "phase");
             }
@@ -209,27 +211,6 @@ impl Poll for Conclusions {
         }
         finding
     }
-}
-
-/// The newest slots, and how far behind the tip the validator is; one source at one moment tells both ends of it.
-fn slots(now: Stamp, known: &Known, finding: &mut Finding) -> Option<u64> {
-    let rpc = known.rpc.as_deref();
-    let epoch = rpc.and_then(|facts| facts.epoch_info);
-    let (told, points) = known.datapoints.slots.unzip();
-    let points = points.filter(|_| told.is_some_and(|at| now.since(at) < DATAPOINTS_TELL)).unwrap_or_default();
-    for (kind, slot) in [
-        ("processed", epoch.map(|info| info.absolute_slot).or(points.frozen)),
-        ("confirmed", rpc.and_then(|facts| facts.confirmed)),
-        ("finalized", rpc.and_then(|facts| facts.finalized)),
-        ("root", points.root),
-        ("optimistic", points.optimistic),
-        ("shred", rpc.and_then(|facts| facts.max_shred).or(points.shred)),
-    ] {
-        finding.whole(&v::SLOT, [kind], slot);
-    }
-    let behind = rpc.and_then(|facts| facts.slots_behind).or_else(|| points.behind());
-    finding.whole(&v::SLOTS_BEHIND, [], behind);
-    behind
 }
 
 /// A version without its details, which JSON-RPC leaves out and `validator-new` tells: one validator, one label.
@@ -264,10 +245,4 @@ fn startup_id(root: &HostRoot) -> Option<String> {
     let name =
         root.read_proc("sys/kernel/hostname", |text| Ok(String::from_utf8_lossy(text.trim_ascii()).into_owned()));
     name.ok().map(|name| startup_host_id(&name))
-}
-
-/// Where the process's memory is accounted, as the kernel writes it.
-fn cgroup_path(root: &HostRoot, pid: u32) -> Option<String> {
-    let cgroups = locate(root, pid).ok()?;
-    cgroups.memory.or(cgroups.unified).ok().map(|folder| folder.path)
 }

@@ -3,6 +3,7 @@
 use super::{Finding, Look, Poll};
 use faultline_catalog::metrics::process as p;
 use faultline_catalog::{Reading, Source};
+use faultline_kernel::parse::pid_stat::State;
 use faultline_kernel::{HostConstants, ProcessFiles, ProcessId, ProcessSample};
 
 /// Holds the followed process's files.
@@ -36,7 +37,7 @@ impl Poll for Process {
     }
 
     fn look(&mut self, look: &Look<'_>) -> Finding {
-        let mut finding = Finding::with_room(24);
+        let mut finding = Finding::with_room(32);
         let Some(target) = look.target else {
             self.files = None;
             return finding;
@@ -49,9 +50,21 @@ impl Poll for Process {
                 .boot_time
                 .map(|boot| boot as f64 + target.process.start_ticks as f64 / look.host.clock_ticks_per_second as f64);
             finding.readings.extend(start.map(|start| Reading::real(&p::START_TIME, [], start)));
+            if let Some(state) = sample.state {
+                look.condition.state.set(Some(state));
+                read_state(state, &mut finding);
+            }
             read(sample, look.host, &mut finding);
         }
         finding
+    }
+}
+
+/// One series for each state, so that a query can ask for any of them; none when the letter has no name.
+fn read_state(state: State, finding: &mut Finding) {
+    if state.name().is_some() {
+        let names = State::NAMED.into_iter().filter_map(|other| Some((other.name()?, other == state)));
+        finding.readings.extend(names.map(|(name, is)| Reading::flag(&p::STATE, [name.into()], is)));
     }
 }
 
@@ -61,7 +74,7 @@ fn read(sample: ProcessSample, host: &HostConstants, finding: &mut Finding) {
     let ticks = |n: u64| n as f64 / host.clock_ticks_per_second as f64;
     // A zombie still has its numbers; everything else of it is gone.
     if let Some(stat) = finding.take(sample.stat) {
-        finding.whole(&p::VIRTUAL, [], Some(stat.vsize));
+        finding.whole(&p::VIRTUAL, [], stat.vsize);
         finding.whole(&p::PAGE_FAULTS, ["major"], Some(stat.majflt));
         finding.whole(&p::PAGE_FAULTS, ["minor"], Some(stat.minflt));
         finding.readings.push(Reading::real(&p::CPU, ["user".into()], ticks(stat.utime_ticks)));

@@ -9,6 +9,7 @@ mod poller;
 mod transactions;
 
 pub use poller::Poller;
+pub(crate) use poller::reachable;
 pub use transactions::TransactionCounter;
 
 use super::admin::AdminFacts;
@@ -20,8 +21,8 @@ use faultline_kernel::ProcessId;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// What JSON-RPC has told. Never changes; the poller publishes a new one. An answer that has not been renewed for three
-/// polls and 10 s is not here any more.
+/// What JSON-RPC has told. Never changes; the poller publishes a new one. Slots, health and the count of transactions that
+/// two polls have not renewed are not here any more; identity and version live for three of their polls and 10 s.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RpcFacts {
     /// Of which process this is true. Facts of another process than the one followed now are out of date.
@@ -42,6 +43,10 @@ pub struct RpcFacts {
     pub max_shred: Option<u64>,
     /// How far the processed slot is behind `max_shred`, both from one batch; 0 if it is ahead, as on a leader.
     pub slots_behind: Option<u64>,
+    /// When the processed slot was answered last in this process's life, however long ago.
+    pub slot_at: Option<Stamp>,
+    /// The same of `slots_behind`.
+    pub distance_at: Option<Stamp>,
     /// The identity's public key, base58; asked with every fifth poll.
     pub identity: Option<String>,
     /// The software's version; asked with every fifth poll.

@@ -1,6 +1,7 @@
 //! The daemon's own cost, every tick.
 
 use super::{Finding, Look, Poll};
+use crate::auth_failures::AuthFailures;
 use faultline_catalog::metrics::daemon as d;
 use faultline_catalog::{Reading, Source};
 use faultline_kernel::{HostRoot, ProcessFiles, ReadError};
@@ -11,6 +12,7 @@ pub struct Selfwatch {
     files: Result<ProcessFiles, ReadError>,
     boot_time: Option<u64>,
     demo: bool,
+    auth_failures: Option<AuthFailures>,
     buffer: Vec<u8>,
 }
 
@@ -18,7 +20,13 @@ impl Selfwatch {
     /// Of this process, as `root` shows it.
     pub fn new(root: &HostRoot, demo: bool) -> Self {
         let files = ProcessFiles::open(root, std::process::id());
-        Selfwatch { files, boot_time: root.boot_time_seconds().ok(), demo, buffer: Vec::new() }
+        Selfwatch { files, boot_time: root.boot_time_seconds().ok(), demo, auth_failures: None, buffer: Vec::new() }
+    }
+
+    /// The same, and it tells of the wrong passwords that its pages were asked with.
+    pub fn with(mut self, auth_failures: AuthFailures) -> Self {
+        self.auth_failures = Some(auth_failures);
+        self
     }
 }
 
@@ -33,6 +41,7 @@ impl Poll for Selfwatch {
         if self.demo {
             finding.readings.push(Reading::flag(&d::DEMO, [], true));
         }
+        finding.readings.extend(self.auth_failures.as_ref().map(AuthFailures::reading));
         let files = match &mut self.files {
             Ok(files) => files,
             Err(error) => {
@@ -48,7 +57,7 @@ impl Poll for Selfwatch {
         if let Some(stat) = finding.take(files.stat(&mut self.buffer)) {
             let cpu = (stat.utime_ticks + stat.stime_ticks) as f64 / hertz;
             finding.readings.push(Reading::real(&d::SELF_CPU, [], cpu));
-            finding.whole(&d::SELF_VIRTUAL, [], Some(stat.vsize));
+            finding.whole(&d::SELF_VIRTUAL, [], stat.vsize);
         }
         let resident = finding.take(files.status(&mut self.buffer)).and_then(|status| status.vm_rss);
         finding.whole(&d::SELF_RESIDENT, [], resident);

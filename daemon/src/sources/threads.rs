@@ -8,7 +8,7 @@ use super::{Finding, Look, Poll};
 use crate::config;
 use faultline_catalog::metrics::{daemon as d, pools as q, process as p};
 use faultline_catalog::{Problem, Reading, Source, Stamp, Status, Text};
-use faultline_kernel::{HostRoot, ProcessFiles, ProcessId, ReadError, ThreadOptions, Threads as Reader};
+use faultline_kernel::{HostRoot, ProcessFiles, ProcessId, ReadError, Threads as Reader};
 use pools::{Pools, Totals};
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ struct Followed {
     process: ProcessId,
     /// `None` after a reading failed: it is opened again, the sums stay.
     reader: Option<Reader>,
-    /// When context switches were last read too, by a reader of its own that holds nothing in between.
+    /// When context switches were last read too.
     switches_at: Option<Stamp>,
     files: ProcessFiles,
     pools: Pools,
@@ -47,10 +47,9 @@ impl Followed {
     }
 
     fn reopen(&mut self, root: &HostRoot, descriptors: usize) -> Result<&mut Reader, ReadError> {
-        let options = ThreadOptions { descriptors, with_switches: false };
         let reader = match self.reader.take() {
             Some(reader) => reader,
-            None => Reader::open(root, self.process.pid, options)?,
+            None => Reader::open(root, self.process.pid, descriptors)?,
         };
         Ok(self.reader.insert(reader))
     }
@@ -63,15 +62,11 @@ impl Followed {
         switches: bool,
         buffer: &mut Vec<u8>,
     ) -> Result<(), ReadError> {
+        self.reopen(look.root, descriptors)?;
+        let Some(reader) = &mut self.reader else { return Ok(()) };
+        self.pools.add(reader.sample(switches)?);
         if switches {
-            let options = ThreadOptions { descriptors: 0, with_switches: true };
-            let mut reader = Reader::open(look.root, self.process.pid, options)?;
-            self.pools.add(reader.sample()?);
             self.switches_at = Some(look.now);
-        } else {
-            self.reopen(look.root, descriptors)?;
-            let Some(reader) = &mut self.reader else { return Ok(()) };
-            self.pools.add(reader.sample()?);
         }
         let stat = self.files.stat(buffer)?;
         self.pools.settle(stat.minflt, stat.majflt);

@@ -5,6 +5,9 @@ use super::{Around, Target, process};
 use faultline_catalog::{Problem, Status};
 use faultline_kernel::ErrorKind;
 
+/// More are not named where several match.
+const MOST_NAMED: usize = 8;
+
 /// A process that looks like a validator by its name and arguments.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Candidate {
@@ -22,19 +25,19 @@ pub(super) enum Choice {
     /// No candidate has a validator's threads yet, and this is the only one: just started, or no validator.
     Lone(Target),
     /// Nobody but the operator can tell.
-    Several(Vec<u32>),
+    Several(Vec<Target>),
 }
 
 /// A running one is preferred: the others are copies on their way to becoming another program, or just starting.
 pub(super) fn choose(candidates: Vec<Candidate>) -> Choice {
-    let pids = |candidates: &[Candidate]| candidates.iter().map(|one| one.target.process.pid).collect();
+    let targets = |candidates: Vec<Candidate>| candidates.into_iter().map(|one| one.target).collect();
     let (mut running, mut others): (Vec<_>, Vec<_>) = candidates.into_iter().partition(|one| one.running);
     match (running.len(), others.len()) {
         (1, _) => running.pop().map_or(Choice::None, |one| Choice::Running(one.target)),
         (0, 0) => Choice::None,
         (0, 1) => others.pop().map_or(Choice::None, |one| Choice::Lone(one.target)),
-        (0, _) => Choice::Several(pids(&others)),
-        _ => Choice::Several(pids(&running)),
+        (0, _) => Choice::Several(targets(others)),
+        _ => Choice::Several(targets(running)),
     }
 }
 
@@ -62,11 +65,25 @@ fn candidate(around: &Around<'_>, seen: Seen) -> Candidate {
 }
 
 /// Which processes it could be, and how to say which.
-pub(super) fn ambiguous(pids: &[u32]) -> Problem {
-    let pids: Vec<String> = pids.iter().map(u32::to_string).collect();
+pub(super) fn ambiguous(found: &[Target]) -> Problem {
+    let named = |target: &Target| {
+        let ledger = match (&target.ledger, &target.validator) {
+            (Some(ledger), _) => format!(" (ledger {})", ledger.display()),
+            (None, Some(_)) => " (ledger not known)".to_owned(),
+            (None, None) => String::new(),
+        };
+        format!("{} {}{ledger}", target.process.pid, target.comm)
+    };
+    let left_out = found.len().saturating_sub(MOST_NAMED);
+    let mut named: Vec<String> = found.iter().take(MOST_NAMED).map(named).collect();
+    if left_out > 0 {
+        named.push(format!("{left_out} more"));
+    }
     let words = format!(
-        "ambiguous: the processes {} are all candidates; none is followed until --unit, --ledger or --pid says which",
-        pids.join(", ")
+        "ambiguous: {} processes match: {}; none is followed until target.ledger, target.unit or target.pid (--ledger, \
+         --unit, --pid) says which",
+        found.len(),
+        named.join(", ")
     );
     Problem::new(Status::Broken, words)
 }

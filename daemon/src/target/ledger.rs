@@ -36,7 +36,7 @@ impl ByLedger {
         }
         match self.by_argument(around, &mut problems) {
             Choice::Running(target) | Choice::Lone(target) => return Ok(self.found.remember(around, target)),
-            Choice::Several(pids) => problems.push(ambiguous(&pids)),
+            Choice::Several(found) => problems.push(ambiguous(&found)),
             Choice::None => {
                 let folder = self.folder.display();
                 let words = format!(

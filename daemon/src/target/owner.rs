@@ -8,7 +8,7 @@ use faultline_kernel::{HostRoot, ProcessId};
 use std::os::unix::fs::MetadataExt;
 
 /// The user of a process; `None` if it has ended or cannot be read.
-pub(super) fn user(root: &HostRoot, process: ProcessId) -> Option<u32> {
+pub(crate) fn user(root: &HostRoot, process: ProcessId) -> Option<u32> {
     root.read_proc(&format!("{}/status", process.pid), pid_status::parse).ok()?.effective_uid
 }
 

@@ -3,7 +3,7 @@
 use super::Target;
 use faultline_agave::identify::{self, Validator};
 use faultline_catalog::{Problem, Status};
-use faultline_kernel::parse::pid_stat::{self, PidStat};
+use faultline_kernel::parse::pid_stat::{self, PidStat, State};
 use faultline_kernel::{Comm, ErrorKind, HostRoot, ProcessFiles, ProcessId, ReadError};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -72,26 +72,46 @@ fn script<'a>(comm: &str, arguments: &'a [String]) -> Option<&'a String> {
     if is_called_so(&interpreter) { None } else { others.iter().take(2).find(is_called_so) }
 }
 
-/// `stat` of a process that is neither a zombie nor another one with its number.
+/// `stat` of a process whose main thread has not exited, and which is not another one with its number.
 pub(super) fn living(root: &HostRoot, id: ProcessId) -> Result<PidStat, ReadError> {
-    let relative = format!("{}/stat", id.pid);
+    stat_of(root, id, format!("{}/stat", id.pid), is_living)
+}
+
+/// Whether the process has certainly ended: a file that may not be read proves nothing, nor does a main thread that has
+/// exited while others run.
+pub(super) fn has_ended(root: &HostRoot, id: ProcessId) -> bool {
+    let lives = |stat: &PidStat| match stat.state {
+        State::Zombie => stat.num_threads > 1,
+        state => state != State::Dead,
+    };
+    stat_of(root, id, format!("{}/stat", id.pid), lives).is_err_and(|error| error.kind() == ErrorKind::Gone)
+}
+
+fn is_living(stat: &PidStat) -> bool {
+    !matches!(stat.state, State::Zombie | State::Dead)
+}
+
+/// `Gone` unless it is this process and lives.
+fn stat_of(
+    root: &HostRoot,
+    id: ProcessId,
+    relative: String,
+    lives: impl FnOnce(&PidStat) -> bool,
+) -> Result<PidStat, ReadError> {
     let gone = || ReadError::Gone { path: Arc::from(root.procfs.join(&relative)) };
     match root.read_proc(&relative, pid_stat::parse) {
-        Ok(stat) if stat.start_ticks != id.start_ticks || matches!(stat.state, 'Z' | 'X') => Err(gone()),
+        Ok(stat) if stat.start_ticks != id.start_ticks || !lives(&stat) => Err(gone()),
         Err(ReadError::Absent { .. }) => Err(gone()),
         other => other,
     }
 }
 
-/// Whether the process has certainly ended: a file that may not be read proves nothing.
-pub(super) fn has_ended(root: &HostRoot, id: ProcessId) -> bool {
-    living(root, id).is_err_and(|error| error.kind() == ErrorKind::Gone)
-}
-
 /// What changes when a process executes another program. `exe` tells a script from the program of the same name that it
 /// makes way for. Both are cheaper for the process than `cmdline`, which takes its memory lock.
 pub(super) fn fingerprint(root: &HostRoot, id: ProcessId) -> Option<(Comm, Option<PathBuf>)> {
-    let comm = living(root, id).ok()?.comm;
+    // The first thread's has the same name and start. For the process's own the kernel adds up all threads.
+    let of_thread = stat_of(root, id, format!("{0}/task/{0}/stat", id.pid), is_living);
+    let comm = of_thread.or_else(|_| living(root, id)).ok()?.comm;
     Some((comm, std::fs::read_link(root.procfs.join(format!("{}/exe", id.pid))).ok()))
 }
 

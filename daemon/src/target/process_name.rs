@@ -43,7 +43,7 @@ impl ByName {
         match (parents.pop(), parents.len()) {
             (Some(one), 0) => return Ok(one.target.clone()),
             (None, _) => problems.push(Problem::new(Status::Absent, format!("no process is called {}", self.name))),
-            (Some(_), _) => problems.push(ambiguous(&all.iter().map(Seen::pid).collect::<Vec<_>>())),
+            (Some(_), _) => problems.push(ambiguous(&all.iter().map(|one| one.target.clone()).collect::<Vec<_>>())),
         }
         Err(problems)
     }

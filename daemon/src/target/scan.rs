@@ -40,7 +40,7 @@ impl Scan {
                 let words = format!("process {pid} is called like a validator but has none of its threads yet");
                 problems.push(Problem::new(Status::Absent, words));
             }
-            Choice::Several(pids) => problems.push(ambiguous(&pids)),
+            Choice::Several(found) => problems.push(ambiguous(&found)),
             Choice::None => problems.push(Problem::new(Status::Absent, "no process looks like a validator")),
         }
         Err(problems)

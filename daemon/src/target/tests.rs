@@ -27,12 +27,13 @@ struct Pretend<'a> {
     state: char,
     parent: u32,
     start: u64,
+    living: u32,
     threads: &'a [&'a str],
 }
 
 impl<'a> Pretend<'a> {
     fn new(pid: u32, comm: &'a str) -> Self {
-        Pretend { pid, comm, line: comm, state: 'S', parent: 1, start: 100, threads: &[] }
+        Pretend { pid, comm, line: comm, state: 'S', parent: 1, start: 100, living: 1, threads: &[] }
     }
 
     /// A validator far enough in its start to have a telling thread.
@@ -56,15 +57,20 @@ impl<'a> Pretend<'a> {
         Pretend { start, ..self }
     }
 
+    /// How many threads the kernel counts, the main one included.
+    fn living(self, living: u32) -> Self {
+        Pretend { living, ..self }
+    }
+
     fn threads(self, threads: &'a [&'a str]) -> Self {
         Pretend { threads, ..self }
     }
 
     fn on(self, host: &PretendHost) {
-        let Pretend { pid, comm, state, parent, start, .. } = self;
-        let middle = "0 ".repeat(17);
+        let Pretend { pid, comm, state, parent, start, living, .. } = self;
+        let middle = "0 ".repeat(15);
         let rest = "0 ".repeat(30);
-        let stat = format!("{pid} ({comm}) {state} {parent} {middle}{start} {rest}\n");
+        let stat = format!("{pid} ({comm}) {state} {parent} {middle}{living} 0 {start} {rest}\n");
         host.write(&format!("proc/{pid}/cmdline"), self.line.replace(' ', "\0") + "\0").unwrap();
         host.write(&format!("proc/{pid}/comm"), format!("{comm}\n")).unwrap();
         for (index, name) in self.threads.iter().enumerate() {

@@ -54,11 +54,12 @@ impl ByUnit {
         }
         match choice {
             Choice::Running(target) | Choice::Lone(target) => return Ok(target),
-            Choice::Several(pids) => {
-                let main = self.shown.as_ref().and_then(|shown| shown.main_pid).filter(|main| pids.contains(main));
+            Choice::Several(found) => {
+                let is_one = |main: &u32| found.iter().any(|one| one.process.pid == *main);
+                let main = self.shown.as_ref().and_then(|shown| shown.main_pid).filter(is_one);
                 match main.map(|main| process::look(around.root, main, "unit")) {
                     Some(Ok(seen)) if seen.is_validator() => return Ok(seen.target),
-                    _ => problems.push(ambiguous(&pids)),
+                    _ => problems.push(ambiguous(&found)),
                 }
             }
             Choice::None => problems.push(Problem::new(Status::Absent, self.nobody(around.root, &pids))),

@@ -1,6 +1,6 @@
 //! Keeps the accounts of the sources: up or not, how long they take, what they could not read.
 
-use crate::clock::Due;
+use crate::clock::{Due, Steps};
 use faultline_catalog::metrics::daemon as d;
 use faultline_catalog::{Batch, Histogram, LATENESS_BOUNDS, Problem, Reading, Source, Stamp, Status, Value};
 use std::collections::BTreeMap;
@@ -35,11 +35,20 @@ pub struct Book {
     ticks: u64,
     missed: u64,
     lateness: Histogram,
+    steps: Steps,
+    clock_steps: u64,
 }
 
 impl Default for Book {
     fn default() -> Self {
-        Book { accounts: BTreeMap::new(), ticks: 0, missed: 0, lateness: Histogram::new(&LATENESS_BOUNDS) }
+        Book {
+            accounts: BTreeMap::new(),
+            ticks: 0,
+            missed: 0,
+            lateness: Histogram::new(&LATENESS_BOUNDS),
+            steps: Steps::default(),
+            clock_steps: 0,
+        }
     }
 }
 
@@ -49,6 +58,15 @@ impl Book {
         self.ticks += 1;
         self.missed += due.missed;
         self.lateness.observe(due.lateness.as_secs_f64());
+    }
+
+    /// What the clocks show at a tick. A step of the wall clock is counted and logged.
+    pub fn clock(&mut self, at: Stamp, suspended: Duration) {
+        let Some(step) = self.steps.look(at, suspended) else { return };
+        self.clock_steps += 1;
+        let direction = if step > 0.0 { "forward" } else { "back" };
+        let seconds = format!("{:.1}", step.abs());
+        tracing::warn!(seconds, direction, "the system's clock was set; rates and lateness use the monotonic clock");
     }
 
     /// A source looked. What is absent or forbidden is a state and counts when it begins; what vanished or was not
@@ -95,6 +113,7 @@ impl Book {
         }
         readings.push(Reading::counter(&d::TICKS, [], self.ticks));
         readings.push(Reading::counter(&d::MISSED_TICKS, [], self.missed));
+        readings.push(Reading::counter(&d::CLOCK_STEPS, [], self.clock_steps));
         readings.push(Reading::new(&d::LATENESS, [], Value::Histogram(Arc::new(self.lateness.clone()))));
         Batch { readings, up: true, ..Batch::empty(Source::Daemon, at) }
     }

@@ -1,165 +1,156 @@
 //! Datapoints beyond the catalog, as the operator's allow-list asks for them.
 
+mod values;
+
+pub use values::Values;
+
 use crate::config::{AllowedKind, Datapoints};
 use faultline_agave::line::{Point, Value};
-use faultline_catalog::metrics::{daemon, validator as v};
-use faultline_catalog::{Reading, Text};
-use std::collections::{BTreeMap, HashMap};
+use foldhash::HashMap;
 use std::sync::Arc;
-
-/// One wanted field.
-#[derive(Debug, Clone)]
-struct Wanted {
-    name: Arc<str>,
-    field: Arc<str>,
-    kind: AllowedKind,
-    tags: Vec<Arc<str>>,
-}
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The allow-list, ready to be asked.
 #[derive(Debug, Clone, Default)]
 pub struct AllowList {
-    by_name: HashMap<Arc<str>, Vec<Wanted>>,
+    by_name: HashMap<Box<[u8]>, Wants>,
     max_series: usize,
+    /// Groups of all datapoints.
+    groups: usize,
+    /// Tells this list from every other one. 0 is the empty list's.
+    id: u64,
+}
+
+/// What is wanted of one datapoint.
+#[derive(Debug, Clone)]
+pub struct Wants {
+    name: Arc<str>,
+    /// The wanted fields, each once, with its number.
+    fields: [Vec<(Box<str>, usize)>; BUCKETS],
+    fields_len: usize,
+    groups: Vec<Group>,
+}
+
+/// Fields of one datapoint that are wanted with the same tags.
+#[derive(Debug, Clone)]
+struct Group {
+    /// The label names.
+    tags: Arc<[Arc<str>]>,
+    /// Its place among all groups of the list.
+    number: usize,
+    entries: Vec<Entry>,
+}
+
+/// One entry of the allow-list.
+#[derive(Debug, Clone)]
+struct Entry {
+    field: Arc<str>,
+    kind: AllowedKind,
+    /// The number of its field in [`Wants::fields`].
+    field_at: usize,
+}
+
+const BUCKETS: usize = 64;
+
+/// Most fields of a line are not wanted; length and three letters tell that.
+fn bucket(key: &str) -> usize {
+    let byte = |at: usize| key.as_bytes().get(at).copied().map_or(0, usize::from);
+    let len = key.len();
+    (len + 3 * byte(0) + 5 * byte(len / 2) + 7 * byte(len.saturating_sub(1))) % BUCKETS
 }
 
 impl AllowList {
     /// From the configuration.
     pub fn new(config: &Datapoints) -> Self {
-        let mut by_name: HashMap<Arc<str>, Vec<Wanted>> = HashMap::new();
+        static LISTS: AtomicU64 = AtomicU64::new(1);
+        let mut by_name: HashMap<Box<[u8]>, Wants> = HashMap::default();
+        let mut groups = 0;
         for allowed in &config.allow {
-            let name: Arc<str> = allowed.name.as_str().into();
-            let tags = allowed.tags.iter().map(|tag| label_name(tag).into()).collect();
-            let wanted =
-                Wanted { name: Arc::clone(&name), field: allowed.field.as_str().into(), kind: allowed.kind, tags };
-            by_name.entry(name).or_default().push(wanted);
+            let name = allowed.name.as_str();
+            let wants = by_name.entry(name.as_bytes().into()).or_insert_with(|| Wants::new(name));
+            let tags = allowed.tags.iter().map(|tag| label_name(tag).collect::<String>().into()).collect();
+            wants.add(&allowed.field, allowed.kind, tags, &mut groups);
         }
-        AllowList { by_name, max_series: usize::try_from(config.max_series).unwrap_or(usize::MAX) }
+        let max_series = usize::try_from(config.max_series).unwrap_or(usize::MAX);
+        AllowList { by_name, max_series, groups, id: LISTS.fetch_add(1, Ordering::Relaxed) }
     }
 
-    /// Whether any field of the datapoint of this name is wanted.
-    pub fn wants(&self, name: &[u8]) -> bool {
-        !self.by_name.is_empty() && std::str::from_utf8(name).is_ok_and(|name| self.by_name.contains_key(name))
-    }
-}
-
-/// A tag's key as a label's name: what a label may not hold becomes an underscore.
-fn label_name(tag: &str) -> String {
-    let fits = |(i, c): (usize, char)| c == '_' || c.is_ascii_alphabetic() || (i > 0 && c.is_ascii_digit());
-    tag.char_indices().map(|(i, c)| if fits((i, c)) { c } else { '_' }).collect()
-}
-
-/// (name, field, tag values).
-type Key = (Arc<str>, Arc<str>, Vec<Arc<str>>);
-
-/// The values of allowed fields.
-#[derive(Debug, Clone, Default)]
-pub struct Values {
-    /// (tag names, validator's time, value).
-    levels: BTreeMap<Key, (Vec<Arc<str>>, i64, f64)>,
-    sums: BTreeMap<Key, (Vec<Arc<str>>, f64)>,
-    overflow: u64,
-}
-
-/// No delta is more, see [`super::tally`].
-const MOST_DELTA: f64 = 9_007_199_254_740_992.0;
-
-impl Values {
-    /// Takes the wanted fields of a point; true if there was one.
-    pub fn add(&mut self, list: &AllowList, point: &Point<'_>) -> bool {
-        let Some(wanted) = list.by_name.get(point.name()) else { return false };
-        let time = point.timestamp().unwrap_or(0);
-        let mut used = false;
-        for want in wanted {
-            let field = point.field(&want.field);
-            let Some(value) = field.and_then(|field| field.value().ok()).and_then(number) else { continue };
-            used = true;
-            let tags = want.tags.iter().map(|tag| value_of(point, tag)).collect();
-            let key = (Arc::clone(&want.name), Arc::clone(&want.field), tags);
-            self.take(list.max_series, want, key, time, value);
-        }
-        used
+    /// What is wanted of the datapoint of this name; `None` if nothing is.
+    pub fn wants(&self, name: &[u8]) -> Option<&Wants> {
+        if self.by_name.is_empty() { None } else { self.by_name.get(name) }
     }
 
-    fn take(&mut self, most: usize, want: &Wanted, key: Key, time: i64, value: f64) {
-        let full = self.levels.len() + self.sums.len() >= most;
-        let known = self.levels.contains_key(&key) || self.sums.contains_key(&key);
-        if full && !known {
-            self.overflow += 1;
-            return;
-        }
-        match want.kind {
-            AllowedKind::Level => {
-                let level = self.levels.entry(key).or_insert((want.tags.clone(), time, value));
-                if time >= level.1 {
-                    (level.1, level.2) = (time, value);
-                }
-            }
-            // A delta below zero is a wrapped cast: a sum never falls. Nor does it become infinite.
-            AllowedKind::Delta if (0.0..=MOST_DELTA).contains(&value) => {
-                self.sums.entry(key).or_insert((want.tags.clone(), 0.0)).1 += value
-            }
-            AllowedKind::Delta => {}
-        }
-    }
-
-    /// Adds what other values of the same validator hold.
-    pub fn merge(&mut self, most: usize, other: Values) {
-        self.overflow += other.overflow;
-        for (key, (tags, time, value)) in other.levels {
-            let room = self.levels.len() + self.sums.len() < most;
-            match self.levels.get_mut(&key) {
-                Some(level) if time >= level.1 => *level = (tags, time, value),
-                Some(_) => {}
-                None if room => {
-                    self.levels.insert(key, (tags, time, value));
-                }
-                None => self.overflow += 1,
-            }
-        }
-        for (key, (tags, value)) in other.sums {
-            let room = self.levels.len() + self.sums.len() < most;
-            match self.sums.get_mut(&key) {
-                Some(sum) => sum.1 += value,
-                None if room => {
-                    self.sums.insert(key, (tags, value));
-                }
-                None => self.overflow += 1,
-            }
-        }
-    }
-
-    /// Forgets levels: the process that had them ended.
-    pub fn forget_levels(&mut self) {
-        self.levels.clear();
-    }
-
-    /// Levels while `fresh`, and sums.
-    pub fn readings(&self, fresh: bool, out: &mut Vec<Reading>) {
-        if fresh {
-            out.extend(self.levels.iter().map(|(key, (tags, _, value))| reading(&v::DATAPOINT, key, tags, *value)));
-        }
-        out.extend(self.sums.iter().map(|(key, (tags, value))| reading(&v::DATAPOINT_SUM, key, tags, *value)));
-        out.push(Reading::counter(&daemon::DATAPOINT_OVERFLOW, [], self.overflow));
-    }
-}
-
-impl AllowList {
     /// At most this many series.
     pub fn max_series(&self) -> usize {
         self.max_series
     }
 }
 
-fn reading(metric: &'static faultline_catalog::Metric, key: &Key, tags: &[Arc<str>], value: f64) -> Reading {
-    let (name, field, values) = key;
-    let tags = tags.iter().cloned().map(Text::Shared).zip(values.iter().cloned().map(Text::Shared)).collect();
-    Reading::real(metric, [Arc::clone(name).into(), Arc::clone(field).into()], value).with_tags(tags)
+impl Wants {
+    fn new(name: &str) -> Self {
+        Wants { name: name.into(), fields: std::array::from_fn(|_| Vec::new()), fields_len: 0, groups: Vec::new() }
+    }
+
+    fn add(&mut self, field: &str, kind: AllowedKind, tags: Arc<[Arc<str>]>, groups: &mut usize) {
+        let field_at = self.field_at(field).unwrap_or_else(|| {
+            if let Some(bucket) = self.fields.get_mut(bucket(field)) {
+                bucket.push((field.into(), self.fields_len));
+            }
+            self.fields_len += 1;
+            self.fields_len - 1
+        });
+        let entry = Entry { field: field.into(), kind, field_at };
+        match self.groups.iter_mut().find(|group| group.tags == tags) {
+            Some(group) => group.entries.push(entry),
+            None => {
+                self.groups.push(Group { tags, number: *groups, entries: vec![entry] });
+                *groups += 1;
+            }
+        }
+    }
+
+    fn field_at(&self, key: &str) -> Option<usize> {
+        self.fields.get(bucket(key))?.iter().find(|(name, _)| **name == *key).map(|(_, at)| *at)
+    }
+
+    /// Reads the wanted fields in one pass. Of fields with the same key the first counts, and what follows a malformed
+    /// field is not looked at. True if there is a number among them.
+    fn read(&self, point: &Point<'_>, found: &mut Vec<Found>) -> bool {
+        found.clear();
+        found.resize(self.fields_len, Found::Missing);
+        let (mut left, mut any) = (self.fields_len, false);
+        for field in point.fields().map_while(Result::ok) {
+            let place = self.field_at(field.key).and_then(|at| found.get_mut(at));
+            let Some(place) = place.filter(|place| matches!(place, Found::Missing)) else { continue };
+            *place = field.value().ok().and_then(number).map_or(Found::NoNumber, Found::Number);
+            any |= matches!(place, Found::Number(_));
+            left -= 1;
+            if left == 0 {
+                break;
+            }
+        }
+        any
+    }
 }
 
-fn value_of(point: &Point<'_>, label: &str) -> Arc<str> {
-    let tag = point.tags().flatten().find(|tag| label_name(tag.key) == label);
-    tag.map_or("", |tag| tag.value).into()
+/// What a line has of a wanted field.
+#[derive(Debug, Clone, Copy)]
+enum Found {
+    Missing,
+    NoNumber,
+    Number(f64),
+}
+
+/// A tag's key as a label's name: what a label may not hold becomes an underscore.
+fn label_name(tag: &str) -> impl Iterator<Item = char> {
+    let fits = |(i, c): (usize, char)| c == '_' || c.is_ascii_alphabetic() || (i > 0 && c.is_ascii_digit());
+    tag.char_indices().map(move |(i, c)| if fits((i, c)) { c } else { '_' })
+}
+
+/// The value of the tag that becomes this label, "" where the point lacks it.
+fn value_of<'p>(point: &Point<'p>, label: &str) -> &'p str {
+    let tag = point.tags().flatten().find(|tag| label_name(tag.key).eq(label.chars()));
+    tag.map_or("", |tag| tag.value)
 }
 
 fn number(value: Value<'_>) -> Option<f64> {
@@ -170,3 +161,6 @@ fn number(value: Value<'_>) -> Option<f64> {
         Value::Str(_) => None,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,30 +1,25 @@
 //! Where lines come in: from pushes and from the log, through the same parser into the same sums.
 
 mod push;
+mod readings;
 
 pub use push::Push;
 
 use super::allowed::{AllowList, Values};
-use super::coverage::Coverage;
+use super::coverage::{Coverage, LastPush, Moment, PushEnd};
 use super::recent::Recent;
-use super::senders::{Lines, NO_ID, Senders, Settled, Standing};
-use super::tally::{Slots, Tally, add, delta};
+use super::senders::{Lines, NO_ID, Senders, Settled, Standing, Sums};
+use super::slots::{self, Plausible, Slots};
+use super::tally::{Tally, add, delta};
 use crate::config::Datapoints;
 use crate::hub::Latest;
 use crate::recorder::{Points, points};
 use faultline_agave::line::Point;
 use faultline_agave::points::Known;
-use faultline_catalog::metrics::daemon as d;
-use faultline_catalog::metrics::validator as v;
-use faultline_catalog::{Problem, Reading, Stamp, Status};
+use faultline_agave::version::is_version;
+use faultline_catalog::Stamp;
+use faultline_kernel::ProcessId;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::Duration;
-
-/// Levels older than this are no longer shown: pushes come every 10 s.
-const FRESH: Duration = Duration::from_secs(60);
-
-/// So many pushes in a row without program cache points, while slots advance, mean that they are filtered out.
-const FILTERED_AFTER: u32 = 2;
 
 /// Shared between the listener or the log follower, which add, and the tick, which reads.
 #[derive(Debug, Clone)]
@@ -44,7 +39,10 @@ struct State {
     coverage: Coverage,
     points_lost: u64,
     last_push: Option<Stamp>,
+    /// No process is followed: levels have nothing to describe.
+    gone: bool,
     newest_slots: Option<(Stamp, Slots)>,
+    plausible: Plausible,
     version: Option<String>,
     /// Slots as JSON-RPC told them, when the last push ended and now.
     rpc_slot_at_push: Option<u64>,
@@ -53,6 +51,9 @@ struct State {
     answers: Option<(Stamp, Stamp)>,
     empty_pushes: u32,
     log_recent: Recent,
+    /// A process is followed or was.
+    followed: bool,
+    last_run: Option<LastPush>,
 }
 
 /// What the tick wants to know besides readings.
@@ -104,17 +105,33 @@ impl Intake {
         push.flush_ignored();
         let mut state = self.lock();
         state.lines.bad += push.unknown_bad;
-        if let Some(time) = push.newest_log_time {
-            state.coverage.log_reached(time);
+        if let Some(made) = push.newest_log_time
+            && state.coverage.log_reached(Moment::heard(made, at))
+        {
+            state.values.forget_levels();
         }
         if !push.ours {
             return;
         }
         state.last_push = Some(at);
-        let slots = state.total.slots;
+        let (_, mut slots) = state.newest_slots.unwrap_or_default();
+        slots.follow(push.slots);
         state.newest_slots = Some((at, slots));
-        if let Some((time, since)) = push.agent {
-            state.end_push(time, since, push.cache_points);
+        if let Some(end) = push.end {
+            state.end_push(end);
+        }
+    }
+
+    /// What an earlier run of the daemon knew last: pushes of the same process that are missing since then are missed.
+    pub fn resume(&self, last: LastPush) {
+        self.lock().last_run = Some(last);
+    }
+
+    /// This process is followed now.
+    pub fn follows(&self, process: ProcessId) {
+        let mut state = self.lock();
+        if let Some(last) = state.last_run.take_if(|last| last.process == process) {
+            state.coverage.resume(last.at);
         }
     }
 
@@ -125,8 +142,25 @@ impl Intake {
         state.total.forget_levels();
         state.values.forget_levels();
         state.coverage.restart();
-        (state.newest_slots, state.version, state.last_push) = (None, None, None);
+        if std::mem::replace(&mut state.followed, true) {
+            // What came before the daemon found its first process may be of that one.
+            state.senders.forget_pushes();
+        }
+        (state.newest_slots, state.version, state.last_push, state.gone) = (None, None, None, false);
+        state.plausible = Plausible::default();
         (state.rpc_slot, state.rpc_slot_at_push, state.empty_pushes, state.answers) = (None, None, 0, None);
+        state.take(settled, self.allow().max_series(), self.recorder.get());
+    }
+
+    /// The followed process has ended and none has taken its place: its levels are not shown any more.
+    pub fn gone(&self) {
+        self.lock().gone = true;
+    }
+
+    /// The followed validator pushes under this name as well.
+    pub fn answers_to(&self, id: &str, now: Stamp) {
+        let mut state = self.lock();
+        let settled = state.senders.answers_to(id, now);
         state.take(settled, self.allow().max_series(), self.recorder.get());
     }
 
@@ -146,11 +180,13 @@ impl Intake {
         true
     }
 
-    /// JSON-RPC told this processed slot: slots that advance while pushes carry none are a sign of filtering.
-    pub fn rpc_slot(&self, slot: u64, now: Stamp) {
+    /// JSON-RPC told this processed slot at `at`, and the highest slot with shreds: slots that advance while pushes carry none
+    /// are a sign of filtering.
+    pub fn rpc_slots(&self, processed: u64, received: Option<u64>, at: Stamp) {
         let mut state = self.lock();
-        state.rpc_slot = Some(slot);
-        state.answers = Some((state.answers.map_or(now, |(first, _)| first), now));
+        state.rpc_slot = Some(processed);
+        state.plausible.rpc(processed, received, at);
+        state.answers = Some((state.answers.map_or(at, |(first, _)| first), at));
     }
 
     /// What the phase and the target's labels want.
@@ -163,75 +199,16 @@ impl Intake {
             last_push: state.last_push,
         }
     }
-
-    /// Everything this module exports.
-    pub fn readings(&self, now: Stamp, out: &mut Vec<Reading>) {
-        let state = self.lock();
-        let fresh = state.last_push.is_some_and(|at| now.since(at) < FRESH);
-        state.total.readings(fresh, out);
-        state.values.readings(fresh, out);
-        out.push(Reading::counter(&v::ZERO_TPS, [], state.coverage.zero_seconds));
-        out.push(Reading::counter(&v::TPS_UNKNOWN, [], state.coverage.unknown_seconds));
-        out.push(Reading::counter(&d::PUSHES_MISSED, [], state.coverage.pushes_missed));
-        out.push(Reading::counter(&d::POINTS_LOST, [], state.points_lost));
-        out.push(Reading::flag(&d::PUSHES_FILTERED, [], state.empty_pushes >= FILTERED_AFTER));
-        let lines = state.lines;
-        for (result, count) in [
-            ("used", lines.used),
-            ("ignored", lines.ignored),
-            ("bad", lines.bad),
-            ("foreign", lines.foreign),
-            ("duplicate", lines.duplicate),
-        ] {
-            out.push(Reading::counter(&d::INGEST_LINES, [result.into()], count));
-        }
-        if let Some(at) = state.last_push {
-            out.push(Reading::real(&d::LAST_PUSH, [], at.unix_seconds()));
-        }
-    }
-
-    /// What is wrong with the pushes, in words.
-    pub fn problems(&self, now: Stamp) -> Vec<Problem> {
-        let state = self.lock();
-        let mut problems = Vec::new();
-        let foreign = named(state.senders.of_standing(Standing::Foreign, now, FRESH));
-        if !foreign.is_empty() {
-            problems.push(Problem::new(Status::Broken, format!("not the followed validator, not counted: {foreign}")));
-        }
-        let pending = named(state.senders.of_standing(Standing::Pending, now, FRESH));
-        if !pending.is_empty() && state.senders.identity().is_none() {
-            let text = format!("waiting for the validator's identity; points are kept apart: {pending}");
-            problems.push(Problem::new(Status::Absent, text));
-        }
-        if let Some(identity) = state.senders.assumed() {
-            let text = format!(
-                "the validator cannot be asked who it is; the only sender is taken for it: {identity}. Set target.identity to be sure"
-            );
-            problems.push(Problem::new(Status::Absent, text));
-        }
-        if state.empty_pushes >= FILTERED_AFTER {
-            let text = "pushes carry no program cache points although slots advance: the validator's RUST_LOG filters them; set RUST_LOG=solana=info,agave=info,solana_metrics=warn for it";
-            problems.push(Problem::new(Status::Absent, text));
-        }
-        if state.is_silent(now) {
-            let text = "no datapoints for a minute although the validator answers JSON-RPC: its SOLANA_METRICS_CONFIG does not lead here, or its RUST_LOG filters them all; it needs RUST_LOG=solana=info,agave=info,solana_metrics=warn or none";
-            problems.push(Problem::new(Status::Absent, text));
-        }
-        problems
-    }
-
-    /// Whether the followed validator's points arrive: a push within the last minute.
-    pub fn up(&self, now: Stamp) -> bool {
-        self.lock().last_push.is_some_and(|at| now.since(at) < FRESH)
-    }
 }
 
 impl State {
     fn take(&mut self, settled: Settled, most: usize, recorder: Option<&Points>) {
         for sums in settled.ours {
+            self.newest_slots = self.newest_slots.or(sums.slots);
             self.total.merge(&sums.tally);
             self.values.merge(most, sums.values);
             self.lines.add(sums.lines);
+            self.coverage.adopt(sums.coverage);
             if let Some(recorder) = recorder {
                 recorder.add_kept(sums.kept);
             }
@@ -239,26 +216,24 @@ impl State {
         self.lines.foreign += settled.foreign;
     }
 
-    /// Whether a validator that runs, and has run for long enough to push, does not.
-    fn is_silent(&self, now: Stamp) -> bool {
-        let runs = self.answers.is_some_and(|(first, last)| now.since(first) >= FRESH && now.since(last) < FRESH);
-        runs && self.last_push.is_none_or(|at| now.since(at) >= FRESH)
-    }
-
-    fn end_push(&mut self, time: i64, since: u64, cache_points: u64) {
+    /// `end` is readable if the push has program cache points.
+    fn end_push(&mut self, end: PushEnd) {
         let advanced = matches!((self.rpc_slot_at_push, self.rpc_slot), (Some(then), Some(now)) if now > then);
         self.rpc_slot_at_push = self.rpc_slot;
-        if cache_points > 0 {
+        if end.readable {
             self.empty_pushes = 0;
         } else if advanced {
             self.empty_pushes = self.empty_pushes.saturating_add(1);
         }
-        self.coverage.push(time, since, cache_points > 0 || !advanced);
+        if self.coverage.push(PushEnd { readable: end.readable || !advanced, ..end }) {
+            // What is newest by the validator's clock is not known any more.
+            self.values.forget_levels();
+        }
     }
 
     /// Adds a known point or allowed fields of the sender `host` (`None`: the log, which is ours by its place).
     fn add(&mut self, allow: &AllowList, host: Option<&str>, line: &[u8], point: &Point<'_>, now: Stamp) -> Added {
-        let State { senders, total, values, lines, log_recent, .. } = self;
+        let State { senders, total, values, lines, log_recent, plausible, .. } = self;
         let (standing, sums, recent) = match host {
             None => (Standing::Ours, None, log_recent),
             Some(host) => match senders.find(host, now) {
@@ -269,13 +244,15 @@ impl State {
                 }
             },
         };
-        let (tally, values, lines) = match (standing, sums) {
+        let (tally, values, lines, pending) = match (standing, sums) {
             (Standing::Foreign, _) => {
                 lines.foreign += 1;
                 return Added::default();
             }
-            (Standing::Pending, Some(sums)) => (&mut sums.tally, &mut sums.values, &mut sums.lines),
-            _ => (total, values, lines),
+            (Standing::Pending, Some(sums)) => {
+                (&mut sums.tally, &mut sums.values, &mut sums.lines, Some(&mut sums.slots))
+            }
+            _ => (total, values, lines, None),
         };
         let known = match Known::parse(point) {
             Some(Err(_)) => {
@@ -292,9 +269,21 @@ impl State {
         }
         let time = point.timestamp().unwrap_or_else(|| i64::try_from(now.unix.as_nanos()).unwrap_or(i64::MAX));
         if let Some(decoded) = &known {
-            tally.add(&decoded.known, time);
+            let believed = match pending {
+                None => plausible.believes(&decoded.known, now),
+                Some(slots) => slots::believes_yet(slots, &decoded.known, now),
+            };
+            if !believed {
+                lines.implausible += 1;
+                return Added::default();
+            }
+            tally.add(&decoded.known);
+            if let Known::AccountsActive(active) = &decoded.known {
+                tally.add_job(active, time, now.uptime);
+            }
         }
-        let allowed = allow.wants(point.name().as_bytes()) && values.add(allow, point);
+        let wants = allow.wants(point.name().as_bytes());
+        let allowed = wants.is_some_and(|wants| values.add(allow, wants, point));
         if known.is_some() || allowed {
             lines.used += 1;
         } else {
@@ -303,20 +292,18 @@ impl State {
         Added { known: known.map(|decoded| decoded.known), ours: standing == Standing::Ours, time }
     }
 
-    /// Keeps a point for the recording until it is known whether its sender is ours.
-    fn keep(&mut self, host: &str, point: Box<faultline_recording::Point>, now: Stamp) {
-        if let Some(sender) = self.senders.find(host, now).filter(|sender| sender.standing == Standing::Pending) {
-            sender.sums.kept.add(point);
-        }
+    /// What is summed apart of a sender until it is known whether it is ours.
+    fn pending(&mut self, host: &str, now: Stamp) -> Option<&mut Sums> {
+        let sender = self.senders.find(host, now).filter(|sender| sender.standing == Standing::Pending)?;
+        Some(&mut sender.sums)
     }
 
     /// What of a point of ours goes beyond sums.
     fn follow_up(&mut self, known: &Known, time: i64) {
+        self.coverage.point(known, time);
         match known {
-            Known::CostTracker(cost) => self.coverage.transactions(time, delta(cost.transaction_count)),
-            Known::ReplaySlot(replay) => self.coverage.transactions(time, delta(replay.total_transactions)),
             Known::Agent(agent) => add(&mut self.points_lost, delta(agent.points_lost)),
-            Known::ValidatorNew(new) => self.version.clone_from(&new.version),
+            Known::ValidatorNew(new) => self.version = new.version.clone().filter(|version| is_version(version)),
             _ => {}
         }
     }
@@ -332,17 +319,6 @@ impl State {
         }
         false
     }
-}
-
-/// Some of them by name.
-fn named<'s>(ids: impl Iterator<Item = &'s str>) -> String {
-    const MOST: usize = 3;
-    let mut ids: Vec<&str> = ids.map(|id| if id == NO_ID { "one without a host_id" } else { id }).collect();
-    // The order of arrival may change from push to push.
-    ids.sort_unstable();
-    let more = ids.len().saturating_sub(MOST);
-    ids.truncate(MOST);
-    if more == 0 { ids.join(", ") } else { format!("{} and {more} more", ids.join(", ")) }
 }
 
 #[derive(Default)]

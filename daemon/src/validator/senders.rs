@@ -7,7 +7,9 @@
 //! identity is heard, and somebody else's if it goes on.
 
 use super::allowed::Values;
+use super::coverage::Coverage;
 use super::recent::Recent;
+use super::slots::Slots;
 use super::tally::Tally;
 use crate::recorder::points::Kept;
 use faultline_catalog::Stamp;
@@ -42,12 +44,14 @@ pub struct Lines {
     pub foreign: u64,
     /// Counted before.
     pub duplicate: u64,
+    /// Of the validator, with a slot that cannot be true.
+    pub implausible: u64,
 }
 
 impl Lines {
     /// All lines.
     pub fn total(&self) -> u64 {
-        self.used + self.ignored + self.bad + self.foreign + self.duplicate
+        self.used + self.ignored + self.bad + self.foreign + self.duplicate + self.implausible
     }
 
     /// Adds other lines.
@@ -57,6 +61,7 @@ impl Lines {
         self.bad += other.bad;
         self.foreign += other.foreign;
         self.duplicate += other.duplicate;
+        self.implausible += other.implausible;
     }
 }
 
@@ -76,12 +81,16 @@ pub enum Standing {
 pub struct Sums {
     /// Sums of known points.
     pub tally: Tally,
+    /// Its newest slots, and when they came.
+    pub slots: Option<(Stamp, Slots)>,
     /// Values of the allow-list.
     pub values: Values,
     /// Lines by what would become of them.
     pub lines: Lines,
     /// Points for the recording.
     pub kept: Kept,
+    /// Its pushes and seconds.
+    pub coverage: Coverage,
 }
 
 /// One sender.
@@ -164,6 +173,20 @@ impl Senders {
             sender.standing = Standing::Pending;
         }
         self.settle(None)
+    }
+
+    /// The followed validator pushes under this name as well, which is not its identity.
+    pub fn answers_to(&mut self, id: &str, now: Stamp) -> Settled {
+        if !self.carried.iter().any(|known| known == id) {
+            self.carried.insert(0, id.to_owned());
+        }
+        let startup = self.startup_standing(now);
+        self.settle(Some(startup))
+    }
+
+    /// Pushes of pending senders up to now are another process's.
+    pub fn forget_pushes(&mut self) {
+        self.all.iter_mut().for_each(|sender| sender.sums.coverage = Coverage::default());
     }
 
     /// The followed validator carries this identity, by its own word or by configuration. Everybody else who sent
@@ -316,6 +339,18 @@ mod tests {
         assert_eq!(send(&mut senders, "first", 2), Standing::Ours);
         senders.restart(None);
         assert_eq!(send(&mut senders, "first", 3), Standing::Pending);
+    }
+
+    #[test]
+    fn a_name_that_the_validator_also_answers_to_counts_and_is_not_its_identity() {
+        let mut senders = Senders::default();
+        senders.restart(Some("hash".into()));
+        senders.answers_to("hash", at(1));
+        senders.carries("identity", at(1));
+        senders.answers_to("hash", at(2));
+        assert_eq!(senders.identity(), Some("identity"));
+        assert_eq!(send(&mut senders, "hash", 3), Standing::Ours);
+        assert_eq!(send(&mut senders, "other", 3), Standing::Pending);
     }
 
     #[test]

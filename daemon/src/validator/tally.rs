@@ -1,9 +1,15 @@
-//! The sums of one sender's points. Deltas add up; of levels the newest by the validator's own time stays.
+//! The sums of one sender's points. Deltas add up; of levels the one that came last stays: a point
+//! with a wrong time must not hide those that follow.
 
-use faultline_agave::points::{Known, ProgramCache, ReplaySlot};
+mod totals;
+
+use faultline_agave::points::{AccountsActive, Known, ProgramCache, ReplaySlot};
 use faultline_catalog::metrics::validator as v;
 use faultline_catalog::{Histogram, Metric, Reading, TIME_BOUNDS, Value};
+use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
+use totals::Totals;
 
 /// No delta of a push is more: what is, is no count, and sums of such could not be told apart by who reads them as floats.
 const MOST: u64 = 1 << 53;
@@ -57,6 +63,9 @@ const PARTS: [(&str, Field<ReplaySlot>); 5] = [
     ("program_cache", |r| r.program_cache_us),
 ];
 
+/// So many eviction passes tell the shrink target: a wrong level is forgotten after as many true ones.
+const EVICTIONS_SEEN: usize = 256;
+
 /// Who made the block, as `cost_tracker_stats` tags it.
 const LEADER: [&str; 3] = ["true", "false", "unknown"];
 
@@ -69,55 +78,33 @@ enum Level {
     HeapResident,
     HeapRetained,
     HeapDirty,
+    ReadCacheEntries,
     ReadCacheBytes,
     WriteCacheBytes,
     IndexEntries,
+    IndexInMemory,
+    IndexCapacity,
     IndexBytes,
     Storages,
 }
 
 /// How each level is exported.
-const LEVELS: [(&Metric, Option<&str>); 11] = [
+const LEVELS: [(&Metric, Option<&str>); 14] = [
     (&v::CACHE_LOADED, None),
     (&v::HEAP, Some("allocated")),
     (&v::HEAP, Some("active")),
     (&v::HEAP, Some("resident")),
     (&v::HEAP, Some("retained")),
     (&v::HEAP, Some("dirty")),
+    (&v::READ_CACHE_ENTRIES, None),
     (&v::READ_CACHE_BYTES, None),
     (&v::WRITE_CACHE_BYTES, None),
     (&v::INDEX_ENTRIES, None),
+    (&v::INDEX_IN_MEMORY, None),
+    (&v::INDEX_CAPACITY, None),
     (&v::INDEX_BYTES, None),
     (&v::STORAGES, None),
 ];
-
-/// The newest slot of each kind that datapoints tell of.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Slots {
-    /// Newest frozen bank.
-    pub frozen: Option<u64>,
-    /// Newest root.
-    pub root: Option<u64>,
-    /// Newest slot the cluster confirmed.
-    pub optimistic: Option<u64>,
-    /// Newest slot received whole.
-    pub shred: Option<u64>,
-}
-
-impl Slots {
-    /// The tip minus the own slot; `None` until both are known. Zero if the own slot leads.
-    pub fn behind(&self) -> Option<u64> {
-        let tip = self.optimistic.max(self.shred)?;
-        Some(tip.saturating_sub(self.frozen?))
-    }
-
-    fn merge(&mut self, other: &Slots) {
-        self.frozen = self.frozen.max(other.frozen);
-        self.root = self.root.max(other.root);
-        self.optimistic = self.optimistic.max(other.optimistic);
-        self.shred = self.shred.max(other.shred);
-    }
-}
 
 /// Sums, histograms and levels of one sender.
 #[derive(Debug, Clone, PartialEq)]
@@ -125,8 +112,8 @@ pub struct Tally {
     cache: [u64; CACHE.len()],
     saw_stale: bool,
     cache_points: u64,
-    /// The lowest water level at which an eviction pass evicted: one above the shrink target.
-    evicting_from: Option<u64>,
+    /// The water levels at which the last eviction passes evicted: the lowest is one above the shrink target.
+    evicting: VecDeque<u64>,
     cache_time: Histogram,
     parts: [Histogram; PARTS.len()],
     stages_us: [u64; STAGES.len()],
@@ -135,10 +122,8 @@ pub struct Tally {
     replayed: u64,
     own_slots: u64,
     read_cache: [u64; 3],
-    /// (validator's time, value).
-    levels: [Option<(i64, u64)>; LEVELS.len()],
-    /// Newest slots.
-    pub slots: Slots,
+    levels: [Option<u64>; LEVELS.len()],
+    totals: Totals,
 }
 
 impl Default for Tally {
@@ -147,7 +132,7 @@ impl Default for Tally {
             cache: [0; CACHE.len()],
             saw_stale: false,
             cache_points: 0,
-            evicting_from: None,
+            evicting: VecDeque::new(),
             cache_time: Histogram::new(&TIME_BOUNDS),
             parts: std::array::from_fn(|_| Histogram::new(&TIME_BOUNDS)),
             stages_us: [0; STAGES.len()],
@@ -157,21 +142,18 @@ impl Default for Tally {
             own_slots: 0,
             read_cache: [0; 3],
             levels: [None; LEVELS.len()],
-            slots: Slots::default(),
+            totals: Totals::default(),
         }
     }
 }
 
 impl Tally {
-    /// Adds one point. `time` is the validator's own, in Unix nanoseconds.
-    pub fn add(&mut self, known: &Known, time: i64) {
+    /// Adds one point.
+    pub fn add(&mut self, known: &Known) {
         match known {
-            Known::ProgramCache(cache) => self.add_cache(cache, time),
+            Known::ProgramCache(cache) => self.add_cache(cache),
             Known::ReplaySlot(replay) => self.add_replay(replay),
-            Known::SetRoot(root) => {
-                add(&mut self.rooted, delta(root.tx_count));
-                self.slots.root = self.slots.root.max(root.slot);
-            }
+            Known::SetRoot(root) => add(&mut self.rooted, delta(root.tx_count)),
             Known::CostTracker(cost) => {
                 let leader = match cost.is_leader {
                     Some(true) => 0,
@@ -182,23 +164,30 @@ impl Tally {
                     *sum = Some(sum.unwrap_or(0).saturating_add(delta(cost.transaction_count)));
                 }
             }
-            Known::BankFrozen(bank) => self.slots.frozen = self.slots.frozen.max(bank.slot),
-            Known::OptimisticSlot(slot) => self.slots.optimistic = self.slots.optimistic.max(slot.slot),
-            Known::ShredInsertIsFull(slot) => self.slots.shred = self.slots.shred.max(slot.slot),
-            other => self.add_levels(other, time),
+            other => {
+                self.totals.add(other);
+                self.add_levels(other);
+            }
         }
     }
 
-    fn add_cache(&mut self, cache: &ProgramCache, time: i64) {
+    /// A background job of the accounts database began or ended at `time`, as was heard at the uptime `heard`.
+    pub fn add_job(&mut self, active: &AccountsActive, time: i64, heard: Duration) {
+        self.totals.job(active, time, heard);
+    }
+
+    fn add_cache(&mut self, cache: &ProgramCache) {
         self.cache_points += 1;
         for (sum, (_, field)) in self.cache.iter_mut().zip(CACHE) {
             add(sum, delta(field(cache)));
         }
         self.saw_stale |= cache.prunes_stale.is_some();
         if cache.evictions.is_some_and(|evictions| evictions > 0) {
-            self.evicting_from = lower(self.evicting_from, cache.loaded_entries());
+            self.evicting.extend(cache.loaded_entries());
+            let surplus = self.evicting.len().saturating_sub(EVICTIONS_SEEN);
+            self.evicting.drain(..surplus);
         }
-        self.level(Level::LoadedEntries, time, cache.loaded_entries());
+        self.level(Level::LoadedEntries, cache.loaded_entries());
     }
 
     fn add_replay(&mut self, replay: &ReplaySlot) {
@@ -216,35 +205,37 @@ impl Tally {
         observe_us(&mut self.cache_time, replay.program_cache_us);
     }
 
-    fn add_levels(&mut self, known: &Known, time: i64) {
+    fn add_levels(&mut self, known: &Known) {
         match known {
             Known::Jemalloc(heap) => {
-                self.level(Level::HeapAllocated, time, heap.allocated_bytes);
-                self.level(Level::HeapActive, time, heap.active_bytes);
-                self.level(Level::HeapResident, time, heap.resident_bytes);
-                self.level(Level::HeapRetained, time, heap.retained_bytes);
-                self.level(Level::HeapDirty, time, heap.dirty_bytes);
+                self.level(Level::HeapAllocated, heap.allocated_bytes);
+                self.level(Level::HeapActive, heap.active_bytes);
+                self.level(Level::HeapResident, heap.resident_bytes);
+                self.level(Level::HeapRetained, heap.retained_bytes);
+                self.level(Level::HeapDirty, heap.dirty_bytes);
             }
             Known::ReadCache(cache) => {
                 for (sum, field) in self.read_cache.iter_mut().zip([cache.hits, cache.misses, cache.evicts]) {
                     add(sum, delta(field));
                 }
-                self.level(Level::ReadCacheBytes, time, cache.data_size_bytes);
+                self.level(Level::ReadCacheEntries, cache.entries);
+                self.level(Level::ReadCacheBytes, cache.data_size_bytes);
             }
-            Known::AccountsCacheSize(cache) => self.level(Level::WriteCacheBytes, time, cache.total_size_bytes),
+            Known::AccountsCacheSize(cache) => self.level(Level::WriteCacheBytes, cache.total_size_bytes),
             Known::AccountsIndex(index) | Known::AccountsIndexStartup(index) => {
-                self.level(Level::IndexEntries, time, index.count);
-                self.level(Level::IndexBytes, time, index.estimate_mem_bytes);
+                self.level(Level::IndexEntries, index.count);
+                self.level(Level::IndexInMemory, index.count_in_mem);
+                self.level(Level::IndexCapacity, index.capacity_in_mem);
+                self.level(Level::IndexBytes, index.estimate_mem_bytes);
             }
-            Known::AccountsDbStores(stores) => self.level(Level::Storages, time, stores.total_count),
+            Known::AccountsDbStores(stores) => self.level(Level::Storages, stores.total_count),
             _ => {}
         }
     }
 
-    fn level(&mut self, level: Level, time: i64, value: Option<u64>) {
-        let (Some(value), Some(place)) = (value, self.levels.get_mut(level as usize)) else { return };
-        if place.is_none_or(|(newest, _)| time >= newest) {
-            *place = Some((time, value));
+    fn level(&mut self, level: Level, value: Option<u64>) {
+        if let (Some(_), Some(place)) = (value, self.levels.get_mut(level as usize)) {
+            *place = value;
         }
     }
 
@@ -260,7 +251,8 @@ impl Tally {
         add_all(&mut self.read_cache, &other.read_cache);
         self.saw_stale |= other.saw_stale;
         self.cache_points += other.cache_points;
-        self.evicting_from = lower(self.evicting_from, other.evicting_from);
+        let room = EVICTIONS_SEEN.saturating_sub(self.evicting.len());
+        self.evicting.extend(other.evicting.iter().take(room));
         self.cache_time.merge(&other.cache_time);
         for (mine, theirs) in self.parts.iter_mut().zip(&other.parts) {
             mine.merge(theirs);
@@ -272,19 +264,19 @@ impl Tally {
         add(&mut self.replayed, other.replayed);
         self.own_slots += other.own_slots;
         for (mine, theirs) in self.levels.iter_mut().zip(other.levels) {
-            *mine = (*mine).max(theirs);
+            *mine = mine.or(theirs);
         }
-        self.slots.merge(&other.slots);
+        self.totals.merge(&other.totals);
     }
 
-    /// Forgets what describes the process that ended: levels and slots. Sums stay.
+    /// Forgets what describes the process that ended: its levels. Sums stay.
     pub fn forget_levels(&mut self) {
         self.levels = [None; LEVELS.len()];
-        self.evicting_from = None;
-        self.slots = Slots::default();
+        self.evicting.clear();
+        self.totals.forget_jobs();
     }
 
-    /// Everything but slots. Counters are there from the start, at 0; levels only while `fresh`.
+    /// Everything. Counters are there from the start, at 0; levels only while `fresh`.
     pub fn readings(&self, fresh: bool, out: &mut Vec<Reading>) {
         for (i, ((metric, _), sum)) in CACHE.iter().zip(self.cache).enumerate() {
             if i < ALWAYS_THERE || self.saw_stale {
@@ -306,6 +298,7 @@ impl Tally {
         out.push(Reading::counter(&v::OWN_SLOTS, [], self.own_slots));
         let read_cache = [&v::READ_CACHE_HITS, &v::READ_CACHE_MISSES, &v::READ_CACHE_EVICTIONS];
         out.extend(read_cache.into_iter().zip(self.read_cache).map(|(metric, sum)| Reading::counter(metric, [], sum)));
+        self.totals.readings(fresh, out);
         if fresh {
             self.level_readings(out);
         }
@@ -313,7 +306,7 @@ impl Tally {
 
     fn level_readings(&self, out: &mut Vec<Reading>) {
         for ((metric, label), level) in LEVELS.into_iter().zip(self.levels) {
-            let Some((_, value)) = level else { continue };
+            let Some(value) = level else { continue };
             out.push(match label {
                 Some(label) => Reading::whole(metric, [label.into()], value),
                 None => Reading::whole(metric, [], value),
@@ -328,13 +321,8 @@ impl Tally {
 
     /// What eviction passes shrink the cache to, as observed; `None` until one evicted.
     pub fn observed_shrink_target(&self) -> Option<u64> {
-        self.evicting_from.map(|level| level.saturating_sub(1))
+        self.evicting.iter().min().map(|level| level.saturating_sub(1))
     }
-}
-
-/// The lower of those that are known.
-fn lower(a: Option<u64>, b: Option<u64>) -> Option<u64> {
-    a.into_iter().chain(b).min()
 }
 
 fn observe_us(histogram: &mut Histogram, us: Option<u64>) {

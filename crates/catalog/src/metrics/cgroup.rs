@@ -17,5 +17,6 @@ section! {
     RECLAIM = Counter, Count, "agave_cgroup_memory_reclaim_pages_total" ["op", "by"] "Pages scanned and reclaimed (steal) by kswapd and by the allocating tasks themselves (direct).", from "pgscan_kswapd, pgscan_direct, pgsteal_kswapd, pgsteal_direct of memory.stat (by kind since Linux 5.18)";
     PRESSURE = Counter, Seconds, "agave_cgroup_pressure_stalled_seconds_total" ["resource", "kind"] "Time in which some or all (full) tasks of the cgroup stood still for want of the resource.", from "cpu.pressure, memory.pressure, io.pressure (version 2, PSI on)";
     IO_BYTES = Counter, Bytes, "agave_cgroup_io_bytes_total" ["device", "direction"] "Bytes the cgroup read from and wrote to each block device.", from "io.stat; v1 blkio.throttle.io_service_bytes";
+    FROZEN = Gauge, Flag, "agave_cgroup_frozen" [] "1 while a freezer, the cgroup's own or an ancestor's, holds all its processes: none of them runs, and agave_process_state says sleeping (version 2) or disk_sleep (version 1).", from "frozen of cgroup.events (version 2, Linux 5.2); v1 freezer.state; 1 if either says so";
     CPU_THROTTLED = Counter, Seconds, "agave_cgroup_cpu_throttled_seconds_total" [] "Time the cgroup was kept from running by its CPU quota.", from "throttled_usec of cpu.stat; v1 throttled_time";
 }

@@ -107,14 +107,20 @@ impl Page<'_> {
 
     /// Backslash and newline are escaped everywhere; the quote in label values, and in OpenMetrics' help too.
     fn escaped(&mut self, text: &str, label: bool) {
-        for c in text.chars() {
-            match c {
-                '\\' => self.out.push_str("\\\\"),
-                '\n' => self.out.push_str("\\n"),
-                '"' if label || self.format == Format::OpenMetrics => self.out.push_str("\\\""),
-                c => self.out.push(c),
-            }
+        let quotes = label || self.format == Format::OpenMetrics;
+        let mut rest = text;
+        // Nearly every text is copied whole.
+        while let Some(at) = rest.bytes().position(|byte| matches!(byte, b'\\' | b'\n') || (quotes && byte == b'"')) {
+            let (plain, special) = rest.split_at(at);
+            self.out.push_str(plain);
+            self.out.push_str(match special.as_bytes().first() {
+                Some(b'\\') => "\\\\",
+                Some(b'\n') => "\\n",
+                _ => "\\\"",
+            });
+            rest = special.get(1..).unwrap_or_default();
         }
+        self.out.push_str(rest);
     }
 }
 

@@ -9,6 +9,7 @@ use crate::sources::asking::{Aged, Beat, Standing, life};
 use crate::supervisor::Stop;
 use faultline_agave::Error;
 use faultline_agave::admin::{Answer, ContactInfo, Method, StartProgress};
+use faultline_agave::identify::is_public_key;
 use faultline_catalog::{Problem, Source, Stamp, Status};
 use faultline_kernel::ProcessId;
 use std::path::{Path, PathBuf};
@@ -45,6 +46,12 @@ impl Poller {
     pub fn new(config: &config::Admin, clock: Clock, asked: WhomToAsk) -> Self {
         let (facts, standing) = (Latest::default(), Standing::default());
         Poller { timeout: config.timeout, pace: PACE, clock, asked, facts, memory: None, standing }
+    }
+
+    /// The same, for a single look: the first question is asked at once.
+    pub(crate) fn at_once(self) -> Self {
+        let soon = Duration::from_millis(50);
+        Poller { pace: Pace { starting: soon, running: soon }, ..self }
     }
 
     /// The same at another pace.
@@ -163,11 +170,12 @@ impl Question {
             return Ok(());
         }
         match socket.ask(Method::ContactInfo).await {
-            Ok(Answer::ContactInfo(ContactInfo { id, .. })) => heard.identity = Some(id),
+            Ok(Answer::ContactInfo(ContactInfo { id, .. })) => heard.identity = Some(id).filter(|id| is_public_key(id)),
             Err(Failure::Answer(Error::Rpc { code: NOT_TOLD, message })) => {
-                heard
-                    .problems
-                    .push(Problem::new(Status::Absent, format!("the validator keeps its identity: {message}")));
+                let what = format!(
+                    "the admin socket does not tell the identity ({message}); JSON-RPC does, or set target.identity"
+                );
+                heard.problems.push(Problem::new(Status::Absent, what));
             }
             other => heard.miss(&self.path, other)?,
         }

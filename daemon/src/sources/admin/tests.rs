@@ -94,7 +94,9 @@ fn validator(method: &str, progress: &str) -> Reply {
     match method {
         "startProgress" => result(progress),
         "rpcAddress" => result("\"127.0.0.1:8899\""),
-        "contactInfo" => result(r#"{"id":"Me","gossip":"1.2.3.4:8001","shred_version":1}"#),
+        "contactInfo" => {
+            result(r#"{"id":"DMz6SsztgBqTVkGc6CTcs4EYSJPUTfqKKwEzHLC7P8sr","gossip":"1.2.3.4:8001","shred_version":1}"#)
+        }
         _ => panic!("asked for {method}"),
     }
 }
@@ -112,7 +114,10 @@ async fn a_start_is_followed_until_the_validator_runs_and_tells_its_identity() {
     assert_eq!(facts.problems, []);
     *progress.lock().unwrap() = "\"Running\"";
     let facts = running.facts("the end of the start", |facts| facts.identity.is_some()).await;
-    assert_eq!((facts.progress.clone(), facts.identity.as_deref()), (Some(StartProgress::Running), Some("Me")));
+    assert_eq!(
+        (facts.progress.clone(), facts.identity.as_deref()),
+        (Some(StartProgress::Running), Some("DMz6SsztgBqTVkGc6CTcs4EYSJPUTfqKKwEzHLC7P8sr"))
+    );
     let asked = |method: &str| server.methods().iter().filter(|asked| *asked == method).count();
     until("a second look at a running validator", || (asked("contactInfo") >= 2).then_some(())).await;
     assert_eq!(asked("rpcAddress"), 1, "the address does not change within a life");

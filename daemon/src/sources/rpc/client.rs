@@ -49,7 +49,8 @@ impl Failure {
         let (status, what) = match self {
             Failure::Refused => match stage {
                 Stage::Starting => {
-                    (Status::Absent, format!("{server} is not open yet; it opens after the ledger is loaded"))
+                    let what = "not open yet (it opens at the end of the validator's start), or elsewhere";
+                    (Status::Absent, format!("{server} refuses connections: JSON-RPC is {what}"))
                 }
                 Stage::Started => (
                     Status::Broken,
@@ -66,6 +67,9 @@ impl Failure {
             }
             Failure::TooLong => (Status::Broken, format!("{server}: an answer of more than {ANSWER_BYTES} bytes")),
             Failure::Transport(why) => (Status::Broken, format!("{server}: {why}")),
+            Failure::Answer(error @ Error::Garbage { .. }) => {
+                (Status::Broken, format!("{server}: {error}; set rpc.url to the validator's JSON-RPC"))
+            }
             Failure::Answer(error) => (Status::Broken, format!("{server}: {error}")),
         };
         Problem::new(status, what)

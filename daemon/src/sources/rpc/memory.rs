@@ -2,7 +2,7 @@
 
 use super::RpcFacts;
 use super::client::{Failure, Stage};
-use crate::sources::asking::{Aged, life};
+use crate::sources::asking::{Aged, life, slot_life};
 use faultline_agave::Error;
 use faultline_agave::rpc::{Answer, Call, Commitment, EpochInfo, Health, NodeVersion};
 use faultline_catalog::{Problem, Stamp, Status};
@@ -113,7 +113,7 @@ impl Memory {
 
     /// What is still believed, with polls every `interval`.
     pub(super) fn facts(&self, now: Stamp, interval: Duration) -> RpcFacts {
-        let (often, seldom) = (life(interval), life(interval.saturating_mul(SELDOM)));
+        let (often, seldom) = (slot_life(interval), life(interval.saturating_mul(SELDOM)));
         RpcFacts {
             process: self.process,
             at: self.at,
@@ -124,6 +124,8 @@ impl Memory {
             health: self.health.fresh(now, often),
             max_shred: self.max_shred.fresh(now, often),
             slots_behind: self.slots_behind.fresh(now, often),
+            slot_at: self.epoch_info.at(),
+            distance_at: self.slots_behind.at(),
             identity: self.identity.fresh(now, seldom),
             version: self.version.fresh(now, seldom),
             problems: self.problems.clone(),

@@ -180,7 +180,7 @@ fn configured(url: &str) -> Result<Uri, Problem> {
 }
 
 /// An address to connect to, of one to listen at.
-fn reachable(mut listening: SocketAddr) -> SocketAddr {
+pub(crate) fn reachable(mut listening: SocketAddr) -> SocketAddr {
     match listening.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => listening.set_ip(Ipv4Addr::LOCALHOST.into()),
         // A dual-stack socket at [::] takes both; one of IPv6 only takes ::1.

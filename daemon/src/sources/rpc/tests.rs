@@ -14,6 +14,7 @@ use server::{Reply, Server};
 use tokio::runtime::Handle as Runtime;
 
 const ME: ProcessId = ProcessId { pid: 7, start_ticks: 70 };
+const IDENTITY: &str = "DMz6SsztgBqTVkGc6CTcs4EYSJPUTfqKKwEzHLC7P8sr";
 const NEXT: ProcessId = ProcessId { pid: 8, start_ticks: 80 };
 
 type SharedAsked = Arc<Mutex<Option<Asked>>>;
@@ -80,7 +81,7 @@ fn answer(request: &Value, transactions: u64) -> Value {
         ("getHealth", None) => json!("ok"),
         ("getMaxShredInsertSlot", None) => json!(403),
         ("getVersion", None) => json!({"solana-core": "2.1.14", "feature-set": 1}),
-        ("getIdentity", None) => json!({"identity": "Me"}),
+        ("getIdentity", None) => json!({"identity": IDENTITY}),
         other => panic!("asked for {other:?}"),
     };
     json!({"jsonrpc": "2.0", "result": result, "id": request["id"]})
@@ -123,7 +124,7 @@ async fn everything_a_validator_tells_becomes_facts_and_readings() {
     assert_eq!((facts.confirmed, facts.finalized), (Some(398), Some(368)));
     assert_eq!((facts.max_shred, facts.slots_behind), (Some(403), Some(3)));
     assert_eq!(facts.health, Some(Health::Ok));
-    assert_eq!(facts.identity.as_deref(), Some("Me"));
+    assert_eq!(facts.identity.as_deref(), Some(IDENTITY));
     assert_eq!(facts.version.as_ref().map(|version| version.solana_core.as_str()), Some("2.1.14"));
     assert_eq!(facts.problems, []);
     assert_eq!(number(&running.handle, ME, "agave_bank_transactions"), Some(1000.0));
@@ -356,11 +357,11 @@ fn an_answer_that_is_not_renewed_vanishes() {
     let at = |seconds| Stamp { uptime: Duration::from_secs(seconds), unix: Duration::ZERO };
     let mut memory = memory::Memory::new(ME, at(0));
     let calls = [Call::Slot(Commitment::Finalized), Call::Identity, Call::MaxShredInsertSlot];
-    let answers = vec![Ok(Answer::Slot(5)), Ok(Answer::Identity("Me".into())), Ok(Answer::MaxShredInsertSlot(0))];
+    let answers = vec![Ok(Answer::Slot(5)), Ok(Answer::Identity(IDENTITY.into())), Ok(Answer::MaxShredInsertSlot(0))];
     memory.hear(&calls, answers, at(100), Duration::ZERO);
     let facts = |seconds| memory.facts(at(seconds), Duration::from_secs(4));
-    assert_eq!((facts(112).finalized, facts(113).finalized), (Some(5), None));
-    assert_eq!((facts(160).identity.as_deref(), facts(161).identity.as_deref()), (Some("Me"), None));
+    assert_eq!((facts(109).finalized, facts(110).finalized), (Some(5), None));
+    assert_eq!((facts(160).identity.as_deref(), facts(161).identity.as_deref()), (Some(IDENTITY), None));
     assert_eq!((facts(100).confirmed, facts(100).max_shred), (None, None), "zero means that no shred was received");
 }
 

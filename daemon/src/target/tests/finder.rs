@@ -36,6 +36,15 @@ impl AtWork {
         });
     }
 
+    /// Waits until the process was looked at anew from beginning to end.
+    #[track_caller]
+    fn wait_for_looks(&self) {
+        for look in ["one that may have begun before", "another look"] {
+            let last = self.following.report().looked_at;
+            eventually(DEADLINE, look, || (self.following.report().looked_at > last).then_some(()));
+        }
+    }
+
     pub(super) fn ends(&self) -> [u64; 3] {
         self.following.report().ends.map(|(_, count)| count)
     }
@@ -105,13 +114,24 @@ fn a_process_that_is_torn_down_is_followed_to_its_end_and_keeps_the_reason() {
     host.write("proc/vmstat", "oom_kill 5\n").unwrap();
     std::fs::remove_file(&exe).unwrap();
     host.write("proc/77/cmdline", "").unwrap();
-    for look in ["one that may have begun before", "another look"] {
-        let last = work.following.report().looked_at;
-        eventually(DEADLINE, look, || (work.following.report().looked_at > last).then_some(()));
-    }
+    work.wait_for_looks();
     assert_eq!(work.following.current(), Some(before));
     Pretend::validator(77).state('Z').on(&host);
     work.wait_for_words("has ended (oom_kill)");
+}
+
+/// Without a descriptor that tells of the end, `stat` is all there is, and it is the main thread's.
+#[test]
+fn a_process_whose_main_thread_has_exited_is_followed_until_the_others_have() {
+    let host = host();
+    Pretend::validator(77).on(&host);
+    let work = AtWork::start(finder(config::Find::Scan, HostRoot::below(host.root())));
+    let before = work.wait_for("the validator", |_| true);
+    Pretend::validator(77).state('Z').living(3).on(&host);
+    work.wait_for_looks();
+    assert_eq!(work.following.current(), Some(before));
+    Pretend::validator(77).state('Z').on(&host);
+    work.wait_for_words("has ended (unknown)");
 }
 
 #[test]

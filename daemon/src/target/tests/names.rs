@@ -23,7 +23,8 @@ fn of_a_program_and_its_workers_the_program_is_taken() {
     let bench = Bench::new(&host);
     assert_eq!(pid_of(&ByName::new("redis").find(&bench.around())), Some(70));
     Pretend::new(80, "redis").on(&host);
-    assert!(words(&ByName::new("redis").find(&bench.around())).contains("70, 71, 72, 80"));
+    let words = words(&ByName::new("redis").find(&bench.around()));
+    assert!(words.contains("70 redis, 71 redis, 72 redis, 80 redis;"), "{words}");
 }
 
 #[test]

@@ -36,12 +36,14 @@ fn other_tasks_of_the_same_program_and_zombies_are_refused() {
 }
 
 #[test]
-fn two_running_validators_are_ambiguous_and_both_are_named() {
+fn two_running_validators_are_ambiguous_and_both_are_named_with_their_ledgers() {
     let host = host();
     Pretend::validator(77).on(&host);
-    Pretend::validator(1200).on(&host);
+    Pretend::validator(1200).line("agave-validator --ledger /mnt/second").on(&host);
     let found = Scan::default().find(&Bench::new(&host).around());
-    assert!(words(&found).contains("77, 1200") && words(&found).contains("--ledger"), "{}", words(&found));
+    let words = words(&found);
+    assert!(words.contains("77 agave-validator (ledger /l), 1200 agave-validator (ledger /mnt/second)"), "{words}");
+    assert!(words.contains("target.ledger") && words.contains("--unit"), "{words}");
 }
 
 #[test]
@@ -126,7 +128,8 @@ fn who_names_a_ledger_of_another_user_makes_nothing_ambiguous() {
     }
     assert_eq!(pid_of(&Scan::default().find(&Bench::new(&host).around())), Some(77));
     run_by(&host, 78, owner);
-    assert!(words(&Scan::default().find(&Bench::new(&host).around())).contains("77, 78"), "both may be meant");
+    let words = words(&Scan::default().find(&Bench::new(&host).around()));
+    assert!(words.contains("77 agave") && words.contains("78 agave"), "both may be meant: {words}");
 }
 
 #[test]

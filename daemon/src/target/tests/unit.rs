@@ -107,7 +107,8 @@ fn systemd_knows_the_cgroup_behind_an_alias_and_the_main_one_of_several() {
     assert_eq!(pid_of(&unit.find(&around)), Some(72));
     let mut unit = ByUnit::new("validator");
     unit.systemctl = systemctl(&host, "MainPID=70\\nControlGroup=/system.slice/validator.service\\n");
-    assert!(words(&unit.find(&around)).contains("71, 72"));
+    let words = words(&unit.find(&around));
+    assert!(words.contains("71 agave-validator (ledger /l), 72 agave-validator (ledger /l)"), "{words}");
 }
 
 #[test]

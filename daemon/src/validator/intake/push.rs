@@ -1,6 +1,6 @@
 //! One body being parsed, or one stretch of the log: lines in, sums out.
 
-use super::{AllowList, Intake, points};
+use super::{AllowList, Intake, Moment, PushEnd, Slots, points};
 use faultline_agave::line::{Point, host_id_of, name_of};
 use faultline_agave::log::LogLine;
 use faultline_agave::points::{Kind, Known};
@@ -16,10 +16,12 @@ pub struct Push {
     host: String,
     lines: u64,
     pub(super) unknown_bad: u64,
-    /// Ours: `metrics` point seen, cache points seen.
-    pub(super) agent: Option<(i64, u64)>,
-    pub(super) cache_points: u64,
+    /// Ours: what its `metrics` point says, which comes last.
+    pub(super) end: Option<PushEnd>,
+    /// Whether a program cache point was seen.
+    cache_seen: bool,
     pub(super) ours: bool,
+    pub(super) slots: Slots,
     pub(super) newest_log_time: Option<i64>,
     /// Ignored lines of the current host, added in one go.
     ignored: u64,
@@ -34,9 +36,10 @@ impl Push {
             host: String::new(),
             lines: 0,
             unknown_bad: 0,
-            agent: None,
-            cache_points: 0,
+            end: None,
+            cache_seen: false,
             ours: false,
+            slots: Slots::default(),
             newest_log_time: None,
             ignored: 0,
         }
@@ -49,7 +52,7 @@ impl Push {
             self.unknown_bad += 1;
             return;
         };
-        let wanted = Kind::of_name(name).is_some() || self.allow.wants(name);
+        let wanted = Kind::of_name(name).is_some() || self.allow.wants(name).is_some();
         // Agave always writes host_id first. A line without it is some other tool's.
         let host = host_id_of(line).unwrap_or_default();
         if host != self.host.as_bytes() {
@@ -99,22 +102,33 @@ impl Push {
         let Some(known) = added.known else { return };
         let recorder = self.intake.recorder.get();
         let recorded = recorder.and_then(|to| Some((to, points::of(&known, added.time, self.now.unix)?)));
+        self.cache_seen |= matches!(known, Known::ProgramCache(_));
+        let end = self.end_at(&known, added.time);
         if !added.ours {
+            let Some(sums) = state.pending(&self.host, self.now) else { return };
+            sums.coverage.point(&known, added.time);
+            if let Some(end) = end {
+                sums.coverage.push(end);
+            }
             if let Some((_, point)) = recorded {
-                state.keep(&self.host, point, self.now);
+                sums.kept.add(point);
             }
             return;
         }
+        self.slots.raise(&known);
         state.follow_up(&known, added.time);
         drop(state);
         if let Some((recorder, point)) = recorded {
             recorder.add(point);
         }
-        match known {
-            Known::Agent(agent) => self.agent = Some((added.time, agent.secs_since_last_write.unwrap_or(10))),
-            Known::ProgramCache(_) => self.cache_points += 1,
-            _ => {}
-        }
+        self.end = end.or(self.end);
+    }
+
+    /// The end of the push, if the point is the one that comes last.
+    fn end_at(&self, known: &Known, made: i64) -> Option<PushEnd> {
+        let Known::Agent(agent) = known else { return None };
+        let at = Moment::heard(made, self.now);
+        Some(PushEnd { at, since: agent.secs_since_last_write.unwrap_or(10), readable: self.cache_seen })
     }
 
     /// Adds the ignored lines of the current sender.

@@ -1,5 +1,7 @@
 use super::*;
+use faultline_catalog::Reading;
 use proptest::prelude::*;
+use std::time::Duration;
 
 fn at(seconds: u64) -> Stamp {
     Stamp { uptime: Duration::from_secs(seconds), unix: Duration::from_secs(1_700_000_000 + seconds) }
@@ -103,13 +105,54 @@ fn levels_end_with_the_process_and_with_silence_and_sums_stay() {
     assert_eq!(misses(&intake), 6.0);
 }
 
+/// Any user of the host can push under the validator's name as long as the listener asks for no password.
 #[test]
-fn an_older_batch_does_not_bring_an_older_level_back() {
+fn one_forged_line_is_refused_and_counted_and_a_level_that_was_wrong_heals_with_the_next_true_point() {
     let intake = intake();
     intake.carries("A", at(1));
-    push(&intake, 1, &["accounts_cache_size,host_id=A total_size=7i 200".into()]);
+    let slots = |now: u64, frozen: u64, optimistic: u64| {
+        let frozen = format!("bank_frozen,host_id=A slot={frozen}i,hash=\"x\" {now}");
+        push(&intake, now, &[frozen, format!("optimistic_slot,host_id=A slot={optimistic}i {now}")]);
+        intake.facts().slots.and_then(|(_, slots)| slots.behind())
+    };
+    assert_eq!(slots(1, 100, 102), Some(2));
+    push(&intake, 2, &["optimistic_slot,host_id=A slot=9000000000i 2".into()]);
+    push(&intake, 3, &["bank-forks_set_root,host_id=A slot=9223372036854775807i,tx_count=1i 3".into()]);
+    assert_eq!((slots(4, 110, 111), lines(&intake, "implausible")), (Some(1), 2.0));
+    push(&intake, 5, &["optimistic_slot,host_id=A slot=600i 5".into()]);
+    assert_eq!(intake.facts().slots.and_then(|(_, slots)| slots.behind()), Some(490), "near enough to be believed");
+    assert_eq!(slots(14, 135, 137), Some(2), "and gone with the next true push");
+    assert_eq!(intake.facts().last_push, Some(at(14)));
+}
+
+#[test]
+fn levels_end_with_the_process_at_once() {
+    let intake = intake();
+    intake.carries("A", at(1));
+    push(&intake, 1, &[cache("A", 3, 10)]);
+    intake.gone();
+    assert_eq!(value(&intake, 2, "agave_program_cache_loaded_entries", None), None);
+    assert_eq!(misses(&intake), 3.0);
+}
+
+#[test]
+fn of_levels_the_one_that_came_last_stays_whatever_time_it_claims() {
+    let intake = intake();
+    intake.carries("A", at(1));
+    push(&intake, 1, &["accounts_cache_size,host_id=A total_size=7i 9000000000000000000".into()]);
     push(&intake, 2, &["accounts_cache_size,host_id=A total_size=5i 100".into()]);
-    assert_eq!(value(&intake, 2, "agave_write_cache_bytes", None), Some(7.0));
+    assert_eq!(value(&intake, 2, "agave_write_cache_bytes", None), Some(5.0));
+}
+
+#[test]
+fn an_observed_capacity_that_was_wrong_once_is_forgotten_after_as_many_true_evictions_as_are_kept() {
+    let intake = intake();
+    intake.carries("A", at(1));
+    push(&intake, 1, &[cache("A", 3, 1).replace("water_level=461i", "water_level=1i")]);
+    let observed = || value(&intake, 2, "agave_program_cache_capacity_entries", Some("observed"));
+    assert_eq!(observed(), Some(0.0));
+    push(&intake, 2, &(2..=257).map(|nanos| cache("A", 3, nanos)).collect::<Vec<_>>());
+    assert_eq!(observed(), Some(512.0));
 }
 
 /// `RUST_LOG=solana=warn` leaves nothing to push at all: such a validator looks like one that was told no address.
@@ -121,14 +164,19 @@ fn a_validator_that_answers_but_pushes_nothing_for_a_minute_is_a_named_problem()
         |second| intake.problems(at(second)).iter().any(|problem| problem.what.contains("SOLANA_METRICS_CONFIG"));
     for second in 1..=61 {
         assert!(!silent(second - 1), "{second}");
-        intake.rpc_slot(second, at(second));
+        intake.rpc_slots(second, None, at(second));
     }
     assert!(silent(61));
     push(&intake, 62, &[cache("A", 3, 20)]);
     assert!(!silent(62));
     assert!(!silent(200), "a validator that no longer answers is somebody else's problem");
+    for second in 190..=200 {
+        intake.rpc_slots(second, None, at(second));
+    }
+    let stopped = intake.problems(at(200)).into_iter().map(|problem| problem.what).collect::<Vec<_>>().join("\n");
+    assert!(stopped.contains("pushed before") && !stopped.contains("SOLANA_METRICS_CONFIG"), "{stopped}");
     intake.restart(None);
-    intake.rpc_slot(7, at(201));
+    intake.rpc_slots(7, None, at(201));
     assert!(!silent(201), "another process has its own minute");
 }
 
@@ -137,7 +185,7 @@ fn pushes_without_cache_points_while_slots_advance_are_a_named_problem() {
     let intake = intake();
     intake.carries("A", at(1));
     for n in 0..4u64 {
-        intake.rpc_slot(100 + n * 25, at(n * 10));
+        intake.rpc_slots(100 + n * 25, None, at(n * 10));
         push(
             &intake,
             n * 10,
@@ -275,4 +323,101 @@ fn names_of_others_are_told_shortly_and_only_as_far_as_they_can_be_names() {
     let told = intake.problems(at(1));
     assert!(told.iter().any(|problem| problem.what.ends_with("not counted: B, C, D and 3 more")), "{told:?}");
     assert!(told.iter().all(|problem| problem.what.len() < 300 && problem.what.is_ascii()));
+}
+
+/// One push, as a validator makes it whose clock shows `clock`: a transaction in each of the last ten seconds, and a level.
+fn busy_push(intake: &Intake, now: u64, clock: u64, level: u64) {
+    let nanos = |seconds: u64| seconds * 1_000_000_000;
+    let mut lines: Vec<String> = (clock - 10..clock)
+        .map(|second| format!("cost_tracker_stats,host_id=A bank_slot=1i,transaction_count=1i {}", nanos(second)))
+        .collect();
+    lines.push(cache("A", 1, nanos(clock) - 1));
+    lines.push(format!("accounts_cache_size,host_id=A total_size={level}i {}", nanos(clock) - 1));
+    lines.push(format!("metrics,host_id=A points_written=1i,secs_since_last_write=10i {}", nanos(clock)));
+    push(intake, now, &lines);
+}
+
+/// Missed pushes, seconds at 0 TPS, unknown seconds.
+fn covered(intake: &Intake, now: u64) -> [f64; 3] {
+    ["faultline_pushes_missed_total", "agave_zero_tps_seconds_total", "agave_tps_unknown_seconds_total"]
+        .map(|name| value(intake, now, name, None).unwrap())
+}
+
+#[test]
+fn a_clock_that_is_set_loses_no_push_and_no_second_of_transactions() {
+    for step in [3600, 600, 20, -20, -600, -3600_i64] {
+        let intake = intake();
+        intake.carries("A", at(1));
+        for n in 1..=20 {
+            let (now, step) = (n * 10, if n > 10 { step } else { 0 });
+            busy_push(&intake, now, (10_000 + now).checked_add_signed(step).unwrap(), n);
+            assert_eq!(covered(&intake, now), [0.0; 3], "{step} s, push {n}");
+        }
+        assert_eq!(value(&intake, 200, "agave_write_cache_bytes", None), Some(20.0), "{step} s: levels go on");
+    }
+}
+
+#[test]
+fn pushes_that_are_missing_while_the_clock_is_set_are_counted_by_the_time_that_passed() {
+    for step in [3600, -3600_i64] {
+        let intake = intake();
+        intake.carries("A", at(1));
+        (1..=3).for_each(|n| busy_push(&intake, n * 10, 10_000 + n * 10, 1));
+        let later = |now: u64| (10_000 + now).checked_add_signed(step).unwrap();
+        busy_push(&intake, 70, later(70), 1);
+        busy_push(&intake, 80, later(80), 1);
+        assert_eq!(covered(&intake, 80), [3.0, 0.0, 0.0], "{step} s");
+    }
+}
+
+#[test]
+fn pushes_that_a_stalled_daemon_reads_late_are_no_clock_that_was_set() {
+    let intake = intake();
+    intake.carries("A", at(1));
+    busy_push(&intake, 10, 10_010, 1);
+    busy_push(&intake, 20, 10_020, 1);
+    // It stood still for a minute: two pushes waited in their sockets, four were given up.
+    busy_push(&intake, 81, 10_030, 1);
+    busy_push(&intake, 81, 10_040, 1);
+    busy_push(&intake, 90, 10_090, 1);
+    assert_eq!(covered(&intake, 90), [4.0, 0.0, 40.0], "10,040 to 10,079");
+}
+
+#[test]
+fn pushes_missing_since_the_last_run_of_the_daemon_count_if_it_followed_the_same_process() {
+    let process = |start_ticks| ProcessId { pid: 7, start_ticks };
+    let seconds = |count: i64| count * 1_000_000_000;
+    for (last_followed, missed) in [(Some(1), 4.0), (Some(2), 0.0), (None, 0.0)] {
+        let intake = Intake::new(&Datapoints::default());
+        if let Some(start_ticks) = last_followed {
+            // When this run began, the validator's clock showed 10,040.
+            let at = Moment { made: seconds(10_000), arrived: seconds(-40) };
+            intake.resume(LastPush { process: process(start_ticks), at });
+        }
+        intake.restart(None);
+        intake.follows(process(1));
+        // Its identity is not known yet.
+        busy_push(&intake, 10, 10_050, 1);
+        assert_eq!(covered(&intake, 10), [0.0; 3]);
+        intake.carries("A", at(11));
+        busy_push(&intake, 20, 10_060, 1);
+        assert_eq!(covered(&intake, 20), [missed, 0.0, 0.0], "{last_followed:?}");
+        busy_push(&intake, 30, 10_070, 1);
+        intake.restart(None);
+        intake.follows(process(1));
+        intake.carries("A", at(31));
+        busy_push(&intake, 500, 10_540, 1);
+        assert_eq!(covered(&intake, 500), [missed, 0.0, 0.0], "only once");
+    }
+}
+
+#[test]
+fn pushes_of_a_process_that_has_ended_are_not_taken_for_those_of_the_next() {
+    let intake = intake();
+    busy_push(&intake, 10, 10_010, 1);
+    intake.restart(None);
+    busy_push(&intake, 100, 10_100, 1);
+    intake.carries("A", at(101));
+    busy_push(&intake, 110, 10_110, 1);
+    assert_eq!(covered(&intake, 110), [0.0; 3]);
 }

@@ -1,0 +1,181 @@
+//! The values of allowed fields.
+
+use super::{AllowList, Entry, Found, Group, Wants, value_of};
+use crate::config::AllowedKind;
+use faultline_agave::line::Point;
+use faultline_catalog::metrics::{daemon, validator as v};
+use faultline_catalog::{Reading, Text};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// No delta is more, see [`crate::validator::tally`].
+const MOST_DELTA: f64 = 9_007_199_254_740_992.0;
+
+/// What tells one series from another; levels come before sums.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Key {
+    is_sum: bool,
+    name: Arc<str>,
+    field: Arc<str>,
+    tag_values: Box<[Arc<str>]>,
+    tag_names: Arc<[Arc<str>]>,
+}
+
+impl Key {
+    fn new(name: &Arc<str>, group: &Group, entry: &Entry, tags: &[&str]) -> Self {
+        Key {
+            is_sum: entry.kind == AllowedKind::Delta,
+            name: Arc::clone(name),
+            field: Arc::clone(&entry.field),
+            tag_values: tags.iter().map(|value| Arc::from(*value)).collect(),
+            tag_names: Arc::clone(&group.tags),
+        }
+    }
+}
+
+/// A series: the validator's time and the value of a level, or a sum.
+#[derive(Debug, Clone)]
+struct Series {
+    key: Key,
+    time: i64,
+    value: f64,
+}
+
+/// Levels and sums of allowed fields, whatever lists they were on.
+#[derive(Debug, Clone, Default)]
+pub struct Values {
+    series: Vec<Series>,
+    /// Places in `series`.
+    by_key: BTreeMap<Key, usize>,
+    overflow: u64,
+    /// By group of the list `list`, so that a line whose series are known needs no keys.
+    rows: Vec<Vec<Row>>,
+    list: u64,
+    /// Room for what is read of a line.
+    found: Vec<Found>,
+}
+
+/// Where the series of a group's entries are that have these tags. Rows are sorted by their tags.
+#[derive(Debug, Clone)]
+struct Row {
+    tag_values: Box<[Arc<str>]>,
+    places: Vec<Option<usize>>,
+}
+
+impl Values {
+    /// Takes the wanted fields of a point; true if there was one.
+    pub fn add(&mut self, list: &AllowList, wants: &Wants, point: &Point<'_>) -> bool {
+        let mut found = std::mem::take(&mut self.found);
+        let used = wants.read(point, &mut found);
+        if used {
+            if self.list != list.id {
+                (self.list, self.rows) = (list.id, Vec::new());
+            }
+            self.rows.resize(list.groups, Vec::new());
+            for group in &wants.groups {
+                self.add_group(list.max_series, &wants.name, group, point, &found);
+            }
+        }
+        self.found = found;
+        used
+    }
+
+    fn add_group(&mut self, most: usize, name: &Arc<str>, group: &Group, point: &Point<'_>, found: &[Found]) {
+        let tags: Vec<&str> = group.tags.iter().map(|label| value_of(point, label)).collect();
+        let Some(rows) = self.rows.get_mut(group.number) else { return };
+        let row = rows.binary_search_by(|row| row.tag_values.iter().map(|v| &**v).cmp(tags.iter().copied()));
+        let known = row.ok().and_then(|at| rows.get_mut(at)).map(|row| std::mem::take(&mut row.places));
+        let mut places = known.unwrap_or_else(|| vec![None; group.entries.len()]);
+        let time = point.timestamp().unwrap_or(0);
+        for (entry, place) in group.entries.iter().zip(&mut places) {
+            let Some(Found::Number(value)) = found.get(entry.field_at) else { continue };
+            // A delta below zero is a wrapped cast: a sum never falls. Nor does it become infinite.
+            if entry.kind == AllowedKind::Delta && !(0.0..=MOST_DELTA).contains(value) {
+                continue;
+            }
+            if place.is_none() {
+                *place = self.find_or_make(most, Key::new(name, group, entry, &tags));
+            }
+            match place.and_then(|at| self.series.get_mut(at)) {
+                Some(series) => series.take(time, *value),
+                None => self.overflow += 1,
+            }
+        }
+        self.keep(group, row, &tags, places);
+    }
+
+    /// Keeps the row for the next line. One without any series is left out: there is no bound on these.
+    fn keep(&mut self, group: &Group, row: Result<usize, usize>, tags: &[&str], places: Vec<Option<usize>>) {
+        let Some(rows) = self.rows.get_mut(group.number) else { return };
+        match row {
+            Ok(at) => {
+                if let Some(row) = rows.get_mut(at) {
+                    row.places = places;
+                }
+            }
+            Err(at) if places.iter().any(Option::is_some) => {
+                let tag_values = tags.iter().map(|value| Arc::from(*value)).collect();
+                rows.insert(at, Row { tag_values, places });
+            }
+            Err(_) => {}
+        }
+    }
+
+    /// The place of the series, made if there is room; `None` if there is none.
+    fn find_or_make(&mut self, most: usize, key: Key) -> Option<usize> {
+        if let Some(at) = self.by_key.get(&key) {
+            return Some(*at);
+        }
+        if self.series.len() >= most {
+            return None;
+        }
+        self.by_key.insert(key.clone(), self.series.len());
+        self.series.push(Series { key, time: i64::MIN, value: 0.0 });
+        Some(self.series.len() - 1)
+    }
+
+    /// Adds what other values of the same validator hold.
+    pub fn merge(&mut self, most: usize, other: Values) {
+        self.overflow += other.overflow;
+        for series in other.series {
+            let at = self.find_or_make(most, series.key);
+            match at.and_then(|at| self.series.get_mut(at)) {
+                Some(own) => own.take(series.time, series.value),
+                None => self.overflow += 1,
+            }
+        }
+    }
+
+    /// Forgets levels: the process that had them ended.
+    pub fn forget_levels(&mut self) {
+        self.series.retain(|series| series.key.is_sum);
+        self.by_key = self.series.iter().enumerate().map(|(at, series)| (series.key.clone(), at)).collect();
+        self.rows.clear();
+    }
+
+    /// Levels while `fresh`, and sums.
+    pub fn readings(&self, fresh: bool, out: &mut Vec<Reading>) {
+        let series = self.by_key.values().filter_map(|at| self.series.get(*at));
+        out.extend(series.filter(|series| fresh || series.key.is_sum).map(Series::reading));
+        out.push(Reading::counter(&daemon::DATAPOINT_OVERFLOW, [], self.overflow));
+    }
+}
+
+impl Series {
+    /// A level is as new as its newest point; a sum is the sum of all.
+    fn take(&mut self, time: i64, value: f64) {
+        if self.key.is_sum {
+            self.value += value;
+        } else if time >= self.time {
+            (self.time, self.value) = (time, value);
+        }
+    }
+
+    fn reading(&self) -> Reading {
+        let Key { name, field, tag_names, tag_values, .. } = &self.key;
+        let text = |text: &Arc<str>| Text::Shared(Arc::clone(text));
+        let tags = tag_names.iter().map(text).zip(tag_values.iter().map(text)).collect();
+        let metric = if self.key.is_sum { &v::DATAPOINT_SUM } else { &v::DATAPOINT };
+        Reading::real(metric, [text(name), text(field)], self.value).with_tags(tags)
+    }
+}

@@ -1,0 +1,236 @@
+//! Slots that datapoints tell of: the newest of each kind, and which of them cannot be true.
+//!
+//! Whoever may push may push a wrong slot under the validator's name. So a level follows the newest push instead of the
+//! highest slot ever heard, and a slot that no cluster can have reached by now is refused.
+
+use faultline_agave::points::Known;
+use faultline_catalog::Stamp;
+use std::time::Duration;
+
+/// When mainnet-beta began, the oldest cluster: 2020-03-16T14:29:00Z.
+const FIRST_CLUSTER: Duration = Duration::from_secs(1_584_368_940);
+
+/// No cluster has more slots in a second, on average since it began.
+const MOST_SLOTS_EVER: u64 = 10;
+
+/// A validator hears of at most so many new slots in a second, and of so many more at once.
+const MOST_SLOTS: u64 = 20;
+const SLACK: u64 = 512;
+
+/// What was heard longer ago than this justifies no slot and forbids none.
+const REFERENCE: Duration = Duration::from_secs(60);
+
+/// A kind of slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Frozen,
+    Root,
+    Optimistic,
+    Shred,
+}
+
+/// The slot that a point tells of.
+fn slot_of(known: &Known) -> Option<(Kind, u64)> {
+    let (kind, slot) = match known {
+        Known::BankFrozen(bank) => (Kind::Frozen, bank.slot),
+        Known::SetRoot(root) => (Kind::Root, root.slot),
+        Known::OptimisticSlot(slot) => (Kind::Optimistic, slot.slot),
+        Known::ShredInsertIsFull(slot) => (Kind::Shred, slot.slot),
+        _ => return None,
+    };
+    slot.map(|slot| (kind, slot))
+}
+
+/// The newest slot of each kind.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Slots {
+    /// Newest frozen bank.
+    pub frozen: Option<u64>,
+    /// Newest root.
+    pub root: Option<u64>,
+    /// Newest slot the cluster confirmed.
+    pub optimistic: Option<u64>,
+    /// Newest slot received whole.
+    pub shred: Option<u64>,
+}
+
+impl Slots {
+    /// The newer of the confirmed and the received slot.
+    pub fn tip(&self) -> Option<u64> {
+        self.optimistic.max(self.shred)
+    }
+
+    /// The tip minus the own slot; `None` until both are known. Zero if the own slot leads.
+    pub fn behind(&self) -> Option<u64> {
+        Some(self.tip()?.saturating_sub(self.frozen?))
+    }
+
+    /// Takes the slot of a point of the same push: its points may be out of order, so the highest stays.
+    pub fn raise(&mut self, known: &Known) {
+        if let Some((kind, slot)) = slot_of(known) {
+            let place = self.place(kind);
+            *place = (*place).max(Some(slot));
+        }
+    }
+
+    /// Takes what a later push told. A kind that it does not tell has not advanced, and stays.
+    pub fn follow(&mut self, later: Slots) {
+        for kind in [Kind::Frozen, Kind::Root, Kind::Optimistic, Kind::Shred] {
+            let mut later = later;
+            if let Some(slot) = *later.place(kind) {
+                *self.place(kind) = Some(slot);
+            }
+        }
+    }
+
+    fn place(&mut self, kind: Kind) -> &mut Option<u64> {
+        match kind {
+            Kind::Frozen => &mut self.frozen,
+            Kind::Root => &mut self.root,
+            Kind::Optimistic => &mut self.optimistic,
+            Kind::Shred => &mut self.shred,
+        }
+    }
+}
+
+/// Tells slots that can be true from those that cannot.
+#[derive(Debug, Clone, Default)]
+pub struct Plausible {
+    /// The last one of each kind that was believed.
+    believed: [Option<(u64, Stamp)>; 4],
+    /// The processed slot, as JSON-RPC told it.
+    processed: Option<(u64, Stamp)>,
+    /// The highest slot with shreds, as JSON-RPC told it.
+    received: Option<(u64, Stamp)>,
+}
+
+impl Plausible {
+    /// What JSON-RPC says of the same validator.
+    pub fn rpc(&mut self, processed: u64, received: Option<u64>, now: Stamp) {
+        self.processed = Some((processed, now));
+        self.received = received.map(|slot| (slot, now)).or(self.received);
+    }
+
+    /// Whether the slot that a point tells of, if any, can be true; it is believed then.
+    pub fn believes(&mut self, known: &Known, now: Stamp) -> bool {
+        let Some((kind, slot)) = slot_of(known) else { return true };
+        let can_be = slot <= highest_ever(now) && self.fits_rpc(kind, slot, now) && self.follows(kind, slot, now);
+        if can_be && let Some(place) = self.believed.get_mut(kind as usize) {
+            *place = Some((slot, now));
+        }
+        can_be
+    }
+
+    /// The own slot is near the one that JSON-RPC told.
+    fn fits_rpc(&self, kind: Kind, slot: u64, now: Stamp) -> bool {
+        let lowest = self.processed.and_then(|told| lowest(told, now));
+        kind != Kind::Frozen || lowest.is_none_or(|lowest| slot >= lowest)
+    }
+
+    /// No slot leaves those before it far behind. The first of its kind may: a start hears of the tip all at once.
+    fn follows(&self, kind: Kind, slot: u64, now: Stamp) -> bool {
+        let of_kind = self.believed.get(kind as usize).copied().flatten();
+        if of_kind.and_then(|told| highest(told, now)).is_none() {
+            return true;
+        }
+        let told = self.believed.into_iter().chain([self.processed, self.received]).flatten();
+        told.filter_map(|told| highest(told, now)).max().is_none_or(|highest| slot <= highest)
+    }
+}
+
+/// Whether the slot of a sender that is not known yet can be true at all; it is kept in `slots` then.
+pub fn believes_yet(slots: &mut Option<(Stamp, Slots)>, known: &Known, now: Stamp) -> bool {
+    let Some((_, slot)) = slot_of(known) else { return true };
+    let can_be = slot <= highest_ever(now);
+    if can_be {
+        let (_, mut newest) = slots.unwrap_or_default();
+        newest.raise(known);
+        *slots = Some((now, newest));
+    }
+    can_be
+}
+
+/// The highest slot that may follow one that was told before; `None` if that is too long ago.
+fn highest((slot, at): (u64, Stamp), now: Stamp) -> Option<u64> {
+    let passed = now.since(at);
+    let more = passed.as_secs().saturating_mul(MOST_SLOTS).saturating_add(SLACK);
+    (passed < REFERENCE).then(|| slot.saturating_add(more))
+}
+
+/// The lowest own slot that fits one that was told before; `None` if that is too long ago.
+fn lowest((slot, at): (u64, Stamp), now: Stamp) -> Option<u64> {
+    (now.since(at) < REFERENCE).then(|| slot.saturating_sub(4 * SLACK))
+}
+
+/// No cluster has come further by now. A wall clock that was never set forbids nothing.
+fn highest_ever(now: Stamp) -> u64 {
+    let age = now.unix.saturating_sub(FIRST_CLUSTER);
+    if age.is_zero() { u64::MAX } else { age.as_secs().saturating_mul(MOST_SLOTS_EVER) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use faultline_agave::line::Point;
+
+    fn at(seconds: u64) -> Stamp {
+        Stamp { uptime: Duration::from_secs(seconds), unix: Duration::from_secs(1_790_000_000 + seconds) }
+    }
+
+    fn known(line: &str) -> Known {
+        Known::parse(&Point::parse(line.as_bytes()).unwrap()).unwrap().unwrap().known
+    }
+
+    fn optimistic(slot: u64) -> Known {
+        known(&format!("optimistic_slot,host_id=A slot={slot}i 1"))
+    }
+
+    fn frozen(slot: u64) -> Known {
+        known(&format!("bank_frozen,host_id=A slot={slot}i,hash=\"x\" 1"))
+    }
+
+    #[test]
+    fn a_slot_that_no_cluster_can_have_reached_is_refused() {
+        let mut plausible = Plausible::default();
+        assert!(!plausible.believes(&optimistic(9_000_000_000), at(1)));
+        assert!(!plausible.believes(&optimistic(i64::MAX as u64), at(1)));
+        assert!(plausible.believes(&optimistic(400_000_000), at(1)));
+    }
+
+    #[test]
+    fn a_slot_that_leaves_the_ones_before_it_far_behind_is_refused_and_a_start_may_hear_of_the_tip_at_once() {
+        let mut plausible = Plausible::default();
+        assert!(plausible.believes(&frozen(1_000), at(1)));
+        assert!(plausible.believes(&optimistic(90_000), at(1)), "the first of its kind");
+        assert!(plausible.believes(&optimistic(90_025), at(11)));
+        assert!(!plausible.believes(&optimistic(200_000), at(12)));
+        assert!(plausible.believes(&frozen(80_000), at(12)), "replay may run as fast as it likes up to the tip");
+        assert!(!plausible.believes(&frozen(100_000), at(12)));
+        assert!(plausible.believes(&optimistic(90_050), at(21)));
+        assert!(plausible.believes(&optimistic(200_000), at(90)), "after a minute of silence nothing forbids it");
+    }
+
+    #[test]
+    fn what_json_rpc_tells_justifies_a_slot_and_refuses_an_own_one_that_is_far_below() {
+        let mut plausible = Plausible::default();
+        assert!(plausible.believes(&optimistic(1_000), at(1)));
+        plausible.rpc(50_000, Some(50_010), at(2));
+        assert!(plausible.believes(&optimistic(50_005), at(2)));
+        assert!(!plausible.believes(&frozen(5), at(3)));
+        assert!(plausible.believes(&frozen(49_999), at(3)));
+    }
+
+    #[test]
+    fn a_level_follows_the_newest_push() {
+        let mut slots = Slots::default();
+        let push = |slots: &[Known]| {
+            let mut push = Slots::default();
+            slots.iter().for_each(|known| push.raise(known));
+            push
+        };
+        slots.follow(push(&[frozen(10), frozen(9), optimistic(700)]));
+        assert_eq!((slots.frozen, slots.behind()), (Some(10), Some(690)));
+        slots.follow(push(&[optimistic(15)]));
+        assert_eq!((slots.frozen, slots.behind()), (Some(10), Some(5)));
+    }
+}

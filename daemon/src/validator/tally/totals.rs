@@ -1,0 +1,287 @@
+//! Totals of accounts, repair and sockets. Not every version makes each of these datapoints: a total is absent until the
+//! datapoint that it is summed from came.
+
+use super::{add, delta};
+use faultline_agave::points::{AccountsActive, Known};
+use faultline_catalog::metrics::validator as v;
+use faultline_catalog::{Metric, Reading, Unit, Value};
+use std::time::Duration;
+
+/// Totals, in the order of [`TOTALS`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Total {
+    LoadedWriteCache,
+    LoadedReadCache,
+    LoadedStorage,
+    Flushes,
+    FlushTime,
+    FlushedBytes,
+    RequestsShred,
+    RequestsHighestShred,
+    RequestsOrphan,
+    ShredsRepaired,
+    ShredsRecovered,
+    ReceiveErrors,
+    SendErrors,
+}
+
+/// How each total is exported. Times are summed in microseconds.
+const TOTALS: [(&Metric, Option<&str>); 13] = [
+    (&v::ACCOUNTS_LOADED, Some("write_cache")),
+    (&v::ACCOUNTS_LOADED, Some("read_cache")),
+    (&v::ACCOUNTS_LOADED, Some("storage")),
+    (&v::WRITE_CACHE_FLUSHES, None),
+    (&v::WRITE_CACHE_FLUSH_TIME, None),
+    (&v::WRITE_CACHE_FLUSHED, None),
+    (&v::REPAIR_REQUESTS, Some("shred")),
+    (&v::REPAIR_REQUESTS, Some("highest_shred")),
+    (&v::REPAIR_REQUESTS, Some("orphan")),
+    (&v::SHREDS_REPAIRED, None),
+    (&v::SHREDS_RECOVERED, None),
+    (&v::UDP_BUFFER_ERRORS, Some("receive")),
+    (&v::UDP_BUFFER_ERRORS, Some("send")),
+];
+
+/// A field of `accounts_db_active`.
+type Field = fn(&AccountsActive) -> Option<u64>;
+
+/// The background jobs of the accounts database.
+const JOBS: [(&str, Field); 5] = [
+    ("clean", |a| a.clean),
+    ("shrink", |a| a.shrink),
+    ("squash_ancient", |a| a.squash_ancient),
+    ("flush", |a| a.flush),
+    ("hash", |a| a.hash),
+];
+
+/// Points of one moment are heard up to a push's period and its delay apart: a job whose length by the validator's clock
+/// differs more from that by ours ran while the clock was set.
+const APART: Duration = Duration::from_secs(20);
+
+/// One kind of background job.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+struct Job {
+    /// How many run; `None` until that was told.
+    count: Option<u64>,
+    /// When they began: by the validator's clock, in Unix nanoseconds, and when that was heard.
+    began: Option<(i64, Duration)>,
+    took: Duration,
+}
+
+impl Job {
+    fn told(&mut self, count: u64, time: i64, heard: Duration) {
+        self.count = Some(count);
+        let began = self.began.take();
+        if count > 0 {
+            // A second one at the same time goes on from where the first began. The end of one may have been lost.
+            self.began = began.filter(|_| count > 1).or(Some((time, heard)));
+            return;
+        }
+        let Some((began, first)) = began else { return };
+        let took = time.checked_sub(began).and_then(|took| u64::try_from(took).ok()).map(Duration::from_nanos);
+        // The clock may have been set meanwhile.
+        let took = took.filter(|took| took.abs_diff(heard.saturating_sub(first)) <= APART);
+        self.took = self.took.saturating_add(took.unwrap_or_default());
+    }
+}
+
+/// Sums, and what the background jobs of the accounts database do.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Totals {
+    sums: [Option<u64>; TOTALS.len()],
+    jobs: [Job; JOBS.len()],
+}
+
+impl Totals {
+    /// Adds a point's deltas.
+    pub(super) fn add(&mut self, known: &Known) {
+        match known {
+            Known::AccountsLoads(loads) => {
+                self.sum(Total::LoadedWriteCache, loads.from_write_cache);
+                self.sum(Total::LoadedReadCache, loads.from_read_cache);
+                self.sum(Total::LoadedStorage, loads.from_storage);
+            }
+            Known::WriteCacheFlush(flush) => {
+                self.sum(Total::Flushes, Some(1));
+                self.sum(Total::FlushTime, flush.elapsed_us);
+                self.sum(Total::FlushedBytes, flush.flushed_bytes);
+            }
+            Known::RepairRequests(requests) => {
+                self.sum(Total::RequestsShred, requests.shred);
+                self.sum(Total::RequestsHighestShred, requests.highest_shred);
+                self.sum(Total::RequestsOrphan, requests.orphan);
+            }
+            Known::InsertedShreds(shreds) => {
+                self.sum(Total::ShredsRepaired, shreds.repaired);
+                self.sum(Total::ShredsRecovered, shreds.recovered);
+                // No request is reported as no point: what asks for repair reports beside this.
+                for requests in [Total::RequestsShred, Total::RequestsHighestShred, Total::RequestsOrphan] {
+                    self.sum(requests, Some(0));
+                }
+            }
+            Known::NetStats(stats) => {
+                self.sum(Total::ReceiveErrors, stats.receive_buffer_errors);
+                self.sum(Total::SendErrors, stats.send_buffer_errors);
+            }
+            _ => {}
+        }
+    }
+
+    /// A background job began or ended at `time`, in Unix nanoseconds, as was heard at the uptime `heard`.
+    pub(super) fn job(&mut self, active: &AccountsActive, time: i64, heard: Duration) {
+        for (job, (_, count)) in self.jobs.iter_mut().zip(JOBS) {
+            if let Some(count) = count(active) {
+                job.told(count, time, heard);
+            }
+        }
+    }
+
+    fn sum(&mut self, total: Total, more: Option<u64>) {
+        if let (Some(more), Some(place)) = (more, self.sums.get_mut(total as usize)) {
+            add(place.get_or_insert(0), delta(Some(more)));
+        }
+    }
+
+    /// Adds what other totals of the same validator summed.
+    pub(super) fn merge(&mut self, other: &Totals) {
+        for (mine, theirs) in self.sums.iter_mut().zip(other.sums) {
+            if let Some(theirs) = theirs {
+                add(mine.get_or_insert(0), theirs);
+            }
+        }
+        for (mine, theirs) in self.jobs.iter_mut().zip(other.jobs) {
+            mine.count = theirs.count.or(mine.count);
+            mine.began = theirs.began.or(mine.began);
+            mine.took = mine.took.saturating_add(theirs.took);
+        }
+    }
+
+    /// The process ended, and its jobs with it.
+    pub(super) fn forget_jobs(&mut self) {
+        self.jobs.iter_mut().for_each(|job| (job.count, job.began) = (job.count.map(|_| 0), None));
+    }
+
+    /// All of it; how many jobs run only while that is `fresh`.
+    pub(super) fn readings(&self, fresh: bool, out: &mut Vec<Reading>) {
+        for ((metric, label), sum) in TOTALS.into_iter().zip(self.sums) {
+            let Some(sum) = sum else { continue };
+            let value = if metric.unit == Unit::Seconds { Value::Real(sum as f64 / 1e6) } else { Value::Whole(sum) };
+            out.push(match label {
+                Some(label) => Reading::new(metric, [label.into()], value),
+                None => Reading::new(metric, [], value),
+            });
+        }
+        for (job, (name, _)) in self.jobs.iter().zip(JOBS) {
+            let Some(count) = job.count else { continue };
+            if fresh {
+                out.push(Reading::whole(&v::ACCOUNTS_JOBS, [name.into()], count));
+            }
+            out.push(Reading::real(&v::ACCOUNTS_JOB_TIME, [name.into()], job.took.as_secs_f64()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use faultline_agave::line::Point;
+
+    fn known(line: &str) -> Known {
+        Known::parse(&Point::parse(line.as_bytes()).unwrap()).unwrap().unwrap().known
+    }
+
+    /// Name, label, value.
+    fn told(totals: &Totals) -> Vec<(&'static str, String, f64)> {
+        let mut readings = Vec::new();
+        totals.readings(false, &mut readings);
+        let label = |reading: &Reading| reading.labels.first().map(ToString::to_string).unwrap_or_default();
+        readings.iter().map(|r| (r.metric.name, label(r), r.value.number().unwrap())).collect()
+    }
+
+    #[test]
+    fn every_total_is_exported_as_what_it_is_called() {
+        for (total, name, label) in [
+            (Total::LoadedStorage, "agave_accounts_loaded_total", Some("storage")),
+            (Total::FlushedBytes, "agave_write_cache_flushed_bytes_total", None),
+            (Total::RequestsOrphan, "agave_repair_requests_total", Some("orphan")),
+            (Total::ShredsRecovered, "agave_shreds_recovered_total", None),
+            (Total::SendErrors, "agave_udp_buffer_errors_total", Some("send")),
+        ] {
+            let (metric, is) = TOTALS[total as usize];
+            assert_eq!((metric.name, is), (name, label));
+        }
+    }
+
+    #[test]
+    fn a_total_is_absent_until_its_datapoint_came_and_no_repair_is_zero_requests() {
+        let mut totals = Totals::default();
+        assert!(told(&totals).is_empty());
+        // 2.1 does not say how many bytes a flush wrote.
+        totals.add(&known(
+            "accounts_db-flush_accounts_cache,host_id=A flush_roots_elapsed=1500000i,num_accounts_saved=4i 1",
+        ));
+        totals.add(&known("blockstore-insert-shreds,host_id=A num_repair=46i,num_recovered_inserted=2i 1"));
+        totals.add(&known("net-stats-validator,host_id=A rcvbuf_errors_delta=5i,sndbuf_errors_delta=-1i 1"));
+        let expected = [
+            ("agave_write_cache_flushes_total", "", 1.0),
+            ("agave_write_cache_flush_seconds_total", "", 1.5),
+            ("agave_repair_requests_total", "shred", 0.0),
+            ("agave_repair_requests_total", "highest_shred", 0.0),
+            ("agave_repair_requests_total", "orphan", 0.0),
+            ("agave_shreds_repaired_total", "", 46.0),
+            ("agave_shreds_recovered_total", "", 2.0),
+            ("agave_udp_buffer_errors_total", "receive", 5.0),
+        ];
+        assert_eq!(told(&totals), expected.map(|(name, label, value)| (name, label.to_owned(), value)));
+    }
+
+    #[test]
+    fn deltas_add_up_and_those_of_another_tally_too() {
+        let mut totals = Totals::default();
+        let requests = known(
+            "repair_service-my_requests,host_id=A repair-total=9i,shred-count=7i,highest-shred-count=1i,orphan-count=1i 1",
+        );
+        let loads = known(
+            "accounts_db_load_accounts,host_id=A num_loaded_from_write_cache=3i,num_loaded_from_read_cache=2i,num_loaded_from_index_storage=1i 1",
+        );
+        (0..3).for_each(|_| totals.add(&requests));
+        totals.add(&loads);
+        let other = totals.clone();
+        totals.merge(&other);
+        let expected = [
+            ("agave_accounts_loaded_total", "write_cache", 6.0),
+            ("agave_accounts_loaded_total", "read_cache", 4.0),
+            ("agave_accounts_loaded_total", "storage", 2.0),
+            ("agave_repair_requests_total", "shred", 42.0),
+            ("agave_repair_requests_total", "highest_shred", 6.0),
+            ("agave_repair_requests_total", "orphan", 6.0),
+        ];
+        assert_eq!(told(&totals), expected.map(|(name, label, value)| (name, label.to_owned(), value)));
+    }
+
+    /// Field, count, second by the validator's clock, second at which it was heard.
+    fn after(points: &[(&str, u64, u64, u64)]) -> f64 {
+        let mut totals = Totals::default();
+        for (field, count, second, heard) in points {
+            let time = second * 1_000_000_000;
+            let Known::AccountsActive(active) = known(&format!("accounts_db_active,host_id=A {field}={count}i {time}"))
+            else {
+                panic!("another kind")
+            };
+            totals.job(&active, i64::try_from(time).unwrap(), Duration::from_secs(*heard));
+        }
+        told(&totals).iter().map(|(.., seconds)| seconds).sum()
+    }
+
+    #[test]
+    fn the_time_of_a_background_job_is_from_its_beginning_to_its_end() {
+        assert_eq!(
+            after(&[("clean", 1, 100, 110), ("flush", 1, 101, 110), ("flush", 0, 103, 110), ("clean", 0, 130, 130)]),
+            32.0
+        );
+        assert_eq!(after(&[("shrink", 1, 100, 110), ("shrink", 2, 105, 110), ("shrink", 1, 110, 110)]), 0.0);
+        assert_eq!(after(&[("clean", 1, 100, 110), ("clean", 1, 200, 210), ("clean", 0, 201, 210)]), 1.0, "a lost end");
+        assert_eq!(after(&[("clean", 0, 100, 110)]), 0.0, "it began before the daemon");
+        assert_eq!(after(&[("clean", 1, 100, 110), ("clean", 0, 3705, 110)]), 0.0, "the clock was set");
+    }
+}
