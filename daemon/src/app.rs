@@ -2,14 +2,15 @@
 
 mod hopeless;
 mod live;
+mod places;
 mod recording;
 mod secrets;
 mod signals;
 
 pub use hopeless::is_hopeless;
 pub use live::Live;
-pub use recording::warnings;
 
+use crate::auth_failures::AuthFailures;
 use crate::budget::Budget;
 use crate::clock::Clock;
 use crate::config::{self, Config, Find, Mistake};
@@ -78,11 +79,10 @@ impl App {
     /// # Errors
     /// The first thing that cannot work, in words for the operator.
     pub fn build(mut config: Config, options: Options) -> anyhow::Result<App> {
-        let clock = Clock::start();
+        let (clock, budget) = (Clock::start(), Budget::default());
         let root = root(&config);
         let host = HostConstants::read(&root).context("the kernel's own folder cannot be read; see paths.procfs")?;
         let intake = Intake::new(&config.datapoints);
-        let budget = Budget::default();
         let (forward, forwarder) = forwarding(&config, clock, &budget)?;
         let parts = IngestParts { intake: intake.clone(), clock, budget, forward: forward.clone() };
         let ingest = listener(&config, options.inherited.ingest, parts)?;
@@ -116,7 +116,8 @@ impl App {
             intake.record_to(recorder.points());
             sources.push(recorder.source(following.clone(), flight.clone()));
         }
-        sources.push(Box::new(selfwatch::Selfwatch::new(&root, options.demo)));
+        let auth_failures = AuthFailures::new("metrics");
+        sources.push(Box::new(selfwatch::Selfwatch::new(&root, options.demo).with(auth_failures.clone())));
         let (ticks, history) = (Latest::default(), History::default());
         let mut sinks: Vec<Box<dyn Sink>> = vec![Box::new(history.clone()), Box::new(ticks.clone())];
         sinks.extend(recorder.as_ref().map(recorder::Handle::sink));
@@ -130,10 +131,12 @@ impl App {
             recorder,
             flight: flight.clone(),
             host_name: host_name(&root),
+            auth_failures,
         };
         let parts = tick::Parts { clock, interval: config.sampling.interval, following, root, host, sources };
         let web = exporter(&config.metrics, options.inherited.metrics, state)?;
         let ticker = Ticker::new(parts, Hub::new(sinks));
+        recording::last_push(&config, clock).into_iter().for_each(|last| intake.resume(last));
         let recording = recording.map(|prepared| prepared.open(&config, clock, facts, demo.is_some())).transpose()?;
         Ok(App { live, clock, finder, ticker, ticks, ingest, forwarder, log, rpc, admin, recording, flight, web, demo })
     }
@@ -160,11 +163,12 @@ impl App {
     }
 
     async fn live(self) -> anyhow::Result<bool> {
-        let _demo = self.demo;
+        let demo = self.demo;
         let handle = tokio::runtime::Handle::current();
         let mut stages = ["sources", "hub", "sinks", "admin"].map(|name| Stage::new(name, &handle));
         let [sources, hub, sinks, face] = &mut stages;
         let places = (self.web.places(), self.ingest.as_ref().map(Listener::places));
+        let page = self.web.page();
         let (finder, ticker, web) = (self.finder, self.ticker, self.web);
         sources.thread("target", move |stop| finder.run(stop)).context("a thread cannot be started")?;
         if let Some(ingest) = self.ingest {
@@ -190,15 +194,22 @@ impl App {
         }
         face.task("web", |stop| web.run(stop));
         tracing::info!(metrics = %places.0, ingest = places.1.map(tracing::field::display), "listening");
+        if let Some(page) = demo.as_ref().and(page) {
+            tracing::info!("the demo runs: open {page} in a browser");
+        }
         let watched = signals::watch(&self.live, self.flight.as_ref(), &self.ticks, self.clock, &stages).await;
         let mut graceful = watched?;
         signals::stopping();
         // Listens from the first stage's end to the last one's: a signal between two stages counts too.
-        let mut forced = std::pin::pin!(signals::forced());
+        let mut forced = std::pin::pin!(signals::forced(self.clock));
         for stage in stages {
+            let name = stage.name();
             graceful &= tokio::select! {
                 busy = stage.end(GRACE) => busy.is_empty(),
-                () = &mut forced => return Ok(false),
+                () = &mut forced => {
+                    tracing::warn!(stage = name, "stopped by force at a second signal: what was not written or sent is lost");
+                    return Ok(false);
+                }
             };
         }
         tracing::info!(graceful, "stopped");
@@ -206,15 +217,40 @@ impl App {
     }
 }
 
-/// What is wrong with a configuration that only those can tell whom it configures: files it names, addresses it opens to
-/// others.
-pub fn mistakes(config: &Config) -> Vec<Mistake> {
-    let web = web::check(&config.metrics).err().map(|error| error.to_string());
-    let ingest = ingest::check(&config.ingest).err().map(|error| error.to_string());
-    let forward =
-        config.forward.as_ref().and_then(|config| forward::check(config).err()).map(|error| error.to_string());
-    let mistakes = [web, ingest, forward].into_iter().flatten().map(|what| Mistake { line: None, what });
-    mistakes.chain(recording::mistakes(config)).collect()
+/// The configuration if nothing is wrong with it; `read` has what was found so far.
+///
+/// # Errors
+/// Every mistake.
+pub fn checked(read: (Config, Vec<Mistake>)) -> Result<Config, Vec<Mistake>> {
+    let (config, mut mistakes) = read;
+    mistakes.extend(self::mistakes(&config, &mistakes));
+    if mistakes.is_empty() { Ok(config) } else { Err(mistakes) }
+}
+
+/// What is wrong with a configuration beyond the form of its keys: files it names, addresses it opens to others. `known`
+/// was found already; nothing is told that only follows from it.
+pub fn mistakes(config: &Config, known: &[Mistake]) -> Vec<Mistake> {
+    let right = |keys: &[&str]| !known.iter().any(|mistake| keys.iter().any(|key| mistake.is_about(key)));
+    let mut found: Vec<String> = Vec::new();
+    if right(&["metrics.web_config"]) {
+        found.extend(web::check(&config.metrics).iter().map(ToString::to_string));
+    }
+    if right(&["ingest.beyond_loopback"]) {
+        found.extend(ingest::check(&config.ingest).err().map(|error| error.to_string()));
+    }
+    found.extend(
+        config.forward.as_ref().and_then(|forward| forward::check(forward).err()).map(|error| error.to_string()),
+    );
+    if right(&["metrics.listen", "ingest.listen", "ingest.enabled"]) {
+        found.extend(places::one_address_for_both(config));
+    }
+    found.extend(places::mistakes(config));
+    found.into_iter().map(|what| Mistake { line: None, what }).chain(recording::mistakes(config)).collect()
+}
+
+/// What an operator should know of a configuration although the daemon starts with it.
+pub fn warnings(config: &Config) -> Vec<String> {
+    places::warnings(config).into_iter().chain(recording::warnings(config)).chain(exposures(config)).collect()
 }
 
 /// What an operator should know of secrets and certificates although nothing is wrong.
@@ -224,7 +260,7 @@ pub fn exposures(config: &Config) -> Vec<String> {
 }
 
 /// Two workers: one may parse a large push while the other answers scrapes.
-fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+pub(crate) fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .max_blocking_threads(4)
@@ -241,7 +277,8 @@ fn host_name(root: &HostRoot) -> Option<String> {
     name.ok()
 }
 
-fn root(config: &Config) -> HostRoot {
+/// Where the kernel's folders are.
+pub(crate) fn root(config: &Config) -> HostRoot {
     let paths = config.paths.clone();
     HostRoot { procfs: paths.procfs, sysfs: paths.sysfs, cgroup: paths.cgroup }
 }
@@ -257,7 +294,7 @@ fn stand_in(config: &mut Config, ingest: Option<&Listener<Intake>>) -> anyhow::R
 }
 
 /// Says whom the pollers ask: only a validator can be.
-fn whom(following: &Following) -> WhomToAsk {
+pub(crate) fn whom(following: &Following) -> WhomToAsk {
     let following = following.clone();
     Box::new(move || {
         let target = following.current()?;

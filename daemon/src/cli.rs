@@ -23,7 +23,13 @@ pub struct Cli {
 pub enum Command {
     /// Watch the validator and export to Prometheus until stopped.
     Run(RunArgs),
-    /// Take one sample and print it.
+    /// Check which process would be followed, what can be read, and who answers; each with what to do.
+    #[command(
+        after_help = "Takes some seconds at most, listens nowhere and writes nothing. The rights are those of the \
+        user who runs it: run it as the daemon's.\n\n\
+        Exit codes: 0 all checks are OK, 1 something needs attention (its line says FIX, and what to do), \
+        64 wrong usage or configuration."
+    )]
     Once(OnceArgs),
     /// Read the configuration, report every mistake, and end.
     CheckConfig(ConfigArgs),
@@ -119,18 +125,18 @@ pub struct OnceArgs {
     /// Whom to look at.
     #[command(flatten)]
     pub target: TargetArgs,
-    /// Print JSON instead of a table.
+    /// Print JSON instead of text.
     #[arg(long)]
     pub json: bool,
+    /// Print the metrics of the process, its cgroup and the host instead of checks.
+    #[arg(long)]
+    pub metrics: bool,
 }
 
 impl ConfigArgs {
-    /// The file's configuration; the defaults without a file.
-    ///
-    /// # Errors
-    /// Every mistake in the file.
-    pub fn load(&self) -> Result<Config, Vec<Mistake>> {
-        self.config.as_deref().map_or_else(|| Ok(Config::default()), config::load)
+    /// The file's configuration, with every mistake in it; the defaults without a file.
+    pub fn read(&self) -> (Config, Vec<Mistake>) {
+        self.config.as_deref().map(config::load).unwrap_or_default()
     }
 }
 
@@ -172,11 +178,15 @@ impl RunArgs {
     /// # Errors
     /// Every mistake in both.
     pub fn load(&self) -> Result<Config, Vec<Mistake>> {
+        let (config, mistakes) = self.read();
+        if mistakes.is_empty() { Ok(config) } else { Err(mistakes) }
+    }
+
+    /// The same with every mistake; what is wrong has its default.
+    pub fn read(&self) -> (Config, Vec<Mistake>) {
         let mut mistakes = self.target.mistakes();
-        let mut config = self.file.load().unwrap_or_else(|found| {
-            mistakes.extend(found);
-            Config::default()
-        });
+        let (mut config, found) = self.file.read();
+        mistakes.extend(found);
         self.target.apply(&mut config);
         if let Some(listen) = self.listen {
             config.metrics.listen = listen;
@@ -191,12 +201,16 @@ impl RunArgs {
         if let Some(ingest) = self.ingest {
             (config.ingest.enabled, config.ingest.listen) = (true, ingest);
             if config.log.is_some() {
-                let what = "--ingest: the configuration has [log]; datapoints would be counted twice".to_owned();
+                let what = "--ingest: datapoints would be counted twice, since the configuration has [log]: leave out one of them".to_owned();
                 mistakes.push(Mistake { line: None, what });
             }
         }
+        if let Err(what) = config.ingest.settle(std::env::var_os(config::INGEST_VARIABLE).as_deref()) {
+            mistakes.push(Mistake { line: None, what });
+        }
         config.flight.settle(std::env::var_os("STATE_DIRECTORY").as_deref());
-        if config.flight.enabled == Some(true) && config.flight.folder.is_none() {
+        let folder_is_wrong = mistakes.iter().any(|mistake| mistake.is_about("flight.folder"));
+        if config.flight.enabled == Some(true) && config.flight.folder.is_none() && !folder_is_wrong {
             let what =
                 "flight: it is enabled without a folder; give flight.folder, or the unit StateDirectory=".to_owned();
             mistakes.push(Mistake { line: None, what });
@@ -210,7 +224,7 @@ impl RunArgs {
                 None => drop(config.record.labels.insert(name.clone(), value.clone())),
             }
         }
-        if mistakes.is_empty() { Ok(config) } else { Err(mistakes) }
+        (config, mistakes)
     }
 }
 
@@ -220,8 +234,9 @@ impl OnceArgs {
     /// # Errors
     /// Every mistake in both.
     pub fn load(&self) -> Result<Config, Vec<Mistake>> {
-        let mistakes = self.target.mistakes();
-        let mut config = self.file.load()?;
+        let mut mistakes = self.target.mistakes();
+        let (mut config, found) = self.file.read();
+        mistakes.extend(found);
         self.target.apply(&mut config);
         if mistakes.is_empty() { Ok(config) } else { Err(mistakes) }
     }

@@ -69,6 +69,8 @@ pub fn start_program(program: &Path, ingest: SocketAddr) -> anyhow::Result<Demo>
         .args(["--rpc-port", &port.to_string()])
         .arg("--identity")
         .arg(folder.path().join("demo-keypair.json"))
+        // No machine has so many CPUs: it pins no thread, and nobody has to keep off one.
+        .args(["--experimental-poh-pinned-cpu-core", "1024"])
         .env_clear()
         .env(MARK, std::process::id().to_string())
         .env(METRICS_CONFIG, format!("host=http://{ingest},db=demo,u=demo,p=demo"))

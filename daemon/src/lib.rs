@@ -30,6 +30,7 @@ pub mod recorder;
 pub mod sinks;
 pub mod web;
 
+pub mod auth_failures;
 pub mod budget;
 pub mod clock;
 pub mod limits;

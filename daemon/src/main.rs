@@ -40,24 +40,16 @@ fn main() -> ExitCode {
 
 fn run(args: RunArgs) -> ExitCode {
     log_to_stderr();
-    let config = match args.load() {
+    let config = match app::checked(args.read()) {
         Ok(config) => config,
         Err(mistakes) => return refuse(&mistakes),
     };
-    let mistakes = app::mistakes(&config);
-    if !mistakes.is_empty() {
-        return refuse(&mistakes);
-    }
     for what in app::exposures(&config) {
         tracing::warn!(what, "unsafe, though it works");
     }
     limits::keep_no_core();
     let (demo, from_file) = (args.demo, args.file.config.is_some());
-    let reload: Reload = Box::new(move || {
-        let config = args.load()?;
-        let mistakes = app::mistakes(&config);
-        if mistakes.is_empty() { Ok(config) } else { Err(mistakes) }
-    });
+    let reload: Reload = Box::new(move || app::checked(args.read()));
     let inherited = match Inherited::take() {
         Ok(inherited) => inherited,
         Err(error) => return fail(&error.into()),
@@ -75,29 +67,46 @@ fn take_one(args: &OnceArgs) -> ExitCode {
         Ok(config) => config,
         Err(mistakes) => return refuse(&mistakes),
     };
-    match once::sample(&config) {
-        Ok(tick) if args.json => print(&once::json(&tick)),
-        Ok(tick) => print(&once::table(&tick)),
+    if args.metrics {
+        return match once::metrics::sample(&config) {
+            Ok(tick) if args.json => print(&once::metrics::json(&tick)),
+            Ok(tick) => print(&once::metrics::table(&tick)),
+            Err(error) => fail(&error),
+        };
+    }
+    match once::examine(&config) {
+        Ok(report) => {
+            print(&if args.json { report.json() } else { report.text() });
+            if report.attention() == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+        }
         Err(error) => fail(&error),
     }
 }
 
 fn check(args: &ConfigArgs) -> ExitCode {
-    let config = match args.load() {
-        Ok(config) => config,
-        Err(mistakes) => return refuse(&mistakes),
-    };
-    let mistakes = app::mistakes(&config);
-    if !mistakes.is_empty() {
-        return refuse(&mistakes);
-    }
-    for warning in app::warnings(&config).into_iter().chain(app::exposures(&config)) {
+    let (config, mut mistakes) = args.read();
+    mistakes.extend(app::mistakes(&config, &mistakes));
+    let refused = refuse(&mistakes);
+    let warnings = app::warnings(&config);
+    for warning in &warnings {
         say(&format!("warning: {warning}"));
     }
-    print(&match &args.config {
-        Some(file) => format!("{} is fine\n", file.display()),
-        None => "the defaults are fine; give --config FILE to check a file\n".to_owned(),
-    })
+    let what =
+        args.config.as_ref().map_or_else(|| "the default configuration".to_owned(), |file| file.display().to_string());
+    let warned = count(warnings.len(), "warning");
+    match (mistakes.len(), warnings.len()) {
+        (0, 0) => print(&format!("{what} is fine\n")),
+        (0, _) => print(&format!("{what}: no mistakes, {warned}\n")),
+        (wrong, _) => {
+            say(&format!("{what}: {}, {warned}", count(wrong, "mistake")));
+            refused
+        }
+    }
+}
+
+/// `1 mistake`, `2 mistakes`.
+fn count(number: usize, of: &str) -> String {
+    format!("{number} {of}{}", if number == 1 { "" } else { "s" })
 }
 
 fn manual(folder: &Path) -> ExitCode {

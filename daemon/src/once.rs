@@ -1,100 +1,92 @@
-//! One sample for the terminal: what a tick would export, without listening anywhere.
+//! One short look for the terminal: which process the daemon would follow, what it may read of it, and who answers.
+//!
+//! It uses the daemon's own ways of finding, reading and asking, with short timeouts; listens nowhere, and writes nothing.
 
-use crate::clock::{Clock, Due};
+mod asked;
+pub mod metrics;
+mod ports;
+mod report;
+mod rights;
+
+pub use report::{Check, Report, State};
+
+use crate::app;
+use crate::clock::Clock;
 use crate::config::Config;
-use crate::hub::{Hub, Latest};
-use crate::sources;
-use crate::target::Finder;
-use crate::tick::{Parts, Ticker};
-use faultline_catalog::{Histogram, Reading, Tick, Value};
-use faultline_kernel::{HostConstants, HostRoot};
-use serde_json::{Map, json};
-use std::fmt::Write;
-use std::sync::Arc;
+use crate::sources::rpc::identity_of;
+use crate::supervisor::Stage;
+use anyhow::{Context, bail};
+use rights::Seen;
 use std::time::Duration;
+use tokio::runtime::Handle;
 
-/// Finds the target and looks at it once.
+/// How long procfs and systemd may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How long everything that was started may take to end.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// Checks everything. Takes some seconds at most, whoever does not answer.
 ///
 /// # Errors
-/// Nobody is found; the error says how it was looked for.
-pub fn sample(config: &Config) -> anyhow::Result<Arc<Tick>> {
-    let paths = config.paths.clone();
-    let root = HostRoot { procfs: paths.procfs, sysfs: paths.sysfs, cgroup: paths.cgroup };
+/// The checks themselves cannot be made: procfs cannot be read, or a thread cannot be started.
+pub fn examine(config: &Config) -> anyhow::Result<Report> {
+    let runtime = app::runtime()?;
+    let report = runtime.block_on(check(config));
+    runtime.shutdown_timeout(GRACE);
+    report
+}
+
+async fn check(config: &Config) -> anyhow::Result<Report> {
     let clock = Clock::start();
-    let mut finder = Finder::build(&config.target, root.clone(), clock);
-    let following = finder.following();
-    if finder.find_once().is_none() {
-        let report = following.report();
-        let reasons: Vec<String> = report.problems.iter().map(ToString::to_string).collect();
-        anyhow::bail!("no process to look at; looked for {}. {}", report.looking_for, reasons.join("; "));
-    }
-    let sources = sources::polled(config, &root, &following);
-    let host = HostConstants::read(&root)?;
-    let parts = Parts { clock, interval: Duration::from_secs(1), following, root, host, sources };
-    let ticks: Latest<Tick> = Latest::default();
-    let mut ticker = Ticker::new(parts, Hub::new(vec![Box::new(ticks)]));
-    Ok(ticker.tick(Due { number: 1, lateness: Duration::ZERO, missed: 0 }))
+    let seen = look(config, clock).await?;
+    let questions = async {
+        let (admin, facts) = asked::admin(config, &seen, clock).await;
+        let (rpc, told) = asked::rpc(config, &seen, facts.clone(), clock).await;
+        let process = seen.target.as_ref().map(|target| target.process);
+        let told = process.and_then(|process| identity_of(process, told.as_deref(), facts.get().as_deref()));
+        (admin, rpc, told)
+    };
+    let others = async {
+        tokio::join!(
+            ports::ingest(config),
+            ports::push(config, &seen),
+            ports::metrics(config),
+            asked::log(config, clock)
+        )
+    };
+    let ((admin, rpc, told), (ingest, push, metrics, log)) = tokio::join!(questions, others);
+    let identity = told.or_else(|| seen.target.as_ref().and_then(|_| config.target.identity.clone()));
+    let mut checks = vec![seen.process.with("identity", identity)];
+    checks.extend(seen.rights);
+    checks.extend([admin, rpc, ingest, push, metrics, log, configuration(config)]);
+    let user = rustix::process::geteuid().as_raw();
+    Ok(Report { at: clock.now(), user, looking_for: seen.following.report().looking_for, checks })
 }
 
-/// One line a series: name, labels, value.
-pub fn table(tick: &Tick) -> String {
-    let series: Vec<(String, String)> = tick.readings().map(|reading| (name(reading), value(&reading.value))).collect();
-    let width = series.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
-    let mut out = String::new();
-    for (name, value) in series {
-        // Writing to a String cannot fail.
-        let _ = writeln!(out, "{name:width$}  {value}");
-    }
-    for problem in tick.batches.iter().flat_map(|batch| batch.problems.iter().map(move |p| (batch.source, p))) {
-        let _ = writeln!(out, "# {}: {}", problem.0.name(), problem.1);
-    }
-    out
-}
-
-/// The same as JSON: an array of series and an array of problems.
-pub fn json(tick: &Tick) -> String {
-    let series: Vec<serde_json::Value> = tick
-        .readings()
-        .map(|reading| {
-            let labels: Map<String, serde_json::Value> =
-                labels(reading).map(|(k, v)| (k.to_owned(), v.into())).collect();
-            let value = match &reading.value {
-                Value::Whole(n) => json!(n),
-                Value::Real(x) => json!(x),
-                Value::Histogram(h) => json!({ "count": h.count(), "sum": h.sum() }),
-            };
-            json!({ "name": reading.metric.name, "labels": labels, "value": value })
-        })
-        .collect();
-    let problems: Vec<serde_json::Value> = tick
-        .batches
-        .iter()
-        .flat_map(|batch| batch.problems.iter().map(move |problem| (batch.source, problem)))
-        .map(|(source, problem)| json!({ "source": source.name(), "status": problem.status.name(), "what": problem.what }))
-        .collect();
-    let at = tick.at.unix_seconds();
-    format!("{:#}\n", json!({ "time": at, "series": series, "problems": problems }))
-}
-
-fn labels(reading: &Reading) -> impl Iterator<Item = (&str, &str)> {
-    let own = reading.metric.labels.iter().copied().zip(reading.labels.iter().map(|text| text.as_str()));
-    own.chain(reading.tags.iter().map(|(name, value)| (name.as_str(), value.as_str())))
-}
-
-fn name(reading: &Reading) -> String {
-    let labels: Vec<String> = labels(reading).map(|(name, value)| format!("{name}={value:?}")).collect();
-    if labels.is_empty() {
-        reading.metric.name.to_owned()
-    } else {
-        format!("{}{{{}}}", reading.metric.name, labels.join(","))
+/// Looks on a thread: a process that hangs in the kernel can hold its files in procfs for as long as it hangs.
+async fn look(config: &Config, clock: Clock) -> anyhow::Result<Seen> {
+    let mut stage = Stage::new("once", &Handle::current());
+    let (send, seen) = tokio::sync::oneshot::channel();
+    let wanted = config.clone();
+    stage.thread("look", move |_| drop(send.send(Seen::look(&wanted, clock)))).context("a thread cannot be started")?;
+    match tokio::time::timeout(PATIENCE, seen).await {
+        Ok(Ok(seen)) => seen,
+        Ok(Err(_)) => bail!("the look at procfs failed; please report this"),
+        Err(_) => bail!(
+            "the files of a process in procfs, or systemctl, gave no answer within {} s: a process hangs in the kernel \
+             (ps -eo pid,stat,wchan:32,comm), or systemd does",
+            PATIENCE.as_secs()
+        ),
     }
 }
 
-fn value(value: &Value) -> String {
-    let histogram = |h: &Histogram| format!("{} values, {} s", h.count(), h.sum());
-    match value {
-        Value::Whole(n) => n.to_string(),
-        Value::Real(x) => x.to_string(),
-        Value::Histogram(h) => histogram(h),
+/// Whether the daemon would start with this configuration.
+fn configuration(config: &Config) -> Check {
+    match app::mistakes(config, &[]).as_slice() {
+        [] => Check::ok("config", "the daemon can start with this configuration"),
+        some => {
+            let all: Vec<String> = some.iter().map(ToString::to_string).collect();
+            Check::attention("config", all.join("; "), "correct it; faultlined check-config tells more")
+        }
     }
 }

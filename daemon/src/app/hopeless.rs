@@ -13,9 +13,16 @@ pub fn is_hopeless(error: &anyhow::Error) -> bool {
 }
 
 fn recording(cause: &(dyn Error + 'static)) -> bool {
-    use Unrecordable::{Damaged, Io, Newer, NotARecording, OtherLabels, Truncated};
+    use Unrecordable::{Damaged, Io, Leftover, Newer, NotARecording, OtherLabels, Truncated};
     match cause.downcast_ref() {
-        Some(NotARecording { .. } | Newer { .. } | OtherLabels { .. } | Truncated { .. } | Damaged { .. }) => true,
+        Some(
+            NotARecording { .. }
+            | Newer { .. }
+            | OtherLabels { .. }
+            | Truncated { .. }
+            | Damaged { .. }
+            | Leftover { .. },
+        ) => true,
         Some(Io { source, .. }) => {
             matches!(
                 source.kind(),

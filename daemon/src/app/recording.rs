@@ -7,12 +7,15 @@ use crate::manifest::{Describer, Facts, Follower};
 use crate::recorder::{Account, Handle, Recorder, Reel, disks};
 use crate::supervisor::Stage;
 use crate::target::{Finder, Target};
+use crate::validator::coverage::{LastPush, Moment};
 use crate::{flight, manifest};
 use anyhow::{Context, anyhow};
-use faultline_kernel::HostRoot;
-use faultline_recording::{NewSession, Opening};
+use faultline_kernel::{HostRoot, ProcessId};
+use faultline_recording::{Error, NewSession, Opening, Recording as Recorded};
+use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A recorder whose files are not open yet, so that nothing is written by a daemon that cannot start for another reason.
 pub(super) struct Prepared {
@@ -115,6 +118,40 @@ impl Recording {
     }
 }
 
+/// The last push that an earlier run of the daemon took, as the recording and the flight recorder's ring tell it; `None` if
+/// there is none, or none that can be read. Before either is gone on with.
+pub(super) fn last_push(config: &Config, clock: Clock) -> Option<LastPush> {
+    let there = files(config).into_iter().filter(|file| file.is_file());
+    let told = there.filter_map(|file| match last_push_of(&file, clock) {
+        Ok(push) => push,
+        Err(error) => {
+            // Whether it can be gone on with is told when it is.
+            tracing::debug!(%error, "the last push of the run before is not known");
+            None
+        }
+    });
+    told.max_by_key(|push| push.at.arrived)
+}
+
+fn last_push_of(file: &Path, clock: Clock) -> Result<Option<LastPush>, Error> {
+    let recording = Recorded::open(file)?;
+    let Some((tick, push)) = recording.last_push()? else { return Ok(None) };
+    let session = recording.sessions()?.into_iter().find(|session| session.id == tick.session);
+    let process = recording.processes()?.into_iter().find(|process| Some(process.id) == tick.process);
+    let (Some(session), Some(process)) = (session, process) else { return Ok(None) };
+    let offset = session.manifest.pointer("/clock/realtime_minus_monotonic_ns").and_then(Value::as_i64);
+    let start_ticks = process.manifest.get("start_ticks").and_then(Value::as_u64);
+    let (Some(offset), Some(start_ticks), true) = (offset, start_ticks, push >= process.seen) else { return Ok(None) };
+    let nanos = |time: Duration| i64::try_from(time.as_nanos()).unwrap_or(i64::MAX);
+    // The last tick on the kernel's monotonic clock; how long the push was before it is known from the wall clock.
+    let ticked = nanos(session.started).saturating_sub(offset).saturating_add(tick.uptime_ns);
+    let arrived = ticked.saturating_sub(tick.unix_ns.saturating_sub(nanos(push)));
+    Ok(Some(LastPush {
+        process: ProcessId { pid: process.pid, start_ticks },
+        at: Moment { made: nanos(push), arrived: clock.of_monotonic(arrived) },
+    }))
+}
+
 /// Those of the metrics that are set, and the recording's own.
 fn labels(config: &Config) -> Vec<(String, String)> {
     let of_metrics = config.labels.pairs().map(|(name, value)| (name.to_owned(), value.to_owned()));
@@ -147,7 +184,7 @@ fn of_the_file(config: &Config) -> Option<Mistake> {
 
 /// What an operator should know although nothing is wrong: the recording shares a disk with the validator that runs, or
 /// with the ledger that the configuration names.
-pub fn warnings(config: &Config) -> Vec<String> {
+pub(super) fn warnings(config: &Config) -> Vec<String> {
     let files = files(config);
     if files.is_empty() {
         return Vec::new();

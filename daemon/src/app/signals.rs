@@ -15,6 +15,9 @@ use tokio::signal::unix::{SignalKind, signal};
 /// How often the daemon looks after itself.
 const BEAT: Duration = Duration::from_millis(250);
 
+/// Signals to stop that come within this time are one: `timeout` signals its child and then the group of both.
+const SAME_SIGNAL: Duration = Duration::from_secs(1);
+
 /// Says that it is ready once the first tick is there, feeds the watchdog as long as ticks flow, reloads on SIGHUP, saves
 /// the flight recording on SIGUSR1, and returns when asked to stop; false if a part of the daemon has ended on its own.
 ///
@@ -34,8 +37,8 @@ pub(super) async fn watch(
     let mut ready = false;
     loop {
         tokio::select! {
-            _ = terminate.recv() => return Ok(true),
-            _ = interrupt.recv() => return Ok(true),
+            _ = terminate.recv() => return Ok(stop("SIGTERM")),
+            _ = interrupt.recv() => return Ok(stop("SIGINT")),
             _ = hangup.recv() => {
                 notify(&[NotifyState::Reloading, monotonic()]);
                 live.reload();
@@ -64,20 +67,31 @@ pub(super) async fn watch(
     }
 }
 
+fn stop(signal: &str) -> bool {
+    tracing::info!(signal, "stopping");
+    true
+}
+
 /// Tells the supervisor that the end has begun.
 pub(super) fn stopping() {
     notify(&[NotifyState::Stopping]);
 }
 
-/// Resolves at a second signal: whoever waits for the end wants it now.
-pub(super) async fn forced() {
+/// Resolves at a second signal, which stops the daemon by force: one that comes later than [`SAME_SIGNAL`] after the first.
+pub(super) async fn forced(clock: Clock) {
+    let first = clock.now().uptime;
     let (Ok(mut terminate), Ok(mut interrupt)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
     else {
         return std::future::pending().await;
     };
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
+    loop {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        if clock.now().uptime.saturating_sub(first) > SAME_SIGNAL {
+            return;
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! A minute of a real validator's datapoints, to be repeated without end.
+//! Nearly a minute of a real validator's datapoints, to be repeated without end.
 
 use super::IDENTITY;
 use anyhow::Context;
@@ -11,7 +11,7 @@ use std::time::Duration;
 /// The recording; see `assets/README.md`.
 static TEXT: &[u8] = include_bytes!("../../assets/demo.lp.gz");
 /// How long it is.
-pub(super) const LENGTH: Duration = Duration::from_secs(60);
+pub(super) const LENGTH: Duration = Duration::from_secs(55);
 /// The slot that its first slot becomes.
 pub(super) const FIRST_SLOT: u64 = 1_000_000;
 

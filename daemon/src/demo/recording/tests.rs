@@ -22,7 +22,7 @@ fn slots_go_on_one_by_one_over_the_repetitions() {
         (Track::Cluster, "shred_insert_is_full", "slot"),
     ] {
         let slots = slots(track, name, key);
-        assert!(slots.len() > 4 * 120, "{name}: {}", slots.len());
+        assert!(slots.len() > 4 * 110, "{name}: {}", slots.len());
         for pair in slots.windows(2) {
             assert_eq!(pair[0] + 1, pair[1], "{name}.{key}");
         }
@@ -46,7 +46,17 @@ fn every_line_is_one_that_the_daemon_understands() {
             }
         }
     }
-    assert!(known > 2000 && lines > known, "{known} of {lines}");
+    assert!(known > 1800 && lines > known, "{known} of {lines}");
+}
+
+#[test]
+fn the_cache_that_evicts_all_the_time_is_full_all_the_time() {
+    let lines = recording().between(Track::Own, Duration::ZERO, LENGTH * 2);
+    let points = lines.iter().map(|(_, line)| Point::parse(line.as_bytes()).unwrap());
+    let caches = points.filter(|point| point.name() == "loaded-programs-cache-stats");
+    let levels: Vec<_> =
+        caches.map(|point| (whole(&point, "water_level"), whole(&point, "evictions") > Some(0))).collect();
+    assert!(levels.len() > 200 && levels.iter().all(|level| *level == (Some(461), true)), "{levels:?}");
 }
 
 #[test]

@@ -1,0 +1,130 @@
+//! Files, folders and addresses of the configuration, as far as they can be judged before the daemon starts.
+
+use crate::config::{Config, Find, Log};
+use std::io::ErrorKind;
+use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
+
+/// Whether both listeners would need the same address.
+pub(super) fn one_address_for_both(config: &Config) -> Option<String> {
+    let (metrics, ingest) = (config.metrics.listen, config.ingest.listen);
+    (config.ingest.enabled && collide(metrics, ingest)).then(|| {
+        format!(
+            "metrics.listen {metrics} and ingest.listen {ingest} are the same port: give each a port of its own, as in \
+             127.0.0.1:9912 and 127.0.0.1:9913"
+        )
+    })
+}
+
+/// The system chooses different ports for 0. An unspecified address takes the port on every address; `[::]` on those of
+/// IPv4 too.
+fn collide(one: SocketAddr, other: SocketAddr) -> bool {
+    let takes = |all: IpAddr, one: IpAddr| all.is_unspecified() && (all.is_ipv6() || one.is_ipv4());
+    let (a, b) = (one.ip().to_canonical(), other.ip().to_canonical());
+    one.port() == other.port() && one.port() != 0 && (a == b || takes(a, b) || takes(b, a))
+}
+
+/// What is there and cannot be what the configuration takes it for.
+pub(super) fn mistakes(config: &Config) -> Vec<String> {
+    let log = log_file(config).filter(|file| file.is_dir());
+    let log = log.map(|file| format!("log.file: {} is a folder; name the file in it", file.display()));
+    let ledger = ledger(config).filter(|ledger| ledger.exists() && !ledger.is_dir());
+    let ledger = ledger.map(|ledger| format!("target.ledger: {} is no folder; name the ledger's", ledger.display()));
+    log.into_iter().chain(ledger).collect()
+}
+
+/// What is legal and seldom meant: a path that depends on where the daemon is started, one that is not there.
+pub(super) fn warnings(config: &Config) -> Vec<String> {
+    let relative = named(config).into_iter().filter(|(_, path)| path.is_relative()).map(|(key, path)| {
+        format!(
+            "{key}{} is a relative path: the daemon looks for it in its working directory, which is / under systemd; \
+             write the whole path",
+            path.display()
+        )
+    });
+    let missing = [
+        ("log.file", log_file(config), "the daemon waits for it"),
+        ("target.ledger", ledger(config), "no validator is found by it until it is there"),
+        ("paths.procfs", Some(config.paths.procfs.as_path()), "the daemon cannot start without it"),
+        ("paths.sysfs", Some(config.paths.sysfs.as_path()), "what is read from it is absent"),
+        ("paths.cgroup", Some(config.paths.cgroup.as_path()), "what is read from it is absent"),
+    ];
+    let missing = missing.into_iter().filter_map(|(key, path, effect)| {
+        let path = path.filter(|path| path.is_absolute())?;
+        let shown = path.display();
+        match std::fs::metadata(path).err()?.kind() {
+            ErrorKind::NotFound => Some(format!("{key}: {shown} does not exist: {effect}")),
+            ErrorKind::PermissionDenied => {
+                Some(format!("{key}: {shown} cannot be looked at with the rights of this user; check as the daemon's"))
+            }
+            _ => Some(format!("{key}: {shown} cannot be used: check each folder on the way to it")),
+        }
+    });
+    let unreadable = log_file(config).filter(|file| file.is_absolute() && file.is_file()).and_then(|file| {
+        let error = std::fs::File::open(file).err()?;
+        Some(format!("log.file: {} cannot be read by this user: {error}; check as the daemon's user", file.display()))
+    });
+    relative.chain(missing).chain(unreadable).collect()
+}
+
+fn log_file(config: &Config) -> Option<&Path> {
+    match &config.log {
+        Some(Log::File(file)) => Some(file),
+        _ => None,
+    }
+}
+
+fn ledger(config: &Config) -> Option<&Path> {
+    match &config.target.find {
+        Find::Ledger(ledger) => Some(ledger),
+        _ => None,
+    }
+}
+
+/// Every path of the configuration, with its key where that is known.
+fn named(config: &Config) -> Vec<(&'static str, &Path)> {
+    let single = [
+        ("log.file: ", log_file(config)),
+        ("target.ledger: ", ledger(config)),
+        ("metrics.web_config: ", config.metrics.web_config.as_deref()),
+        ("record.file: ", config.record.file.as_deref()),
+        ("flight.folder: ", config.flight.folder.as_deref()),
+        ("paths.procfs: ", Some(config.paths.procfs.as_path())),
+        ("paths.sysfs: ", Some(config.paths.sysfs.as_path())),
+        ("paths.cgroup: ", Some(config.paths.cgroup.as_path())),
+    ];
+    let secrets = config.secret_files.iter().map(|file| ("", file.as_path()));
+    single.into_iter().filter_map(|(key, path)| Some((key, path?))).chain(secrets).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_port_on_overlapping_addresses_collides() {
+        let of = |one: &str, other: &str| collide(one.parse().unwrap(), other.parse().unwrap());
+        assert!(of("127.0.0.1:9912", "127.0.0.1:9912"));
+        assert!(of("0.0.0.0:9912", "127.0.0.1:9912") && of("127.0.0.1:9912", "[::]:9912"));
+        assert!(!of("127.0.0.1:9912", "127.0.0.1:9913") && !of("127.0.0.1:9912", "127.0.0.2:9912"));
+        assert!(!of("127.0.0.1:0", "127.0.0.1:0") && !of("0.0.0.0:1", "[::1]:1"));
+    }
+
+    #[test]
+    fn paths_that_are_missing_or_relative_are_warned_of_by_their_keys() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut config = Config { log: Some(Log::File("agave.log".into())), ..Config::default() };
+        config.target.find = Find::Ledger(folder.path().join("none"));
+        config.secret_files = vec!["password".into()];
+        let told = warnings(&config);
+        assert_eq!(told.len(), 3, "{told:?}");
+        for (warning, words) in
+            told.iter().zip(["log.file: agave.log is a relative", "password is a relative", "target.ledger: "])
+        {
+            assert!(warning.starts_with(words), "{warning}");
+        }
+        assert_eq!(mistakes(&config), Vec::<String>::new());
+        config.log = Some(Log::File(folder.path().into()));
+        assert!(mistakes(&config)[0].starts_with("log.file: "));
+    }
+}

@@ -1,0 +1,213 @@
+//! The validator's own interfaces, asked by the daemon's pollers: the admin socket, JSON-RPC and the log.
+
+use super::report::Check;
+use super::rights::{Seen, as_owner};
+use crate::app;
+use crate::clock::Clock;
+use crate::config::{Config, Find, Log, MIN_INTERVAL};
+use crate::hub::Latest;
+use crate::sources::admin::{self, AdminFacts, Asked, WhomToAsk};
+use crate::sources::rpc::{self, RpcFacts};
+use crate::supervisor::Stage;
+use crate::tail::{self, LogTail};
+use crate::validator::intake::Intake;
+use faultline_agave::admin::StartProgress;
+use faultline_agave::identify::Program;
+use faultline_agave::rpc::Health;
+use faultline_catalog::{Problem, Status};
+use faultline_kernel::ProcessId;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::runtime::Handle;
+
+/// No answer is waited for any longer, whatever the configuration allows the daemon.
+const MOST_TIMEOUT: Duration = Duration::from_secs(1);
+/// All questions to one interface together.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// journalctl counts as reading after 2 s without a complaint.
+const LOG_PATIENCE: Duration = Duration::from_secs(4);
+/// Between two looks at what a poller has found.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+/// How long a poller may take to end.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// Waits until `look` finds something, for `patience` at most.
+async fn wait_for<T>(patience: Duration, look: impl Fn() -> Option<T>) -> Option<T> {
+    let found = async {
+        loop {
+            match look() {
+                Some(found) => return found,
+                None => tokio::time::sleep(LOOK_EVERY).await,
+            }
+        }
+    };
+    tokio::time::timeout(patience, found).await.ok()
+}
+
+/// Asks the admin socket; what it told is for the question to JSON-RPC.
+pub(super) async fn admin(config: &Config, seen: &Seen, clock: Clock) -> (Check, Latest<AdminFacts>) {
+    let name = "admin";
+    let off = |why: &str| (Check::off(name, why), Latest::default());
+    if !config.admin.enabled {
+        return off("not asked: switched off (admin.enabled), or not a validator");
+    }
+    let Some(target) = &seen.target else { return off("not asked: no process was found") };
+    match &target.validator {
+        None => return off("not asked: the process is not known as a validator"),
+        Some(validator) if validator.program == Program::Fdctl && target.ledger.is_none() => {
+            return off("not asked: Frankendancer names its ledger in a file, not in its arguments");
+        }
+        Some(_) if target.ledger.is_none() => {
+            let found = "its ledger is not known: its path is relative, and its working directory may not be read";
+            return (Check::attention(name, found, as_owner(seen.owner)), Latest::default());
+        }
+        Some(_) => {}
+    }
+    let timeout = config.admin.timeout.min(MOST_TIMEOUT);
+    let poller =
+        admin::Poller::new(&crate::config::Admin { timeout, ..config.admin }, clock, app::whom(&seen.following));
+    let facts = poller.facts();
+    let mut stage = Stage::new("once", &Handle::current());
+    stage.task("admin", |stop| poller.at_once().run(stop));
+    let told = wait_for(PATIENCE, || facts.get().filter(|facts| facts.up || !facts.problems.is_empty())).await;
+    stage.end(GRACE).await;
+    let Some(told) = told else {
+        return (Check::attention(name, "no answer within 3 s", SEE_LOG), facts);
+    };
+    let problems = words(&told.problems);
+    let check = match &told.progress {
+        Some(StartProgress::Running) => Check::ok(name, "it answers: the validator runs").with("lacks", problems),
+        Some(progress) => Check::ok(name, format!("it answers: the validator is starting ({})", progress.name())),
+        None if told.problems.iter().any(|problem| problem.status == Status::Forbidden) => {
+            Check::attention(name, problems.unwrap_or_default(), as_owner(seen.owner) + ": admin.enabled = false")
+        }
+        None => Check::attention(name, problems.unwrap_or_default(), SEE_LOG),
+    };
+    (check, facts)
+}
+
+const SEE_LOG: &str = "if the validator is just starting, check again; if it is stopped or hangs (ps -eo pid,stat,comm), \
+                       look at its log; else see that its ledger has the same path here";
+
+/// What could not be learnt; `None` if there was nothing.
+fn words(problems: &[Problem]) -> Option<String> {
+    let all: Vec<&str> = problems.iter().map(|problem| problem.what.as_str()).collect();
+    (!all.is_empty()).then(|| all.join("; "))
+}
+
+/// Asks JSON-RPC, also without a process if the configuration says where.
+pub(super) async fn rpc(
+    config: &Config,
+    seen: &Seen,
+    admin: Latest<AdminFacts>,
+    clock: Clock,
+) -> (Check, Option<Arc<RpcFacts>>) {
+    let name = "rpc";
+    let validator = seen.target.as_ref().filter(|target| target.validator.is_some());
+    let asked: WhomToAsk = match (&config.rpc.url, validator) {
+        _ if !config.rpc.enabled => {
+            return (Check::off(name, "not asked: switched off (rpc.enabled), or not a validator"), None);
+        }
+        (_, Some(_)) => app::whom(&seen.following),
+        (Some(_), None) => {
+            // A process that no facts are of.
+            let process = ProcessId { pid: 0, start_ticks: 0 };
+            Box::new(move || Some(Asked { process, rpc_port: None, ledger: None }))
+        }
+        (None, None) => return (Check::off(name, "not asked: no validator was found"), None),
+    };
+    let starting = admin.get().and_then(|facts| facts.progress.clone()).filter(|at| *at != StartProgress::Running);
+    let timeout = config.rpc.timeout.min(MOST_TIMEOUT);
+    let quick = crate::config::Rpc { interval: MIN_INTERVAL, timeout, ..config.rpc.clone() };
+    let poller = rpc::Poller::new(&quick, clock, asked, admin.clone());
+    let handle = poller.handle();
+    let mut stage = Stage::new("once", &Handle::current());
+    stage.task("rpc", |stop| poller.run(stop));
+    let told = wait_for(PATIENCE, || handle.facts().filter(|facts| facts.up || !facts.problems.is_empty())).await;
+    stage.end(GRACE).await;
+    let Some(told) = told else {
+        return (Check::attention(name, "no answer within 3 s", "look at the validator's log; set rpc.url"), None);
+    };
+    let check = match starting {
+        _ if told.up => answered(&told, admin.get().as_deref()),
+        Some(progress) if config.rpc.url.is_none() => Check::off(
+            name,
+            format!("no answer yet: the validator is starting ({}), and opens its JSON-RPC last", progress.name()),
+        ),
+        _ => Check::attention(
+            name,
+            format!("no answer: {}", words(&told.problems).unwrap_or_default()),
+            "if the validator is stopped or hangs (ps -eo pid,stat,comm), look at its log; else set rpc.url (--rpc) to \
+                 where it serves JSON-RPC; if it has none, start it with --rpc-port and --private-rpc, or set \
+                 rpc.enabled = false",
+        ),
+    };
+    (check, Some(told))
+}
+
+fn answered(told: &RpcFacts, admin: Option<&AdminFacts>) -> Check {
+    let name = "rpc";
+    if let (Some(rpc), Some(own)) = (&told.identity, admin.and_then(|facts| facts.identity.as_ref()))
+        && rpc != own
+    {
+        return Check::attention(
+            name,
+            format!("another node answers: its identity is {rpc}, that of the validator is {own}"),
+            "set rpc.url to the JSON-RPC of this validator, or leave it out",
+        );
+    }
+    let health = match &told.health {
+        Some(Health::Ok) => "healthy",
+        Some(Health::Unhealthy { .. }) => "behind",
+        None => "of unknown health",
+    };
+    Check::ok(name, format!("it answers: the node is {health}"))
+        .with("slot", told.epoch_info.map(|info| info.absolute_slot))
+        .with("behind", told.slots_behind)
+        .with("version", told.version.as_ref().map(|version| version.solana_core.clone()))
+        .with("lacks", words(&told.problems))
+}
+
+/// Opens the log as the daemon would.
+pub(super) async fn log(config: &Config, clock: Clock) -> Check {
+    let name = "log";
+    let Some(log) = &config.log else {
+        let why = match config.target.find {
+            Find::ProcessName(_) => "not read: not a validator",
+            _ => "not configured; datapoints come by pushes",
+        };
+        return Check::off(name, why);
+    };
+    let parts = tail::Parts { intake: Intake::new(&config.datapoints), clock };
+    let tail = LogTail::build(log, parts);
+    let view = tail.view();
+    let mut stage = Stage::new("once", &Handle::current());
+    let started = match tail {
+        LogTail::File(file) => stage.thread("log", move |stop| file.run(stop)).map_err(|error| error.to_string()),
+        LogTail::Journal(journal) => {
+            stage.task("journal", |stop| journal.run(stop));
+            Ok(())
+        }
+    };
+    let status = wait_for(LOG_PATIENCE, || Some(view.status()).filter(|status| status.up || status.problem.is_some()));
+    let status = status.await;
+    stage.end(GRACE).await;
+    let (what, remedy) = match log {
+        Log::File(file) => (
+            format!("{} can be read", file.display()),
+            "correct log.file, or give the daemon's user the right to read the file and its folder",
+        ),
+        Log::Journal(unit) => (
+            format!("journalctl reads the journal of {unit}; whether there is such a unit is not checked"),
+            "correct log.journal, or add the daemon's user to the group systemd-journal (drop-in faultlined/journal.conf)",
+        ),
+    };
+    match (started, status) {
+        (Err(error), _) => Check::attention(name, error, "no thread can be started: look at the limits of this user"),
+        (Ok(()), Some(status)) => match status.problem {
+            None => Check::ok(name, what),
+            Some(problem) => Check::attention(name, problem.what, remedy),
+        },
+        (Ok(()), None) => Check::attention(name, "reading it did not begin within 4 s", remedy),
+    }
+}

@@ -1,0 +1,254 @@
+//! The addresses that the daemon listens on, looked at from outside, and whether the validator's pushes lead there.
+//!
+//! Nothing is bound: a port that is bound here for a moment would be refused to a daemon that starts in that moment.
+
+use super::report::Check;
+use super::rights::{METRICS_CONFIG, Seen};
+use crate::config::{Config, Log};
+use crate::ingest;
+use crate::sources::rpc::reachable;
+use faultline_agave::config::{ConfigMistake, MetricsConfig};
+use faultline_agave::identify::Program;
+use http_body_util::{BodyExt, Empty};
+use hyper::body::Bytes;
+use hyper::{StatusCode, Uri};
+use hyper_util::client::legacy::Client;
+use hyper_util::rt::TokioExecutor;
+use std::io::ErrorKind;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+use tokio::net::TcpStream;
+
+/// Connecting and answering together.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// An answer tells by its beginning whose it is.
+const MOST_BYTES: usize = 4096;
+
+/// Who listens at an address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Listener {
+    /// The port is free.
+    Nobody,
+    Faultlined,
+    /// Another program, or one that does not say what it is.
+    Other,
+    /// A connection is taken, and no answer comes.
+    Silent,
+}
+
+/// Asks `path` of whoever listens; `is_ours` knows a faultlined by its answer.
+async fn listener(address: SocketAddr, path: &str, is_ours: fn(StatusCode, &[u8]) -> bool) -> Listener {
+    let address = reachable(address);
+    let Ok(uri) = format!("http://{address}{path}").parse::<Uri>() else { return Listener::Other };
+    let asked = async {
+        match TcpStream::connect(address).await {
+            Ok(_) => {}
+            Err(error) if error.kind() == ErrorKind::ConnectionRefused => return Listener::Nobody,
+            // An address that this machine does not have.
+            Err(_) => return Listener::Silent,
+        }
+        let client = Client::builder(TokioExecutor::new()).build_http::<Empty<Bytes>>();
+        let Ok(response) = client.get(uri).await else { return Listener::Other };
+        let (status, mut body, mut begin) = (response.status(), response.into_body(), Vec::new());
+        while begin.len() < MOST_BYTES {
+            match body.frame().await {
+                Some(Ok(frame)) => begin.extend_from_slice(frame.data_ref().map_or(&[], |data| data)),
+                Some(Err(_)) | None => break,
+            }
+        }
+        if is_ours(status, &begin) { Listener::Faultlined } else { Listener::Other }
+    };
+    tokio::time::timeout(PATIENCE, asked).await.unwrap_or(Listener::Silent)
+}
+
+async fn ingest_listener(address: SocketAddr) -> Listener {
+    listener(address, "/health", |status, body| status.is_success() && body == ingest::HEALTH.as_bytes()).await
+}
+
+/// The port for pushes.
+pub(super) async fn ingest(config: &Config) -> Check {
+    if !config.ingest.enabled {
+        return Check::off("ingest", "no pushes are taken: ingest.enabled is off, as with [log]");
+    }
+    of_port("ingest", "ingest.listen", config.ingest.listen, ingest_listener(config.ingest.listen).await)
+}
+
+/// The port of /metrics.
+pub(super) async fn metrics(config: &Config) -> Check {
+    let listen = config.metrics.listen;
+    let found = listener(listen, "/", |_, body| body.windows(9).any(|word| word == b"faultline")).await;
+    if found == Listener::Other && config.metrics.web_config.is_some() {
+        return Check::off(
+            "metrics",
+            format!("a program listens at {listen}; behind TLS or a password it is not asked which"),
+        );
+    }
+    of_port("metrics", "metrics.listen", listen, found)
+}
+
+fn of_port(name: &'static str, key: &str, listen: SocketAddr, found: Listener) -> Check {
+    let remedy = format!("see which program it is (ss -ltnp), and stop it or set {key} to a free port");
+    match found {
+        _ if listen.port() == 0 => Check::ok(name, "the system chooses a free port (port 0)"),
+        Listener::Nobody => Check::ok(name, format!("{listen} is free; no faultlined listens there now")),
+        Listener::Faultlined => Check::ok(name, format!("a faultlined listens at {listen}")),
+        Listener::Other => {
+            Check::attention(name, format!("what listens at {listen} does not answer as a faultlined"), remedy)
+        }
+        Listener::Silent => Check::attention(
+            name,
+            format!("{listen} gives no answer within 1 s"),
+            format!(
+                "see systemctl status faultlined; if this machine does not have the address, correct {key}; else {remedy}"
+            ),
+        ),
+    }
+}
+
+/// Whether the validator was started with the address of our listener.
+pub(super) async fn push(config: &Config, seen: &Seen) -> Check {
+    let name = "push";
+    match (&config.log, config.ingest.enabled) {
+        (_, true) => {}
+        (Some(Log::File(_) | Log::Journal(_)), false) => {
+            return Check::off(name, "datapoints come from the log ([log])");
+        }
+        (None, false) => return Check::off(name, "no pushes are taken (ingest.enabled)"),
+    }
+    let validator = seen.target.as_ref().and_then(|target| target.validator.as_ref());
+    let (Some(validator), Some(environment)) = (validator, &seen.environment) else {
+        return Check::off(name, "not checked: no validator is followed");
+    };
+    let Ok(environment) = environment else {
+        return Check::off(name, "not known: the validator's environment may not be read");
+    };
+    let set = remedy(config);
+    match environment.variables.get(METRICS_CONFIG).and_then(Option::as_deref).map(MetricsConfig::parse) {
+        None | Some(Err(ConfigMistake::Empty)) if validator.program == Program::Fdctl => {
+            Check::off(name, "not known: Frankendancer reads it from its configuration file")
+        }
+        None | Some(Err(ConfigMistake::Empty)) => {
+            Check::attention(name, format!("the validator pushes nothing: it has no {METRICS_CONFIG}"), set)
+        }
+        Some(Err(mistake)) => Check::attention(name, format!("{METRICS_CONFIG} is wrong: {mistake}"), set),
+        Some(Ok(pushed)) => of_pushes(config, &pushed, set).await,
+    }
+}
+
+/// Where the pushes go, and whether they are taken there.
+async fn of_pushes(config: &Config, pushed: &MetricsConfig, set: String) -> Check {
+    let (name, listen) = ("push", config.ingest.listen);
+    let leads = lead(&pushed.host, listen);
+    let elsewhere = match leads {
+        Lead::Elsewhere(Some(address)) if address.ip().is_loopback() => ingest_listener(address).await,
+        _ => Listener::Nobody,
+    };
+    let accepted = config.ingest.credentials.as_ref().is_none_or(|wanted| ingest::accepts(wanted, pushed));
+    let host = address_of(&pushed.host);
+    match (leads, elsewhere) {
+        (Lead::Here, _) if config.ingest.credentials.is_none() => Check::ok(
+            name,
+            format!("the validator pushes to {host}; its db, u and p are not compared, since [ingest] has none"),
+        ),
+        (Lead::Here, _) if accepted => {
+            Check::ok(name, format!("the validator pushes to {host}, with the credentials of [ingest]"))
+        }
+        (Lead::Here, _) => Check::attention(
+            name,
+            format!("the validator's pushes to {host} are refused (401): db, u or p is another than in [ingest]"),
+            set,
+        ),
+        (Lead::Elsewhere(_), Listener::Faultlined) => Check::ok(
+            name,
+            format!("the validator pushes to {host}, where a faultlined listens; ingest.listen is {listen}"),
+        ),
+        (Lead::Elsewhere(_), _) => Check::attention(
+            name,
+            format!("the validator pushes to {host}, not to {listen}"),
+            set + "; the server it pushes to now can have the same from [forward]",
+        ),
+        (Lead::Unknown, _) => {
+            Check::off(name, format!("the validator pushes to {host}; whether that is {listen} is not known"))
+        }
+    }
+}
+
+fn remedy(config: &Config) -> String {
+    let listen = reachable(config.ingest.listen);
+    let values = match &config.ingest.credentials {
+        Some(_) => "db=...,u=...,p=... as in [ingest]".to_owned(),
+        None => "db=faultline,u=any,p=any, or the credentials that its unit gives the daemon".to_owned(),
+    };
+    format!("start the validator with {METRICS_CONFIG}=host=http://{listen},{values}")
+}
+
+/// Where a push goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Lead {
+    Here,
+    /// To another address, or to one that is no address of http.
+    Elsewhere(Option<SocketAddr>),
+    /// To a name that is not looked up.
+    Unknown,
+}
+
+fn lead(host: &str, listen: SocketAddr) -> Lead {
+    let Ok(uri) = host.parse::<Uri>() else { return Lead::Elsewhere(None) };
+    if uri.scheme_str() != Some("http") {
+        return Lead::Elsewhere(None);
+    }
+    let port = uri.port_u16().unwrap_or(80);
+    let name = uri.host().unwrap_or_default().trim_matches(['[', ']']);
+    let ip = match name {
+        "localhost" if listen.ip().is_loopback() => Some(listen.ip()),
+        "localhost" => Some(reachable(listen).ip()),
+        name => name.parse::<IpAddr>().ok(),
+    };
+    match ip {
+        _ if port != listen.port() && ip.is_none() => Lead::Elsewhere(None),
+        None => Lead::Unknown,
+        Some(ip) if port == listen.port() && (ip == listen.ip() || listen.ip().is_unspecified()) => Lead::Here,
+        Some(ip) => Lead::Elsewhere(Some(SocketAddr::new(ip, port))),
+    }
+}
+
+/// Scheme, host and port: a path or a user may be secrets.
+fn address_of(host: &str) -> String {
+    let uri: Option<Uri> = host.parse().ok();
+    let parts = uri.as_ref().and_then(|uri| Some((uri.scheme_str()?, uri.host()?, uri.port_u16())));
+    match parts {
+        Some((scheme, host, Some(port))) => format!("{scheme}://{host}:{port}"),
+        Some((scheme, host, None)) => format!("{scheme}://{host}"),
+        None => "something that is no address".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn leads(host: &str) -> Lead {
+        lead(host, "127.0.0.1:9913".parse().unwrap())
+    }
+
+    #[test]
+    fn an_address_leads_here_by_number_or_as_localhost_and_only_to_this_port() {
+        for here in ["http://127.0.0.1:9913", "http://localhost:9913", "http://127.0.0.1:9913/prefix"] {
+            assert_eq!(leads(here), Lead::Here, "{here}");
+        }
+        for elsewhere in ["http://127.0.0.1:8086", "http://127.0.0.2:9913", "https://127.0.0.1:9913", "127.0.0.1", ""] {
+            assert!(matches!(leads(elsewhere), Lead::Elsewhere(_)), "{elsewhere}");
+        }
+        assert!(matches!(leads("http://metrics.example.org:8086"), Lead::Elsewhere(None)));
+        assert_eq!(leads("http://this-host:9913"), Lead::Unknown);
+        assert_eq!(lead("http://192.0.2.7:9913", "0.0.0.0:9913".parse().unwrap()), Lead::Here);
+        assert_eq!(lead("http://[::1]:9913", "[::1]:9913".parse().unwrap()), Lead::Here);
+    }
+
+    #[test]
+    fn an_address_is_told_without_what_may_be_secret() {
+        assert_eq!(address_of("http://me:pw@host:8086/secret?k=v"), "http://host:8086");
+        assert_eq!(address_of("http://[::1]:1/x"), "http://[::1]:1");
+        assert_eq!(address_of("p=secret"), "something that is no address");
+    }
+}

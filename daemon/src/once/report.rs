@@ -1,0 +1,223 @@
+//! The outcome of the checks, as text of 80 columns and as JSON.
+
+use crate::web::text::plain;
+use faultline_catalog::Stamp;
+use serde_json::{Map, Value, json};
+use std::fmt::{Display, Write};
+
+/// Columns of the text.
+const WIDTH: usize = 80;
+/// Where the description of a check begins.
+const INDENT: usize = 14;
+/// Where the value of a detail begins, from there.
+const DETAIL: usize = 10;
+
+/// How a check ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// It works.
+    Ok,
+    /// The operator has something to do.
+    Attention,
+    /// Switched off, not configured, or not checked for the reason given.
+    Off,
+}
+
+impl State {
+    /// The word in JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            State::Ok => "ok",
+            State::Attention => "attention",
+            State::Off => "off",
+        }
+    }
+
+    const fn mark(self) -> &'static str {
+        match self {
+            State::Ok => "OK",
+            State::Attention => "FIX",
+            State::Off => "-",
+        }
+    }
+}
+
+/// One thing that was checked. Its texts are fit for a terminal, whoever they come from.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Check {
+    /// What was checked.
+    pub name: &'static str,
+    /// How it ended.
+    pub state: State,
+    /// What was found.
+    pub found: String,
+    /// What to do; `None` unless the state is [`State::Attention`].
+    pub remedy: Option<String>,
+    /// Facts, by name.
+    pub details: Vec<(&'static str, Value)>,
+}
+
+impl Check {
+    pub(super) fn ok(name: &'static str, found: impl Display) -> Self {
+        Self::new(name, State::Ok, found, None)
+    }
+
+    pub(super) fn off(name: &'static str, found: impl Display) -> Self {
+        Self::new(name, State::Off, found, None)
+    }
+
+    pub(super) fn attention(name: &'static str, found: impl Display, remedy: impl Display) -> Self {
+        Self::new(name, State::Attention, found, Some(plain(&remedy.to_string())))
+    }
+
+    /// The same with a fact, if there is one.
+    pub(super) fn with(mut self, name: &'static str, value: Option<impl Into<Value>>) -> Self {
+        let clean = |value: Value| match value {
+            Value::String(text) => plain(&text).into(),
+            other => other,
+        };
+        self.details.extend(value.map(|value| (name, clean(value.into()))));
+        self
+    }
+
+    fn new(name: &'static str, state: State, found: impl Display, remedy: Option<String>) -> Self {
+        Check { name, state, found: plain(&found.to_string()), remedy, details: Vec::new() }
+    }
+}
+
+/// Everything that was checked.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Report {
+    /// When.
+    pub at: Stamp,
+    /// The user whose rights were checked.
+    pub user: u32,
+    /// Which process was looked for, in words.
+    pub looking_for: String,
+    /// In the order in which they are told.
+    pub checks: Vec<Check>,
+}
+
+impl Report {
+    /// How many checks need attention.
+    pub fn attention(&self) -> usize {
+        self.checks.iter().filter(|check| check.state == State::Attention).count()
+    }
+
+    /// Lines of at most 80 columns, unless a single word is longer.
+    pub fn text(&self) -> String {
+        let mut out = String::new();
+        let head = format!(
+            "faultlined {}, checked with the rights of user {}{}; looking for {}",
+            env!("CARGO_PKG_VERSION"),
+            self.user,
+            if self.user == 0 { " (root; the daemon's user may have fewer)" } else { "" },
+            plain(&self.looking_for)
+        );
+        paragraph(&mut out, "", 0, &head);
+        for check in &self.checks {
+            let begin = format!("{:<9}{:<5}", check.name, check.state.mark());
+            paragraph(&mut out, &begin, INDENT, &check.found);
+            for (name, value) in &check.details {
+                let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+                let begin = format!("{:INDENT$}{:<DETAIL$}", "", name.replace('_', " "));
+                paragraph(&mut out, &begin, INDENT + DETAIL, &value);
+            }
+            if let Some(remedy) = &check.remedy {
+                paragraph(&mut out, &format!("{:INDENT$}-> ", ""), INDENT + 3, remedy);
+            }
+        }
+        let total = self.checks.iter().filter(|check| check.state != State::Off).count();
+        let end = match self.attention() {
+            0 => format!("All {total} checks are OK."),
+            1 => format!("1 of {total} checks needs attention."),
+            some => format!("{some} of {total} checks need attention."),
+        };
+        out + &end + "\n"
+    }
+
+    /// The same as JSON.
+    pub fn json(&self) -> String {
+        let check = |check: &Check| {
+            let details: Map<String, Value> =
+                check.details.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
+            json!({
+                "name": check.name,
+                "state": check.state.name(),
+                "found": check.found,
+                "remedy": check.remedy,
+                "details": details,
+            })
+        };
+        let whole = json!({
+            "version": env!("CARGO_PKG_VERSION"),
+            "time": self.at.unix_seconds(),
+            "user": self.user,
+            "looking_for": plain(&self.looking_for),
+            "attention": self.attention(),
+            "checks": self.checks.iter().map(check).collect::<Vec<_>>(),
+        });
+        format!("{whole:#}\n")
+    }
+}
+
+/// Words broken into lines: the first line begins with `begin`, the others are indented.
+fn paragraph(out: &mut String, begin: &str, indent: usize, text: &str) {
+    let mut line = begin.to_owned();
+    let mut empty = true;
+    for word in text.split_whitespace() {
+        let room = WIDTH.saturating_sub(line.chars().count() + usize::from(!empty));
+        if !empty && word.chars().count() > room {
+            // Writing to a String cannot fail.
+            let _ = writeln!(out, "{}", line.trim_end());
+            (line, empty) = (" ".repeat(indent), true);
+        }
+        line.push_str(if empty { "" } else { " " });
+        line.push_str(word);
+        empty = false;
+    }
+    let _ = writeln!(out, "{}", line.trim_end());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(checks: Vec<Check>) -> Report {
+        Report { at: Stamp::default(), user: 1000, looking_for: "the only validator of this host".to_owned(), checks }
+    }
+
+    #[test]
+    fn every_line_fits_into_eighty_columns_and_names_what_to_do() {
+        let long = "no right to connect to /mnt/ledger/admin.rpc: only the validator's own user has it ".repeat(3);
+        let checks = vec![
+            Check::ok("process", "pid 4242 (agave-validator)").with("pid", Some(4242)).with("ledger", Some("/l")),
+            Check::attention("admin", &long, &long),
+            Check::off("log", "not configured"),
+        ];
+        let text = report(checks).text();
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        assert!(text.contains("\nadmin    FIX  no right") && text.contains("\n              -> no right"), "{text}");
+        assert!(text.contains("\n              pid       4242\n              ledger    /l\n"), "{text}");
+        assert!(text.ends_with("1 of 2 checks needs attention.\n"), "{text}");
+    }
+
+    #[test]
+    fn texts_of_others_neither_steer_the_terminal_nor_break_its_lines() {
+        let evil = "a\u{1b}[2J\r\nprocess  OK   all is well\u{202e}";
+        let report = report(vec![Check::attention("rpc", evil, evil).with("ledger", Some(evil))]);
+        for text in [report.text(), report.json()] {
+            assert!(!text.chars().any(|c| (c.is_control() && c != '\n') || c == '\u{202e}'), "{text:?}");
+            assert!(!text.lines().any(|line| line.starts_with("process")), "{text}");
+        }
+    }
+
+    #[test]
+    fn json_has_the_same_checks() {
+        let report =
+            report(vec![Check::ok("process", "pid 7").with("pid", Some(7)), Check::attention("rpc", "a", "b")]);
+        let json: Value = serde_json::from_str(&report.json()).unwrap();
+        assert_eq!((&json["attention"], &json["checks"][0]["details"]["pid"]), (&json!(1), &json!(7)));
+        assert_eq!((&json["checks"][1]["state"], &json["checks"][1]["remedy"]), (&json!("attention"), &json!("b")));
+    }
+}
