@@ -2,11 +2,13 @@
 
 mod default;
 mod flight;
+mod ingest;
 mod load;
 pub mod table;
 
 pub use default::TEXT as DEFAULT_TEXT;
 pub use flight::Flight;
+pub use ingest::VARIABLE as INGEST_VARIABLE;
 pub(crate) use load::rpc_url;
 pub use load::{load, parse};
 pub use table::Mistake;

@@ -227,6 +227,16 @@ impl Peer {
     }
 }
 
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(IpAddr::V4(short)) => short.fmt(f),
+            Some(IpAddr::V6(long)) => write!(f, "{long}/64"),
+            None => f.write_str("a local socket"),
+        }
+    }
+}
+
 impl Stream {
     /// Who is at the other end.
     pub(crate) fn peer(&self) -> Peer {

@@ -10,17 +10,19 @@ mod config;
 mod connection;
 mod error;
 mod flight_save;
+mod guesses;
 mod health;
 mod landing;
 mod mark;
 mod pace;
 mod scrape;
-mod text;
+pub(crate) mod text;
 mod tls;
 
 pub use error::WebError;
 pub use health::{Stale, health};
 
+use crate::auth_failures::AuthFailures;
 use crate::clock::Clock;
 use crate::config::{Find, Metrics};
 use crate::flight;
@@ -78,6 +80,8 @@ pub struct WebState {
     pub flight: Option<flight::Handle>,
     /// The machine's own name, by which it may be asked for too; `None` if it is not known.
     pub host_name: Option<String>,
+    /// Counts wrong passwords.
+    pub auth_failures: AuthFailures,
 }
 
 /// What the landing page says that is in no tick.
@@ -107,13 +111,15 @@ impl PageInfo {
     }
 }
 
-/// Reads the web config file and what it names, and binds nothing.
-///
-/// # Errors
-/// As [`Server::build`], but for the socket.
-pub fn check(config: &Metrics) -> Result<(), WebError> {
-    let tls = load(config)?.and_then(|web| web.tls);
-    tls.map(tls::Acceptor::new).transpose().map(drop)
+/// Reads the web config file and what it names, and binds nothing; every mistake.
+pub fn check(config: &Metrics) -> Vec<WebError> {
+    let Some(path) = &config.web_config else { return protected(config.listen, None).err().into_iter().collect() };
+    let (web, mut mistakes) = config::WebConfig::read(path);
+    mistakes.extend(web.tls.iter().flat_map(tls::TlsFiles::mistakes));
+    if mistakes.is_empty() {
+        mistakes.extend(protected(config.listen, Some(&web)).err());
+    }
+    mistakes
 }
 
 /// What an operator should know of the web config file although it can be used, at this time since 1970; and the files
@@ -209,6 +215,12 @@ impl Server {
     /// Its first address, with its real port; `None` if it listens in the file system only.
     pub fn local_addr(&self) -> Option<SocketAddr> {
         socket::first_tcp(&self.doors)
+    }
+
+    /// The address of its landing page; `None` if it listens in the file system only.
+    pub fn page(&self) -> Option<String> {
+        let scheme = if self.is_tls() { "https" } else { "http" };
+        self.local_addr().map(|address| format!("{scheme}://{address}/"))
     }
 
     /// Whether it speaks TLS.

@@ -10,11 +10,12 @@ use toml::de::DeTable;
 
 /// Reads and parses the file.
 ///
-/// # Errors
-/// Every mistake found; one if the file cannot be read.
-pub fn load(path: &Path) -> Result<Config, Vec<Mistake>> {
-    let text = read(path).map_err(|what| vec![Mistake { line: None, what }])?;
-    parse(&text)
+/// Every mistake found; one if the file cannot be read. The configuration has defaults in the place of what is wrong.
+pub fn load(path: &Path) -> (Config, Vec<Mistake>) {
+    match read(path) {
+        Ok(text) => parse_all(&text),
+        Err(what) => (Config::default(), vec![Mistake { line: None, what }]),
+    }
 }
 
 /// Parses a configuration.
@@ -22,6 +23,11 @@ pub fn load(path: &Path) -> Result<Config, Vec<Mistake>> {
 /// # Errors
 /// Every mistake found. Where the text is no TOML, only what the parser can tell.
 pub fn parse(text: &str) -> Result<Config, Vec<Mistake>> {
+    let (config, mistakes) = parse_all(text);
+    if mistakes.is_empty() { Ok(config) } else { Err(mistakes) }
+}
+
+fn parse_all(text: &str) -> (Config, Vec<Mistake>) {
     let (top, errors) = DeTable::parse_recoverable(text);
     let mut mistakes: Vec<Mistake> = errors
         .iter()
@@ -31,10 +37,10 @@ pub fn parse(text: &str) -> Result<Config, Vec<Mistake>> {
         })
         .collect();
     if !mistakes.is_empty() {
-        return Err(mistakes);
+        return (Config::default(), mistakes);
     }
     let config = sections(Table::top(text, top.get_ref()), &mut mistakes);
-    if mistakes.is_empty() { Ok(config) } else { Err(mistakes) }
+    (config, mistakes)
 }
 
 fn sections(mut top: Table<'_>, m: &mut Vec<Mistake>) -> Config {
@@ -84,7 +90,8 @@ fn sections(mut top: Table<'_>, m: &mut Vec<Mistake>) -> Config {
     if c.forward.is_some() && !c.ingest.enabled {
         m.push(Mistake {
             line: None,
-            what: "forward: there is nothing to forward without [ingest]; pushes are forwarded, log lines are not"
+            what: "forward: only pushes are forwarded, and [ingest] is off, as it is with [log]: remove [forward], or use \
+                   [ingest] instead of [log]"
                 .to_owned(),
         });
     }
@@ -98,7 +105,10 @@ fn target(t: &mut Table<'_>, c: &mut Config, m: &mut Vec<Mistake>) {
         t.refuse(format!("{} are given; keep one", given.join(" and ")), m);
     }
     let pid = t.take("pid", m, |v| {
-        u32::try_from(whole(v)?).ok().filter(|pid| *pid > 0).ok_or_else(|| "a process id is wanted".to_owned())
+        u32::try_from(whole(v)?)
+            .ok()
+            .filter(|pid| *pid > 0)
+            .ok_or_else(|| "a process id from 1 on is wanted".to_owned())
     });
     let ledger = t.take("ledger", m, text);
     let unit = t.take("unit", m, text);
@@ -114,7 +124,9 @@ fn target(t: &mut Table<'_>, c: &mut Config, m: &mut Vec<Mistake>) {
         if is_public_key(&identity) {
             Ok(identity)
         } else {
-            Err(format!("{identity:?} is no base58 public key of 32 bytes"))
+            Err(format!(
+                "{identity:?} is not a public key: 32 bytes in base58 are wanted, as `solana-keygen pubkey` prints them"
+            ))
         }
     });
     c.target.program_cache_entries = t.take("program_cache_entries", m, whole);
@@ -129,20 +141,17 @@ fn metrics(t: &mut Table<'_>, c: &mut Config, m: &mut Vec<Mistake>) {
 }
 
 fn log(t: &mut Table<'_>, m: &mut Vec<Mistake>) -> Option<Log> {
+    let given = (t.has("file"), t.has("journal"));
     let file = t.take("file", m, text);
     let journal = t.take("journal", m, text);
-    match (file, journal) {
-        (Some(file), None) => Some(Log::File(file.into())),
-        (None, Some(unit)) => Some(Log::Journal(unit)),
-        (Some(_), Some(_)) => {
-            t.refuse("file and journal are both given; keep one", m);
-            None
-        }
-        (None, None) => {
-            t.refuse("give file or journal", m);
-            None
+    match given {
+        (true, true) => t.refuse("file and journal are both given; keep one", m),
+        (false, false) => t.refuse("give file or journal", m),
+        (true, false) | (false, true) => {
+            return file.map(|file| Log::File(file.into())).or(journal.map(Log::Journal));
         }
     }
+    None
 }
 
 fn ingest(t: &mut Table<'_>, c: &mut Config, m: &mut Vec<Mistake>) {
@@ -152,18 +161,19 @@ fn ingest(t: &mut Table<'_>, c: &mut Config, m: &mut Vec<Mistake>) {
     if c.log.is_some() && (c.ingest.enabled || (asked && !t.has("enabled"))) {
         t.refuse("datapoints would be counted twice: keep either [ingest] or [log]", m);
     }
+    let missing = t.missing(&["db", "user", "password_file"]);
     let (db, user) = (t.take("db", m, text), t.take("user", m, text));
     let password = t.take("password_file", m, |v| secret(v, &mut c.secret_files));
     c.ingest.credentials = match (db, user, password) {
-        (None, None, None) => None,
         (Some(db), Some(user), Some(password)) => Some(Credentials { db, user, password }),
-        _ => {
-            t.refuse("db, user and password_file go together; give all or none", m);
-            None
-        }
+        _ => None,
     };
+    if matches!(missing.len(), 1 | 2) {
+        let missing = missing.join(" and ");
+        t.refuse(format!("db, user and password_file go together: add {missing}, or give none of them"), m);
+    }
     t.set("beyond_loopback", &mut c.ingest.beyond_loopback, m, flag);
-    if c.ingest.beyond_loopback && c.ingest.credentials.is_none() {
+    if c.ingest.beyond_loopback && missing.len() == 3 {
         t.refuse("beyond_loopback lets other machines push: db, user and password_file are needed with it", m);
     }
 }
@@ -185,7 +195,18 @@ fn forward(t: &mut Table<'_>, files: &mut Vec<PathBuf>, m: &mut Vec<Mistake>) ->
         }
         (None, Some(url), Some(db), Some(user), Some(password)) => (url, Credentials { db, user, password }),
         _ => {
-            t.refuse("give either metrics_config_file, or url, db, user and password_file", m);
+            let missing = t.missing(&["url", "db", "user", "password_file"]);
+            match (t.has("metrics_config_file"), missing.len()) {
+                // What is wrong with the values is told already.
+                (false, 0) | (true, 4) => {}
+                (true, _) => {
+                    t.refuse("metrics_config_file holds url, db, user and password: keep either it or these keys", m);
+                }
+                (false, _) => {
+                    let missing = missing.join(", ");
+                    t.refuse(format!("give metrics_config_file, or add {missing}"), m);
+                }
+            }
             return None;
         }
     };
@@ -198,11 +219,12 @@ fn forward(t: &mut Table<'_>, files: &mut Vec<PathBuf>, m: &mut Vec<Mistake>) ->
 }
 
 fn phase(t: &mut Table<'_>, c: &mut Config, m: &mut Vec<Mistake>) {
+    let before = m.len();
     t.set("at_tip_slots", &mut c.phase.at_tip_slots, m, whole);
     t.set("at_tip_for", &mut c.phase.at_tip_for, m, duration);
     t.set("behind_slots", &mut c.phase.behind_slots, m, whole);
     t.set("behind_for", &mut c.phase.behind_for, m, duration);
-    if c.phase.behind_slots < c.phase.at_tip_slots {
+    if m.len() == before && c.phase.behind_slots < c.phase.at_tip_slots {
         t.refuse("behind_slots is less than at_tip_slots: both would hold at once", m);
     }
 }
@@ -220,7 +242,10 @@ fn datapoints(t: &mut Table<'_>, c: &mut Config, m: &mut Vec<Mistake>) {
         let tags = t.take("tags", m, texts).unwrap_or_default();
         match (name, field, kind) {
             (Some(name), Some(field), Some(kind)) => c.datapoints.allow.push(Allowed { name, field, kind, tags }),
-            _ => t.refuse("name, field and kind are all needed", m),
+            _ => match t.missing(&["name", "field", "kind"]).as_slice() {
+                [] => {}
+                missing => t.refuse(format!("name, field and kind are all needed: add {}", missing.join(" and ")), m),
+            },
         }
     });
 }
@@ -240,7 +265,7 @@ fn record(t: &mut Table<'_>, c: &mut Config, m: &mut Vec<Mistake>) {
 }
 
 fn flight(t: &mut Table<'_>, c: &mut Config, m: &mut Vec<Mistake>) {
-    let second = Duration::from_secs(1);
+    let (second, before) = (Duration::from_secs(1), m.len());
     c.flight.enabled = t.take("enabled", m, flag);
     c.flight.folder = t.take("folder", m, |v| text(v).map(PathBuf::from));
     t.set("keep", &mut c.flight.keep, m, |v| at_least(duration(v)?, 10 * second));
@@ -253,7 +278,7 @@ fn flight(t: &mut Table<'_>, c: &mut Config, m: &mut Vec<Mistake>) {
     t.set("max_saved", &mut c.flight.max_saved, m, some);
     t.set("max_saved_bytes", &mut c.flight.max_saved_bytes, m, some);
     let span = c.flight.after.saturating_add(c.flight.pause);
-    if span >= c.flight.keep {
+    if m.len() == before && span >= c.flight.keep {
         t.refuse(format!("after and pause, {span:?} together, are not less than keep: events would be forgotten"), m);
     }
 }

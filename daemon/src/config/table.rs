@@ -15,6 +15,18 @@ pub struct Mistake {
     pub what: String,
 }
 
+impl Mistake {
+    /// Whether the value of `key`, such as `metrics.listen`, is what is wrong, or the key itself is written wrongly.
+    pub(crate) fn is_about(&self, key: &str) -> bool {
+        let told = self.what.strip_prefix(key).is_some_and(|rest| rest.starts_with(':'));
+        let meant = key.rsplit_once('.').is_some_and(|(table, leaf)| {
+            let hint = format!("{UNKNOWN}; did you mean {leaf}?");
+            self.what.strip_prefix(table).is_some_and(|rest| rest.starts_with('.') && rest.ends_with(&hint))
+        });
+        told || meant
+    }
+}
+
 impl fmt::Display for Mistake {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.line {
@@ -23,6 +35,9 @@ impl fmt::Display for Mistake {
         }
     }
 }
+
+/// What is said of a key that is not known.
+const UNKNOWN: &str = "unknown key";
 
 /// A table being read. Keys are taken one by one; [`Table::finish`] reports what nobody took.
 pub struct Table<'a> {
@@ -155,6 +170,11 @@ impl<'a> Table<'a> {
         values
     }
 
+    /// Those of `keys` that the table does not have.
+    pub fn missing(&self, keys: &[&'static str]) -> Vec<&'static str> {
+        keys.iter().copied().filter(|key| !self.has(key)).collect()
+    }
+
     /// Whether the table has `key`.
     pub fn has(&self, key: &str) -> bool {
         self.entries.contains_key(key)
@@ -179,7 +199,7 @@ impl<'a> Table<'a> {
                 None => format!("; known here: {}", self.known.join(", ")),
             };
             let line = Some(self.line(key.span().start));
-            mistakes.push(Mistake { line, what: format!("{}: unknown key{hint}", self.name(text)) });
+            mistakes.push(Mistake { line, what: format!("{}: {UNKNOWN}{hint}", self.name(text)) });
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::WebState;
 use super::asker::{self, Names};
-use super::auth::Users;
+use super::auth::{Users, Verdict};
 use super::flight_save;
 use super::health::health;
 use super::landing;
@@ -79,9 +79,12 @@ impl Site {
     /// no browser, and may ask for any name.
     pub(super) async fn answer(&self, request: Request<()>, peer: Peer) -> Response<Body> {
         let unknown = self.names.as_ref().filter(|_| !peer.is_local()).and_then(|names| names.refuse(&request));
-        let mut answer = match unknown {
-            Some(why) => sentence(StatusCode::FORBIDDEN, why),
-            None if !self.admits(&request, peer).await => denied(),
+        let denied = match unknown {
+            Some(why) => Some(sentence(StatusCode::FORBIDDEN, why)),
+            None => self.deny(&request, peer).await,
+        };
+        let mut answer = match denied {
+            Some(answer) => answer,
             None if request.uri().path() == flight_save::PATH => self.save_flight(&request).await,
             None => self.route(&request),
         };
@@ -94,10 +97,17 @@ impl Site {
         answer
     }
 
-    async fn admits(&self, request: &Request<()>, peer: Peer) -> bool {
-        match &self.users {
-            None => true,
-            Some(users) => users.admits(text_of(request.headers(), header::AUTHORIZATION).as_deref(), peer).await,
+    /// The answer to who has not shown the right user and password, if they are asked for.
+    async fn deny(&self, request: &Request<()>, peer: Peer) -> Option<Response<Body>> {
+        let (users, now) = (self.users.as_ref()?, self.state.clock.now().uptime);
+        let verdict = users.judge(text_of(request.headers(), header::AUTHORIZATION).as_deref(), peer, now).await;
+        if matches!(verdict, Verdict::Wrong | Verdict::TooMany(_)) {
+            self.state.auth_failures.note(peer, now);
+        }
+        match verdict {
+            Verdict::Admitted => None,
+            Verdict::NotGiven | Verdict::Wrong => Some(unauthorized()),
+            Verdict::TooMany(wait) => Some(too_many(wait)),
         }
     }
 
@@ -133,11 +143,8 @@ impl Site {
         if let Some(answer) = refused(request) {
             return answer;
         }
-        if self.state.flight.is_some() && !self.saves.allows(self.state.clock.now().uptime) {
-            let text = "Six saves in ten minutes have been asked for here; SIGUSR1 saves at any time.";
-            return sentence(StatusCode::TOO_MANY_REQUESTS, text.to_owned());
-        }
-        let (status, text) = flight_save::save(self.state.flight.as_ref(), request.uri().query()).await;
+        let (flight, now) = (self.state.flight.as_ref(), self.state.clock.now().uptime);
+        let (status, text) = flight_save::save(flight, request.uri().query(), &self.saves, now).await;
         sentence(status, text)
     }
 
@@ -231,12 +238,21 @@ fn text_of(headers: &HeaderMap, name: HeaderName) -> Option<String> {
     (!values.is_empty()).then(|| values.join(","))
 }
 
-fn denied() -> Response<Body> {
+fn unauthorized() -> Response<Body> {
     let mut answer =
         sentence(StatusCode::UNAUTHORIZED, "User and password are needed, and these are not right.".to_owned());
     answer
         .headers_mut()
         .insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Basic realm=\"faultline\", charset=\"UTF-8\""));
+    answer
+}
+
+/// To who may have guessed: whether these were right is not looked at before `wait` is over.
+fn too_many(wait: Duration) -> Response<Body> {
+    let seconds = wait.as_secs() + 1;
+    let text = format!("Too many wrong passwords; try again in {seconds} s.");
+    let mut answer = sentence(StatusCode::TOO_MANY_REQUESTS, text);
+    answer.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
     answer
 }
 

@@ -1,14 +1,18 @@
-//! Basic auth against bcrypt hashes. A check takes about a tenth of a second on purpose; who passed once passes fast.
+//! Basic auth against bcrypt hashes. A check takes about a tenth of a second on purpose, so there are only so many: who has
+//! passed once passes without, and what was wrong once stays wrong without.
 
 use super::error::WebError;
+use super::guesses::Guesses;
 use crate::socket::Peer;
 use ring::hmac;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Remembered passes; more only if users have several passwords that bcrypt, which reads 72 bytes, holds to be one.
+/// Remembered passes, and as many failures; more passes only if users have several passwords that bcrypt, which reads 72
+/// bytes, holds to be one.
 const MOST_REMEMBERED: usize = 100;
 
 /// Hashes above this cost are warned of.
@@ -19,12 +23,27 @@ pub(super) fn cost(hash: &str) -> u32 {
     hash.parse::<bcrypt::HashParts>().map_or(0, |parts| parts.get_cost())
 }
 
+/// What becomes of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// A user with the right password.
+    Admitted,
+    /// No user and password are given.
+    NotGiven,
+    /// They are wrong.
+    Wrong,
+    /// They may be wrong, and so many were lately that they are not checked for this long.
+    TooMany(Duration),
+}
+
 /// Who may look.
 pub(super) struct Users {
     hashes: BTreeMap<String, String>,
     /// Of this process only: what is remembered cannot be guessed or reused elsewhere.
     key: hmac::Key,
-    passed: Mutex<HashSet<[u8; 32]>>,
+    passed: Mutex<HashSet<Tag>>,
+    failed: Mutex<HashSet<Tag>>,
+    guesses: Mutex<Guesses>,
     /// What a name is checked against that is none: the hash that takes the longest.
     longest: Option<String>,
     /// One check at a time: guessing passwords takes one core's time at most, and no more of the thread pool.
@@ -32,6 +51,9 @@ pub(super) struct Users {
     /// One in that queue for each peer: who guesses from one address delays the others by one check.
     peers: Mutex<HashMap<Peer, Weak<Semaphore>>>,
 }
+
+/// Stands for a user and a password.
+type Tag = [u8; 32];
 
 impl fmt::Debug for Users {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -45,8 +67,8 @@ impl Users {
         let key =
             hmac::Key::generate(hmac::HMAC_SHA256, &ring::rand::SystemRandom::new()).map_err(|_| WebError::Random)?;
         let longest = hashes.values().max_by_key(|hash| cost(hash)).cloned();
-        let (passed, checking, peers) = (Mutex::default(), Arc::new(Semaphore::new(1)), Mutex::default());
-        Ok(Users { hashes, key, passed, longest, checking, peers })
+        let (passed, failed, guesses, peers) = Default::default();
+        Ok(Users { hashes, key, passed, failed, guesses, longest, checking: Arc::new(Semaphore::new(1)), peers })
     }
 
     /// What an operator should know of the hashes although they work.
@@ -66,38 +88,43 @@ impl Users {
         slow.into_iter().chain(differ).collect()
     }
 
-    /// Whether the value of an Authorization header names a user with the right password. If all hashes are of one cost,
-    /// an unknown user takes as long as a wrong password.
-    pub(super) async fn admits(&self, authorization: Option<&str>, peer: Peer) -> bool {
-        let Some((user, password)) = authorization.and_then(credentials) else { return false };
+    /// What becomes of a request with this value of an Authorization header. If all hashes are of one cost, an unknown user
+    /// takes as long as a wrong password.
+    pub(super) async fn judge(&self, authorization: Option<&str>, peer: Peer, now: Duration) -> Verdict {
+        let Some(authorization) = authorization else { return Verdict::NotGiven };
+        let Some((user, password)) = credentials(authorization) else { return Verdict::Wrong };
         let tag = self.tag(&user, &password);
-        if self.passed().contains(&tag) {
-            return true;
+        if lock(&self.passed).contains(&tag) {
+            return Verdict::Admitted;
         }
         let known = self.hashes.get(&user);
-        let Some(hash) = known.or(self.longest.as_ref()).cloned() else { return false };
-        let Some(turn) = self.turn(peer).await else { return false };
+        let Some(hash) = known.or(self.longest.as_ref()).cloned() else { return Verdict::Wrong };
+        if lock(&self.failed).contains(&tag) {
+            return Verdict::Wrong;
+        }
+        if let Err(wait) = lock(&self.guesses).begin(peer, now) {
+            return Verdict::TooMany(wait);
+        }
+        let Some(turn) = self.turn(peer).await else { return Verdict::Wrong };
         let check = move || {
             // The turn ends with the check, also if nobody waits for it any more.
             let _turn = turn;
             bcrypt::verify(password, &hash).unwrap_or(false)
         };
         let checked = tokio::task::spawn_blocking(check).await;
-        let admitted = checked.unwrap_or(false) && known.is_some();
-        if admitted {
-            let mut passed = self.passed();
-            if passed.len() >= MOST_REMEMBERED {
-                passed.clear();
-            }
-            passed.insert(tag);
+        if checked.unwrap_or(false) && known.is_some() {
+            lock(&self.guesses).forgive(peer);
+            remember(&self.passed, tag);
+            return Verdict::Admitted;
         }
-        admitted
+        remember(&self.failed, tag);
+        Verdict::Wrong
     }
 
     /// The first of the peer's own, then its turn among all.
     async fn turn(&self, peer: Peer) -> Option<[OwnedSemaphorePermit; 2]> {
         let own = {
-            let mut peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut peers = lock(&self.peers);
             peers.retain(|_, queue| queue.strong_count() > 0);
             let queue = peers.get(&peer).and_then(Weak::upgrade).unwrap_or_else(|| Arc::new(Semaphore::new(1)));
             peers.insert(peer, Arc::downgrade(&queue));
@@ -107,11 +134,7 @@ impl Users {
         Some([first, Arc::clone(&self.checking).acquire_owned().await.ok()?])
     }
 
-    fn passed(&self) -> std::sync::MutexGuard<'_, HashSet<[u8; 32]>> {
-        self.passed.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn tag(&self, user: &str, password: &[u8]) -> [u8; 32] {
+    fn tag(&self, user: &str, password: &[u8]) -> Tag {
         let mut context = hmac::Context::with_key(&self.key);
         // The length keeps "ab" + "c" and "a" + "bc" apart.
         context.update(&(user.len() as u64).to_le_bytes());
@@ -121,6 +144,19 @@ impl Users {
         tag.copy_from_slice(context.sign().as_ref());
         tag
     }
+}
+
+fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Adds to what is remembered; if it is full, all else is forgotten.
+fn remember(tags: &Mutex<HashSet<Tag>>, tag: Tag) {
+    let mut tags = lock(tags);
+    if tags.len() >= MOST_REMEMBERED {
+        tags.clear();
+    }
+    tags.insert(tag);
 }
 
 /// User and password of `Basic BASE64`.
@@ -173,34 +209,67 @@ mod tests {
     /// alice with "open: sesame", a password with a colon.
     const GOOD: &str = "Basic YWxpY2U6b3Blbjogc2VzYW1l";
 
-    #[tokio::test]
-    async fn the_right_password_passes_and_is_remembered() {
-        let users = users();
-        assert!(users.admits(Some(GOOD), Peer::LOCAL).await);
-        assert_eq!(users.passed().len(), 1);
-        assert!(users.admits(Some(&GOOD.replace("Basic", "basic")), Peer::LOCAL).await);
-        assert_eq!(users.passed().len(), 1);
+    const NOW: Duration = Duration::from_secs(100);
+
+    fn basic(user_and_password: &str) -> String {
+        let alphabet = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+        let mut encoded = String::from("Basic ");
+        for three in user_and_password.as_bytes().chunks(3) {
+            let bits = three.iter().fold(0_u32, |bits, byte| bits << 8 | u32::from(*byte)) << (8 * (3 - three.len()));
+            let letters = (0..=three.len()).map(|i| char::from(alphabet[(bits >> (18 - 6 * i)) as usize & 63]));
+            encoded.extend(letters);
+        }
+        encoded
     }
 
     #[tokio::test]
-    async fn nothing_else_passes_or_is_remembered() {
+    async fn the_right_password_passes_and_is_remembered() {
         let users = users();
-        // alice:wrong, bob:open: sesame, no colon, not base64, another scheme.
-        for bad in
-            ["Basic YWxpY2U6d3Jvbmc=", "Basic Ym9iOm9wZW46IHNlc2FtZQ==", "Basic YWxpY2U=", "Basic ?", "Bearer x", ""]
-        {
-            assert!(!users.admits(Some(bad), Peer::LOCAL).await, "{bad}");
+        assert_eq!(users.judge(Some(GOOD), Peer::LOCAL, NOW).await, Verdict::Admitted);
+        assert_eq!(lock(&users.passed).len(), 1);
+        assert_eq!(users.judge(Some(&GOOD.replace("Basic", "basic")), Peer::LOCAL, NOW).await, Verdict::Admitted);
+        assert_eq!(lock(&users.passed).len(), 1);
+    }
+
+    #[tokio::test]
+    async fn nothing_else_passes() {
+        let users = users();
+        for bad in [&basic("alice:wrong"), &basic("bob:open: sesame"), &basic("alice"), "Basic ?", "Bearer x", ""] {
+            assert_eq!(users.judge(Some(bad), Peer::LOCAL, NOW).await, Verdict::Wrong, "{bad}");
         }
-        assert!(!users.admits(None, Peer::LOCAL).await);
-        assert_eq!(users.passed().len(), 0);
+        assert_eq!(users.judge(None, Peer::LOCAL, NOW).await, Verdict::NotGiven);
+        assert_eq!((lock(&users.passed).len(), lock(&users.failed).len()), (0, 2));
+    }
+
+    #[tokio::test]
+    async fn who_guesses_is_told_to_wait_and_who_has_passed_or_is_elsewhere_still_passes() {
+        let users = users();
+        let guesser = Peer::at([192, 0, 2, 1].into());
+        assert_eq!(users.judge(Some(GOOD), guesser, NOW).await, Verdict::Admitted);
+        let mut verdicts = Vec::new();
+        for number in 0..20 {
+            // Half of them with a name that is known: it makes no difference.
+            let user = ["alice", "bob"][number % 2];
+            verdicts.push(users.judge(Some(&basic(&format!("{user}:{number}"))), guesser, NOW).await);
+        }
+        let checked = verdicts.iter().take_while(|verdict| **verdict == Verdict::Wrong).count();
+        assert_eq!(checked, 5);
+        assert!(verdicts[checked..].iter().all(|verdict| matches!(verdict, Verdict::TooMany(_))), "{verdicts:?}");
+        assert_eq!(users.judge(Some(&basic("alice:0")), guesser, NOW).await, Verdict::Wrong, "known to be wrong");
+        assert_eq!(users.judge(Some(GOOD), guesser, NOW).await, Verdict::Admitted, "remembered");
+        lock(&users.passed).clear();
+        assert!(matches!(users.judge(Some(GOOD), guesser, NOW).await, Verdict::TooMany(_)));
+        let elsewhere = Peer::at([192, 0, 2, 2].into());
+        assert_eq!(users.judge(Some(GOOD), elsewhere, NOW).await, Verdict::Admitted);
     }
 
     #[tokio::test]
     async fn a_check_whose_connection_has_gone_keeps_its_turn() {
         let users = Users::new(BTreeMap::from([("alice".to_owned(), bcrypt::hash("a", 8).unwrap())])).unwrap();
-        for _ in 0..3 {
+        for number in 0..3 {
             // Dropped in the middle.
-            assert!(users.admits(Some("Basic YWxpY2U6d3Jvbmc="), Peer::LOCAL).now_or_never().is_none());
+            let wrong = basic(&format!("alice:{number}"));
+            assert!(users.judge(Some(&wrong), Peer::LOCAL, NOW).now_or_never().is_none());
             assert_eq!(users.checking.available_permits(), 0);
         }
         drop(users.checking.acquire().await);

@@ -1,14 +1,15 @@
 //! The web config file, in the format that Prometheus' exporters share (exporter-toolkit). What is not supported is
 //! refused by name: a protection that is silently left out protects nobody.
 
+mod yaml;
+
 use super::auth::{Users, cost};
 use super::error::WebError;
 use super::tls::{ClientCertificates, TlsFiles};
 use hyper::header::{HeaderName, HeaderValue};
-use serde::Deserialize;
-use serde::de::IgnoredAny;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use yaml::{Key, Node};
 
 /// What the file asks for.
 #[derive(Debug)]
@@ -35,58 +36,37 @@ const HEADERS: [&str; 5] = [
     "X-XSS-Protection",
 ];
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct File {
-    tls_server_config: Option<Tls>,
-    http_server_config: Option<Http>,
-    basic_auth_users: Option<BTreeMap<String, String>>,
-    rate_limit: Option<IgnoredAny>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Tls {
-    cert_file: Option<PathBuf>,
-    key_file: Option<PathBuf>,
-    client_auth_type: Option<String>,
-    client_ca_file: Option<PathBuf>,
-    min_version: Option<String>,
-    max_version: Option<String>,
-    cert: Option<IgnoredAny>,
-    key: Option<IgnoredAny>,
-    client_ca: Option<IgnoredAny>,
-    client_allowed_sans: Option<IgnoredAny>,
-    cipher_suites: Option<IgnoredAny>,
-    curve_preferences: Option<IgnoredAny>,
-    prefer_server_cipher_suites: Option<IgnoredAny>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Http {
-    /// A permission, not a demand: HTTP/1.1 is spoken either way.
-    #[serde(rename = "http2")]
-    _http2: Option<bool>,
-    headers: Option<BTreeMap<String, String>>,
-}
-
 impl WebConfig {
     /// Reads the file. Files it names are relative to its folder.
+    ///
+    /// # Errors
+    /// The first mistake; [`WebConfig::read`] has all of them.
     pub(super) fn load(path: &Path) -> Result<WebConfig, WebError> {
-        let text = std::fs::read_to_string(path).map_err(|source| WebError::Read { path: path.to_owned(), source })?;
-        let options = serde_saphyr::options! { with_snippet: false };
-        let file: Option<File> = serde_saphyr::from_str_with_options(&text, options)
-            .map_err(|error| WebError::Yaml { path: path.to_owned(), what: error.to_string() })?;
-        let file = file.unwrap_or_default();
-        let read = Reader { path };
-        read.refuse(&file.rate_limit, "rate_limit", "is not supported: remove it")?;
-        Ok(WebConfig {
-            path: path.to_owned(),
-            tls: file.tls_server_config.map(|tls| read.tls(tls)).transpose()?,
-            users: read.users(file.basic_auth_users.unwrap_or_default())?,
-            headers: read.headers(file.http_server_config.and_then(|http| http.headers).unwrap_or_default())?,
-        })
+        let (config, mistakes) = Self::read(path);
+        mistakes.into_iter().next().map_or(Ok(config), Err)
+    }
+
+    /// Reads the file, with every mistake in it. What is wrong is left out of the result.
+    pub(super) fn read(path: &Path) -> (WebConfig, Vec<WebError>) {
+        let nothing = WebConfig { path: path.to_owned(), tls: None, users: None, headers: Vec::new() };
+        let path = || path.to_owned();
+        let text = match std::fs::read_to_string(path()) {
+            Ok(text) => text,
+            Err(source) => return (nothing, vec![WebError::Read { path: path(), source }]),
+        };
+        match Node::parse(&text) {
+            Ok(Node::Empty) => (nothing, Vec::new()),
+            Ok(Node::Table(entries)) => {
+                let mut read = Reader { path: path(), mistakes: Vec::new() };
+                let config = read.file(Fields::new("", entries));
+                (config, read.mistakes)
+            }
+            Ok(other) => {
+                let what = format!("it begins with {}, not with a key", other.kind());
+                (nothing, vec![WebError::Yaml { path: path(), what }])
+            }
+            Err(what) => (nothing, vec![WebError::Yaml { path: path(), what }]),
+        }
     }
 
     /// Whether it keeps anybody out or anything secret.
@@ -95,125 +75,256 @@ impl WebConfig {
     }
 }
 
-struct Reader<'a> {
-    path: &'a Path,
+/// The keys of one table. They are taken one by one; [`Reader::finish`] tells those that nothing took.
+struct Fields {
+    /// The table's own key, with a point behind it; empty at the top.
+    prefix: String,
+    left: Vec<(Key, Node)>,
+    known: Vec<&'static str>,
 }
 
-impl Reader<'_> {
-    fn wrong(&self, key: &str, what: impl Into<String>) -> WebError {
-        WebError::Key { path: self.path.to_owned(), key: key.to_owned(), what: what.into() }
+impl Fields {
+    fn new(name: &str, left: Vec<(Key, Node)>) -> Self {
+        let prefix = if name.is_empty() { String::new() } else { format!("{name}.") };
+        Fields { prefix, left, known: Vec::new() }
     }
 
-    fn refuse<T>(&self, value: &Option<T>, key: &str, what: &str) -> Result<(), WebError> {
-        if value.is_some() { Err(self.wrong(key, what)) } else { Ok(()) }
+    fn has(&self, key: &str) -> bool {
+        self.left.iter().any(|(one, node)| one.name == key && !matches!(node, Node::Empty))
     }
 
-    fn tls(&self, tls: Tls) -> Result<TlsFiles, WebError> {
-        let own = "is not supported: the TLS library offers only what is considered safe; remove it";
-        self.refuse(
-            &tls.cert,
-            "tls_server_config.cert",
-            "is not supported: put it into a file and name it in cert_file",
-        )?;
-        self.refuse(&tls.key, "tls_server_config.key", "is not supported: put it into a file and name it in key_file")?;
-        let ca = "is not supported: put it into a file and name it in client_ca_file";
-        self.refuse(&tls.client_ca, "tls_server_config.client_ca", ca)?;
-        let sans = "is not supported: sign the clients that may look with a CA of their own (client_ca_file)";
-        self.refuse(&tls.client_allowed_sans, "tls_server_config.client_allowed_sans", sans)?;
-        self.refuse(&tls.cipher_suites, "tls_server_config.cipher_suites", own)?;
-        self.refuse(&tls.curve_preferences, "tls_server_config.curve_preferences", own)?;
-        self.refuse(&tls.prefer_server_cipher_suites, "tls_server_config.prefer_server_cipher_suites", own)?;
-        let (Some(cert), Some(key)) = (&tls.cert_file, &tls.key_file) else {
-            return Err(self.wrong("tls_server_config", "cert_file and key_file are both needed"));
-        };
-        let (least, most) =
-            (self.version(&tls.min_version, "min_version")?, self.version(&tls.max_version, "max_version")?);
-        let versions: Vec<_> = match (least, most) {
-            (Some(Version::Tls13), Some(Version::Tls12)) => {
-                return Err(self.wrong("tls_server_config.min_version", "is above max_version"));
+    /// A key and its value, unless it is empty.
+    fn take(&mut self, key: &'static str) -> Option<(Key, Node)> {
+        self.known.push(key);
+        let at = self.left.iter().position(|(one, _)| one.name == key)?;
+        Some(self.left.swap_remove(at)).filter(|(_, node)| !matches!(node, Node::Empty))
+    }
+}
+
+struct Reader {
+    path: PathBuf,
+    mistakes: Vec<WebError>,
+}
+
+impl Reader {
+    fn wrong(&mut self, key: &str, what: impl Into<String>) {
+        let path = self.path.clone();
+        self.mistakes.push(WebError::Key { path, line: None, key: key.to_owned(), what: what.into() });
+    }
+
+    fn wrong_at(&mut self, line: u64, key: &str, what: impl Into<String>) {
+        let path = self.path.clone();
+        self.mistakes.push(WebError::Key { path, line: Some(line), key: key.to_owned(), what: what.into() });
+    }
+
+    fn text(&mut self, fields: &mut Fields, key: &'static str) -> Option<String> {
+        match fields.take(key)? {
+            (_, Node::Text(text)) => Some(text),
+            (at, other) => {
+                let name = format!("{}{key}", fields.prefix);
+                self.wrong_at(at.line, &name, format!("a text is wanted, not {}", other.kind()));
+                None
             }
-            (_, Some(Version::Tls12)) => vec![&rustls::version::TLS12],
-            (Some(Version::Tls13), _) => vec![&rustls::version::TLS13],
-            _ => vec![&rustls::version::TLS12, &rustls::version::TLS13],
-        };
-        Ok(TlsFiles {
-            config: self.path.to_owned(),
-            cert: self.beside(cert),
-            key: self.beside(key),
-            clients: self.clients(&tls)?,
-            versions,
+        }
+    }
+
+    fn table(&mut self, fields: &mut Fields, key: &'static str) -> Option<Fields> {
+        let (at, node) = fields.take(key)?;
+        let name = format!("{}{key}", fields.prefix);
+        match node {
+            Node::Table(entries) => Some(Fields::new(&name, entries)),
+            other => {
+                self.wrong_at(at.line, &name, format!("a table is wanted, not {}", other.kind()));
+                None
+            }
+        }
+    }
+
+    /// The texts of a table whose keys are names.
+    fn texts(&mut self, fields: Fields) -> BTreeMap<String, String> {
+        let mut texts = BTreeMap::new();
+        for (key, node) in fields.left {
+            match node {
+                Node::Text(text) => drop(texts.insert(key.name, text)),
+                // An empty header is not sent, and an empty hash is none.
+                Node::Empty => drop(texts.insert(key.name, String::new())),
+                // A value may be a secret: it is not repeated.
+                other => {
+                    let name = format!("{}{}", fields.prefix, key.name);
+                    self.wrong_at(key.line, &name, format!("a text is wanted, not {}", other.kind()));
+                }
+            }
+        }
+        texts
+    }
+
+    fn finish(&mut self, mut fields: Fields) {
+        fields.left.sort_by_key(|(key, _)| key.line);
+        for (key, _) in fields.left {
+            let name = format!("{}{}", fields.prefix, key.name);
+            self.wrong_at(key.line, &name, format!("unknown key; known here: {}", fields.known.join(", ")));
+        }
+    }
+
+    fn refuse(&mut self, fields: &mut Fields, key: &'static str, what: &str) {
+        if let Some((at, _)) = fields.take(key) {
+            self.wrong_at(at.line, &format!("{}{key}", fields.prefix), what);
+        }
+    }
+
+    fn file(&mut self, mut top: Fields) -> WebConfig {
+        let tls = self.table(&mut top, "tls_server_config").and_then(|tls| self.tls(tls));
+        let headers = self.table(&mut top, "http_server_config").map(|http| self.http(http)).unwrap_or_default();
+        let users = self.table(&mut top, "basic_auth_users").map(|users| self.texts(users)).unwrap_or_default();
+        let users = self.users(users);
+        self.refuse(&mut top, "rate_limit", "is not supported: remove it");
+        self.finish(top);
+        WebConfig { path: self.path.clone(), tls, users, headers }
+    }
+
+    fn tls(&mut self, mut tls: Fields) -> Option<TlsFiles> {
+        let own = "is not supported: the TLS library offers only what is considered safe; remove it";
+        for (key, what) in [
+            ("cert", "is not supported: put it into a file and name it in cert_file"),
+            ("key", "is not supported: put it into a file and name it in key_file"),
+            ("client_ca", "is not supported: put it into a file and name it in client_ca_file"),
+            (
+                "client_allowed_sans",
+                "is not supported: sign the clients that may look with a CA of their own (client_ca_file)",
+            ),
+            ("cipher_suites", own),
+            ("curve_preferences", own),
+            ("prefer_server_cipher_suites", own),
+        ] {
+            self.refuse(&mut tls, key, what);
+        }
+        let (given_cert, given_key) = (tls.has("cert_file"), tls.has("key_file"));
+        let (cert, key) = (self.text(&mut tls, "cert_file"), self.text(&mut tls, "key_file"));
+        if !(given_cert && given_key) {
+            self.wrong("tls_server_config", "cert_file and key_file are both needed");
+        }
+        let versions = self.versions(&mut tls);
+        let clients = self.clients(&mut tls);
+        self.finish(tls);
+        Some(TlsFiles {
+            config: self.path.clone(),
+            cert: self.beside(&cert?),
+            key: self.beside(&key?),
+            clients: clients?,
+            versions: versions?,
         })
     }
 
-    fn beside(&self, file: &Path) -> PathBuf {
+    /// `None` if something is wrong with them.
+    fn versions(&mut self, tls: &mut Fields) -> Option<Vec<&'static rustls::SupportedProtocolVersion>> {
+        let (least, most) = (self.version(tls, "min_version"), self.version(tls, "max_version"));
+        match (least?, most?) {
+            (Some(Version::Tls13), Some(Version::Tls12)) => {
+                self.wrong("tls_server_config.min_version", "is above max_version");
+                None
+            }
+            (_, Some(Version::Tls12)) => Some(vec![&rustls::version::TLS12]),
+            (Some(Version::Tls13), _) => Some(vec![&rustls::version::TLS13]),
+            _ => Some(vec![&rustls::version::TLS12, &rustls::version::TLS13]),
+        }
+    }
+
+    fn beside(&self, file: &str) -> PathBuf {
         self.path.parent().unwrap_or(Path::new("")).join(file)
     }
 
-    fn version(&self, value: &Option<String>, key: &str) -> Result<Option<Version>, WebError> {
-        match value.as_deref() {
-            None => Ok(None),
-            Some("TLS12") => Ok(Some(Version::Tls12)),
-            Some("TLS13") => Ok(Some(Version::Tls13)),
-            Some(old @ ("TLS10" | "TLS11")) => Err(self
-                .wrong(&format!("tls_server_config.{key}"), format!("{old} is no longer safe: write TLS12 or TLS13"))),
-            Some(other) => {
-                Err(self.wrong(&format!("tls_server_config.{key}"), format!("{other:?} is neither TLS12 nor TLS13")))
-            }
-        }
+    /// `Some(None)` if it is not given, `None` if it is wrong.
+    fn version(&mut self, tls: &mut Fields, key: &'static str) -> Option<Option<Version>> {
+        let given = tls.has(key);
+        let text = match self.text(tls, key) {
+            Some(text) => text,
+            None if given => return None,
+            None => return Some(None),
+        };
+        let what = match text.as_str() {
+            "TLS12" => return Some(Some(Version::Tls12)),
+            "TLS13" => return Some(Some(Version::Tls13)),
+            "TLS10" | "TLS11" => format!("{text} is no longer safe: write TLS12 or TLS13"),
+            _ => format!("{text:?} is neither TLS12 nor TLS13"),
+        };
+        self.wrong(&format!("tls_server_config.{key}"), what);
+        None
     }
 
-    fn clients(&self, tls: &Tls) -> Result<ClientCertificates, WebError> {
+    fn clients(&mut self, tls: &mut Fields) -> Option<ClientCertificates> {
         let key = "tls_server_config.client_auth_type";
-        let ca = tls.client_ca_file.as_deref().map(|file| self.beside(file));
-        match (tls.client_auth_type.as_deref().unwrap_or("NoClientCert"), ca) {
-            ("NoClientCert" | "", None) => Ok(ClientCertificates::NotAsked),
-            ("NoClientCert" | "", Some(_)) => Err(self.wrong(
+        let (given_kind, given_ca) = (tls.has("client_auth_type"), tls.has("client_ca_file"));
+        let (kind, ca) = (self.text(tls, "client_auth_type"), self.text(tls, "client_ca_file"));
+        if (given_kind && kind.is_none()) || (given_ca && ca.is_none()) {
+            return None;
+        }
+        let ca = ca.map(|file| self.beside(&file));
+        match (kind.as_deref().unwrap_or("NoClientCert"), ca) {
+            ("NoClientCert" | "", None) => return Some(ClientCertificates::NotAsked),
+            ("NoClientCert" | "", Some(_)) => self.wrong(
                 "tls_server_config.client_ca_file",
                 "has no effect without client_auth_type: set it to RequireAndVerifyClientCert, or remove client_ca_file",
-            )),
-            ("RequireAndVerifyClientCert", Some(ca)) => Ok(ClientCertificates::Required(ca)),
-            ("VerifyClientCertIfGiven", Some(ca)) => Ok(ClientCertificates::IfGiven(ca)),
+            ),
+            ("RequireAndVerifyClientCert", Some(ca)) => return Some(ClientCertificates::Required(ca)),
+            ("VerifyClientCertIfGiven", Some(ca)) => return Some(ClientCertificates::IfGiven(ca)),
             (kind @ ("RequireAndVerifyClientCert" | "VerifyClientCertIfGiven"), None) => {
-                Err(self.wrong(key, format!("{kind} needs client_ca_file")))
+                self.wrong(key, format!("{kind} needs client_ca_file"));
             }
-            (kind @ ("RequestClientCert" | "RequireAnyClientCert"), _) => Err(self.wrong(
+            (kind @ ("RequestClientCert" | "RequireAnyClientCert"), _) => self.wrong(
                 key,
-                format!("{kind} is not supported, since it takes certificates that nobody verifies: write RequireAndVerifyClientCert"),
-            )),
-            (other, _) => Err(self.wrong(
+                format!(
+                    "{kind} is not supported, since it takes certificates that nobody verifies: write \
+                     RequireAndVerifyClientCert"
+                ),
+            ),
+            (other, _) => self.wrong(
                 key,
                 format!("{other:?} is none of NoClientCert, VerifyClientCertIfGiven, RequireAndVerifyClientCert"),
-            )),
+            ),
         }
+        None
     }
 
-    fn users(&self, users: BTreeMap<String, String>) -> Result<Option<Users>, WebError> {
+    fn users(&mut self, users: BTreeMap<String, String>) -> Option<Users> {
+        let before = self.mistakes.len();
         for (user, hash) in &users {
             // The value may be a password that somebody forgot to hash: it is not repeated.
-            if hash.parse::<bcrypt::HashParts>().is_err() {
-                let what = "is no bcrypt hash: make one with `htpasswd -nBC 10 \"\"`";
-                return Err(self.wrong(&format!("basic_auth_users.{user}"), what));
-            }
-            if cost(hash) > DEAREST {
-                let what = "is of a cost that no scraper waits for: make one with `htpasswd -nBC 10 \"\"`";
-                return Err(self.wrong(&format!("basic_auth_users.{user}"), what));
-            }
+            let what = if hash.parse::<bcrypt::HashParts>().is_err() {
+                "is no bcrypt hash: make one with `htpasswd -nBC 10 \"\"`"
+            } else if cost(hash) > DEAREST {
+                "is of a cost that no scraper waits for: make one with `htpasswd -nBC 10 \"\"`"
+            } else {
+                continue;
+            };
+            self.wrong(&format!("basic_auth_users.{user}"), what);
         }
-        if users.is_empty() { Ok(None) } else { Users::new(users).map(Some) }
+        if users.is_empty() || self.mistakes.len() > before {
+            return None;
+        }
+        Users::new(users).map_err(|error| self.mistakes.push(error)).ok()
     }
 
-    fn headers(&self, headers: BTreeMap<String, String>) -> Result<Vec<(HeaderName, HeaderValue)>, WebError> {
-        let read = |(name, value): (&String, &String)| {
+    /// `http2` is a permission, not a demand: HTTP/1.1 is spoken either way.
+    fn http(&mut self, mut http: Fields) -> Vec<(HeaderName, HeaderValue)> {
+        if let Some((at, other)) = http.take("http2").filter(|(_, node)| !matches!(node, Node::Flag)) {
+            let what = format!("true or false is wanted, not {}", other.kind());
+            self.wrong_at(at.line, "http_server_config.http2", what);
+        }
+        let headers = self.table(&mut http, "headers").map(|headers| self.texts(headers)).unwrap_or_default();
+        self.finish(http);
+        let mut read = Vec::new();
+        for (name, value) in headers.iter().filter(|(_, value)| !value.is_empty()) {
             let key = format!("http_server_config.headers.{name}");
             if !HEADERS.iter().any(|known| known.eq_ignore_ascii_case(name)) {
-                return Err(self.wrong(&key, format!("cannot be set; known are {}", HEADERS.join(", "))));
+                self.wrong(&key, format!("cannot be set; known are {}", HEADERS.join(", ")));
+                continue;
             }
             match (name.parse(), value.parse()) {
-                (Ok(name), Ok(value)) => Ok((name, value)),
-                _ => Err(self.wrong(&key, "holds characters that a header cannot carry")),
+                (Ok(name), Ok(value)) => read.push((name, value)),
+                _ => self.wrong(&key, "holds characters that a header cannot carry"),
             }
-        };
-        headers.iter().filter(|(_, value)| !value.is_empty()).map(read).collect()
+        }
+        read
     }
 }
 

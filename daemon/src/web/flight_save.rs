@@ -1,5 +1,6 @@
 //! `POST /flight/save?reason=TEXT`: saves the flight recording and answers with its path.
 
+use super::pace::Pace;
 use super::text::hides;
 use crate::flight;
 use hyper::StatusCode;
@@ -15,8 +16,14 @@ const LONGEST: usize = 200;
 /// How long the answer waits for the save: less than a connection waits for its answer.
 const PATIENCE: Duration = Duration::from_secs(25);
 
-/// Saves and says how that went: 200 with the path of the recording, 409 while the flight recorder is off.
-pub(super) async fn save(flight: Option<&flight::Handle>, query: Option<&str>) -> (StatusCode, String) {
+/// Saves and says how that went: 200 with the path of the recording, 409 while the flight recorder is off. Only what is
+/// begun at this uptime counts in `pace`.
+pub(super) async fn save(
+    flight: Option<&flight::Handle>,
+    query: Option<&str>,
+    pace: &Pace,
+    now: Duration,
+) -> (StatusCode, String) {
     let Some(flight) = flight else {
         return (StatusCode::CONFLICT, "The flight recorder is off; see [flight] in the configuration.".to_owned());
     };
@@ -24,7 +31,12 @@ pub(super) async fn save(flight: Option<&flight::Handle>, query: Option<&str>) -
         Ok(reason) => reason,
         Err(why) => return (StatusCode::BAD_REQUEST, why),
     };
+    if !pace.allows(now) {
+        let text = "Six saves in ten minutes have been asked for here; SIGUSR1 saves at any time.";
+        return (StatusCode::TOO_MANY_REQUESTS, text.to_owned());
+    }
     let Some(answer) = flight.request(&reason, flight::Wish::Page) else {
+        pace.give_back();
         return (StatusCode::SERVICE_UNAVAILABLE, "Too many saves wait already; try again.".to_owned());
     };
     match tokio::time::timeout(PATIENCE, answer).await {
@@ -69,11 +81,17 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn while_it_is_off_the_answer_is_a_conflict_and_beyond_the_queue_it_is_to_try_again() {
-        assert_eq!(save(None, None).await.0, StatusCode::CONFLICT);
+    async fn while_it_is_off_the_answer_is_a_conflict_and_what_is_refused_uses_up_no_quota() {
+        let (pace, now) = (Pace::new(1, Duration::from_secs(600)), Duration::ZERO);
+        assert_eq!(save(None, None, &pace, now).await.0, StatusCode::CONFLICT);
         let handle = flight::Handle::default();
-        let waiting: Vec<_> = (0..100).map_while(|_| handle.request("", flight::Wish::Page)).collect();
+        let waiting: Vec<_> = (0..100).map_while(|_| handle.request("", flight::Wish::Operator)).collect();
         assert!(waiting.len() < 100);
-        assert_eq!(save(Some(&handle), None).await.0, StatusCode::SERVICE_UNAVAILABLE);
+        for _ in 0..2 {
+            assert_eq!(save(Some(&handle), None, &pace, now).await.0, StatusCode::SERVICE_UNAVAILABLE);
+            assert_eq!(save(Some(&handle), Some("reason=%ff"), &pace, now).await.0, StatusCode::BAD_REQUEST);
+        }
+        assert!(pace.allows(now), "it was not used up");
+        assert_eq!(save(Some(&handle), None, &pace, now).await.0, StatusCode::TOO_MANY_REQUESTS);
     }
 }

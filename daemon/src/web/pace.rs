@@ -27,6 +27,12 @@ impl Pace {
         done.1 += u32::from(allowed);
         allowed
     }
+
+    /// What was allowed was not done after all: it does not count.
+    pub(super) fn give_back(&self) {
+        let mut done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
+        done.1 = done.1.saturating_sub(1);
+    }
 }
 
 #[cfg(test)]
@@ -39,5 +45,7 @@ mod tests {
         let pace = Pace::new(2, at(60));
         let allowed = [1, 2, 3, 59, 60, 61, 119, 120].map(|second| pace.allows(at(second)));
         assert_eq!(allowed, [true, true, false, false, true, true, false, true]);
+        pace.give_back();
+        assert_eq!([pace.allows(at(121)), pace.allows(at(122)), pace.allows(at(123))], [true, true, false]);
     }
 }

@@ -19,6 +19,7 @@ struct Running {
     address: SocketAddr,
     ticks: Latest<Tick>,
     clock: Clock,
+    auth_failures: AuthFailures,
     stage: Option<Stage>,
     runtime: tokio::runtime::Runtime,
 }
@@ -34,6 +35,7 @@ fn state(clock: Clock, ticks: &Latest<Tick>) -> WebState {
         recorder: None,
         flight: None,
         host_name: Some("node1".to_owned()),
+        auth_failures: AuthFailures::new("metrics"),
     }
 }
 
@@ -49,11 +51,12 @@ fn start_with(web_config: Option<&Path>, recorder: Option<crate::recorder::Handl
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let (clock, ticks) = (Clock::start(), Latest::default());
     let state = WebState { recorder, ..state(clock, &ticks) };
+    let auth_failures = state.auth_failures.clone();
     let server = Server::build(&config(web_config), state).unwrap();
     let address = server.local_addr().unwrap();
     let mut stage = Stage::new("web", runtime.handle());
     stage.task("web", |stop| server.run(stop));
-    Running { address, ticks, clock, stage: Some(stage), runtime }
+    Running { address, ticks, clock, auth_failures, stage: Some(stage), runtime }
 }
 
 impl Running {

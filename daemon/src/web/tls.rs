@@ -134,6 +134,20 @@ impl TlsFiles {
         Some(format!("{}: the certificate {what}: scrapers refuse it; renew it", self.cert.display()))
     }
 
+    /// Everything that is wrong with the files.
+    pub(super) fn mistakes(&self) -> Vec<WebError> {
+        let ca = self.clients.authorities().map(|ca| self.certificates(ca, "client_ca_file").map(drop));
+        let each = [Some(self.certificates(&self.cert, "cert_file").map(drop)), Some(self.private_key().map(drop)), ca];
+        let each: Vec<WebError> = each.into_iter().flatten().filter_map(Result::err).collect();
+        // Whether they belong together is the next question.
+        if each.is_empty() { self.load().err().into_iter().collect() } else { each }
+    }
+
+    fn private_key(&self) -> Result<PrivateKeyDer<'static>, WebError> {
+        let text = read(&self.key)?;
+        PrivateKeyDer::from_pem_slice(&text).map_err(|error| self.not_pem("key_file", &self.key, "private key", &error))
+    }
+
     fn load(&self) -> Result<ServerConfig, WebError> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
@@ -145,9 +159,7 @@ impl TlsFiles {
             ClientCertificates::Required(ca) => builder.with_client_cert_verifier(self.verifier(ca, provider, true)?),
         };
         let chain = self.certificates(&self.cert, "cert_file")?;
-        let text = read(&self.key)?;
-        let key = PrivateKeyDer::from_pem_slice(&text)
-            .map_err(|error| self.not_pem("key_file", &self.key, "private key", &error))?;
+        let key = self.private_key()?;
         let mut config = builder.with_single_cert(chain, key).map_err(|error| {
             self.wrong(
                 "cert_file",
@@ -195,7 +207,8 @@ impl TlsFiles {
     }
 
     fn wrong(&self, key: &str, what: impl ToString) -> WebError {
-        WebError::Key { path: self.config.clone(), key: format!("tls_server_config.{key}"), what: what.to_string() }
+        let (path, key) = (self.config.clone(), format!("tls_server_config.{key}"));
+        WebError::Key { path, line: None, key, what: what.to_string() }
     }
 }
 

@@ -235,3 +235,40 @@ fn other_machines_may_push_only_with_a_password() {
     );
     assert!(parse(&text).unwrap().ingest.beyond_loopback);
 }
+
+#[test]
+fn nothing_is_told_that_only_follows_from_another_mistake() {
+    let folder = tempfile::tempdir().unwrap();
+    let password = folder.path().join("password");
+    std::fs::write(&password, "secret\n").unwrap();
+    let good = password.display();
+    for (text, wanted) in [
+        ("[ingest]\ndb = \"d\"\nuser = \"u\"\npassword_file = \"/no/such\"\n".to_owned(), "/no/such cannot be read"),
+        (
+            "[ingest]\nbeyond_loopback = true\ndb = \"d\"\nuser = \"u\"\npassword_file = \"/no/such\"\n".to_owned(),
+            "/no/such cannot be read",
+        ),
+        (format!("[ingest]\ndb = \"d\"\npassword_file = \"{good}\"\n"), "add user,"),
+        (
+            format!("[forward]\nurl = \"ftp://h\"\ndb = \"d\"\nuser = \"u\"\npassword_file = \"{good}\"\n"),
+            "begins with http://",
+        ),
+        (format!("[forward]\nurl = \"http://h\"\npassword_file = \"{good}\"\n"), "add db, user"),
+        ("[forward]\nmetrics_config_file = \"/no/such\"\n".to_owned(), "/no/such cannot be read"),
+        ("[log]\nfile = 3\n".to_owned(), "a string is wanted"),
+        ("[phase]\nbehind_slots = \"many\"\nat_tip_slots = 500\n".to_owned(), "a whole number is wanted"),
+        ("[flight]\nkeep = \"1m\"\nafter = 3\n".to_owned(), "a duration such as"),
+        ("[[datapoints.allow]]\nname = \"a\"\nfield = \"b\"\nkind = \"sum\"\n".to_owned(), "neither \"level\""),
+        ("[[datapoints.allow]]\nname = \"a\"\n".to_owned(), "add field and kind"),
+    ] {
+        let found = mistakes(&text);
+        assert!(found.len() == 1 && found[0].contains(wanted), "{text}: {found:?}");
+    }
+}
+
+#[test]
+fn a_mistake_is_about_the_key_that_is_wrong_or_that_was_meant() {
+    let (_, found) = parse_all("[metrics]\nlisten = 3\nweb_confg = \"x\"\n");
+    let about = |key: &str| found.iter().filter(|mistake| mistake.is_about(key)).count();
+    assert_eq!((about("metrics.listen"), about("metrics.web_config"), about("metrics.hosts")), (1, 1, 0), "{found:?}");
+}

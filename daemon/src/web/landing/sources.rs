@@ -10,8 +10,11 @@ pub(super) fn write(view: &View<'_>, tick: &Tick, out: &mut String) -> fmt::Resu
         "<section>\n<h2>Sources</h2>\n<div class=\"card flush\"><table>\n<thead><tr><th>Source</th><th>State</th>\
          <th class=\"number\">Looked</th><th class=\"number\">Took</th><th>Problems since the start</th></tr></thead>\n<tbody>\n",
     );
-    for batch in &tick.batches {
-        row(view, tick, batch, out)?;
+    for (i, batch) in tick.batches.iter().enumerate() {
+        // The daemon has a second one, for its accounts of all sources.
+        if tick.batches.iter().take(i).all(|earlier| earlier.source != batch.source) {
+            row(view, tick, batch, out)?;
+        }
     }
     out.push_str("</tbody>\n</table></div>\n</section>\n");
     Ok(())

@@ -26,6 +26,18 @@ static PHASES: [Phase; 13] = [
     ("gone", "bad", "The process has ended."),
 ];
 
+/// The states of `agave_process_state`: label value, badge if it needs attention, words.
+static STATES: [(&str, Option<&str>, &str); 8] = [
+    ("running", None, "running (R)"),
+    ("sleeping", None, "sleeping (S)"),
+    ("disk_sleep", None, "in uninterruptible sleep (D), usually waiting for a disk"),
+    ("stopped", Some("stopped by a signal"), "stopped by a signal such as SIGSTOP (T); SIGCONT continues it"),
+    ("tracing_stop", Some("stopped by a debugger"), "stopped by a debugger (t)"),
+    ("zombie", Some("main thread exited"), "exited (Z); the process lives until its other threads have exited, too"),
+    ("dead", Some("being removed"), "being removed by the kernel (X)"),
+    ("idle", None, "idle (I)"),
+];
+
 /// Facts of `agave_target_info`, in the order of the page.
 static FACTS: [(&str, &str); 10] = [
     ("version", "Version"),
@@ -67,9 +79,18 @@ pub(super) fn write(view: &View<'_>, tick: &Tick, out: &mut String) -> fmt::Resu
     match (followed(tick), title(tick)) {
         (Some(info), Some(title)) => {
             write!(out, "<div class=\"title\"><h1>{}</h1>", Escaped(&title))?;
+            let state = state(tick);
+            let frozen = tick.number_of(&metrics::cgroup::FROZEN, &[]) == Some(1.0);
+            let stopped = state.and_then(|(_, badge, _)| *badge);
+            for badge in stopped.into_iter().chain(frozen.then_some("cgroup frozen")) {
+                write!(out, "<span class=\"badge bad\">{badge}</span>")?;
+            }
             phase(tick, out)?;
             out.push_str("<dl>\n");
             facts(view, tick, info, out)?;
+            if let Some((.., words)) = state {
+                fact(out, "Main thread", if frozen { "held by the freezer of its cgroup" } else { words })?;
+            }
             out.push_str("</dl>\n");
         }
         _ => {
@@ -85,15 +106,25 @@ pub(super) fn write(view: &View<'_>, tick: &Tick, out: &mut String) -> fmt::Resu
     Ok(())
 }
 
+/// What the main thread is doing; `None` while that is not known.
+fn state(tick: &Tick) -> Option<&'static (&'static str, Option<&'static str>, &'static str)> {
+    STATES.iter().find(|(name, ..)| tick.number_of(&metrics::process::STATE, &[name]) == Some(1.0))
+}
+
 /// The phase as a badge, closing the title's line, and its explanation.
 fn phase(tick: &Tick, out: &mut String) -> fmt::Result {
     let current = PHASES.iter().find(|(name, ..)| tick.number_of(&metrics::validator::PHASE, &[name]) == Some(1.0));
     let Some((name, tone, about)) = current else {
-        out.push_str("</div>\n");
         // A validator has its phases, all of them off; any other process has none.
-        if tick.number_of(&metrics::validator::PHASE, &["absent"]).is_some() {
-            out.push_str("<p class=\"lead\">Its phase is not known: it has told nothing for a minute.</p>\n");
+        if tick.number_of(&metrics::validator::PHASE, &["absent"]).is_none() {
+            out.push_str("</div>\n");
+            return Ok(());
         }
+        let (badge, lead) = match tick.number_of(&metrics::validator::STALLED, &[]) {
+            Some(1.0) => ("stalled", "It was at the tip, and its slot has not advanced for 15 seconds or more."),
+            _ => ("phase unknown", "It has not shown for a while that its slot advances."),
+        };
+        writeln!(out, "<span class=\"badge bad\">{badge}</span></div>\n<p class=\"lead\">{lead}</p>")?;
         return Ok(());
     };
     writeln!(out, "<span class=\"badge {tone}\">{}</span></div>", name.replace('_', " "))?;
@@ -108,8 +139,13 @@ fn phase(tick: &Tick, out: &mut String) -> fmt::Result {
 
 fn facts(view: &View<'_>, tick: &Tick, info: &Reading, out: &mut String) -> fmt::Result {
     if let Some(start) = tick.number_of(&metrics::process::START_TIME, &[]) {
-        let running = Duration::try_from_secs_f64(view.now.unix_seconds() - start).unwrap_or_default();
-        fact(out, "Running for", &format!("{}, since {}", age(running), date(start)))?;
+        // Once the wall clock was set, the time of the start and the time now may be by different clocks.
+        let was_set = tick.number_of(&metrics::daemon::CLOCK_STEPS, &[]).is_some_and(|steps| steps > 0.0);
+        let running = Duration::try_from_secs_f64(view.now.unix_seconds() - start).ok().filter(|_| !was_set);
+        match running {
+            Some(running) => fact(out, "Running for", &format!("{}, since {}", age(running), date(start)))?,
+            None => fact(out, "Started", &date(start))?,
+        }
     }
     let restarts: f64 = tick
         .readings()

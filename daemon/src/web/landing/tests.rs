@@ -141,6 +141,82 @@ fn a_followed_validator_is_described_in_words() {
     assert!(!html.contains("DEMO") && !html.contains("STALE"));
 }
 
+/// The page of a validator whose main thread is in this state.
+fn page_in(state: &'static str, frozen: f64) -> String {
+    let mut tick = busy(90, "/opt/agave/bin/agave-validator");
+    let both = [reading(&metrics::process::STATE, &[state], 1.0), reading(&metrics::cgroup::FROZEN, &[], frozen)];
+    tick.batches.push(Arc::new(batch(Source::Process, 90.0, both.to_vec())));
+    show(Some(&tick), &History::default(), at(90.3))
+}
+
+#[test]
+fn a_validator_that_is_stopped_or_whose_main_thread_has_exited_has_a_badge_of_its_own() {
+    let bad = |words: &str| format!("<span class=\"badge bad\">{words}</span>");
+    for (state, badge, words) in [
+        ("stopped", "stopped by a signal", "SIGCONT continues it"),
+        ("tracing_stop", "stopped by a debugger", "stopped by a debugger (t)"),
+        ("zombie", "main thread exited", "until its other threads have exited"),
+    ] {
+        let html = page_in(state, 0.0);
+        assert_well_formed(&html);
+        assert!(html.contains(&bad(badge)) && html.contains(words), "{html}");
+    }
+    let html = page_in("disk_sleep", 0.0);
+    assert!(html.contains("<dd>in uninterruptible sleep (D), usually waiting for a disk</dd>"), "{html}");
+    assert!(!html.contains("badge bad"), "waiting for a disk is normal: {html}");
+    // What version 1 shows of a frozen process.
+    let html = page_in("disk_sleep", 1.0);
+    assert!(
+        html.contains(&bad("cgroup frozen")) && html.contains("<dd>held by the freezer of its cgroup</dd>"),
+        "{html}"
+    );
+}
+
+#[test]
+fn the_program_cache_has_its_entries_and_its_plots() {
+    let mut tick = busy(90, "/opt/agave/bin/agave-validator");
+    let (capacity, v) = (&metrics::validator::CACHE_CAPACITY, Source::Datapoints);
+    let cache = |readings| Tick { batches: vec![Arc::new(batch(v, 90.0, readings))], ..busy(90, "/v") };
+    let full = [reading(&metrics::validator::CACHE_LOADED, &[], 461.0), reading(capacity, &["observed"], 512.0)];
+    tick.batches.push(Arc::new(batch(v, 90.0, full.to_vec())));
+    let html = show(Some(&tick), &History::default(), at(90.3));
+    assert_well_formed(&html);
+    assert!(html.contains("<strong>461</strong> entries") && html.contains("of 512 at most"), "{html}");
+    let html = show(Some(&cache(vec![reading(capacity, &["configured"], 512.0)])), &History::default(), at(90.3));
+    assert!(html.contains("<strong>512</strong> entries at most"), "{html}");
+    let differ = vec![reading(capacity, &["configured"], 1024.0), reading(capacity, &["observed"], 512.0)];
+    assert!(show(Some(&cache(differ)), &History::default(), at(90.3)).contains("begin at 512 entries"));
+    let html = busy_page("/opt/agave/bin/agave-validator");
+    for of in ["hits", "misses", "evictions"] {
+        assert!(html.contains(&format!("Program cache {of} per second")), "{html}");
+    }
+    assert!(!html.contains("<h2>Program cache"), "nothing is known of it");
+}
+
+#[test]
+fn every_source_has_one_row() {
+    let mut tick = busy(90, "/opt/agave/bin/agave-validator");
+    // Its own cost, and its accounts of all sources.
+    tick.batches.push(Arc::new(batch(Source::Daemon, 90.0, Vec::new())));
+    let html = show(Some(&tick), &History::default(), at(90.3));
+    assert_eq!(html.matches("<th scope=\"row\">daemon</th>").count(), 1, "{html}");
+}
+
+#[test]
+fn after_the_clock_was_set_no_age_is_told_that_follows_from_it() {
+    let mut tick = busy(25, "/opt/agave-validator");
+    let steps = |count| Arc::new(batch(Source::Daemon, 25.0, vec![reading(&metrics::daemon::CLOCK_STEPS, &[], count)]));
+    tick.batches.push(steps(0.0));
+    let page = |tick: &Tick, now: Stamp| show(Some(tick), &History::default(), now);
+    assert!(page(&tick, at(25.3)).contains("<dt>Running for</dt>"));
+    let set_back = Stamp { unix: Duration::from_secs(EPOCH - 200_000), ..at(25.3) };
+    assert!(page(&tick, set_back).contains("<dt>Started</dt><dd>2026-11-16"), "before the next tick counts it");
+    tick.batches.pop();
+    tick.batches.push(steps(1.0));
+    let html = page(&tick, at(25.3));
+    assert!(html.contains("<dt>Started</dt><dd>2026-11-16") && !html.contains("Running for"), "{html}");
+}
+
 #[test]
 fn names_and_problems_cannot_become_markup() {
     let html = busy_page("/tmp/<script>alert(\"demo\")<\\script>");

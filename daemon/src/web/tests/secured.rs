@@ -165,6 +165,27 @@ fn a_wrong_password_is_refused_on_every_page() {
 }
 
 #[test]
+fn who_guesses_passwords_is_told_to_wait_and_who_has_passed_still_passes() {
+    let folder = Folder::new();
+    let hash = bcrypt::hash("open sesame", 4).unwrap();
+    let path = folder.write("web.yml", &format!("basic_auth_users:\n  alice: {hash}\n"));
+    let mut server = start(Some(&path));
+    server.tick(1);
+    let good = "Authorization: Basic YWxpY2U6b3BlbiBzZXNhbWU=\r\n";
+    assert_eq!(server.get("/metrics", good).status, 200);
+    // Four letters are three bytes: alice: and three more.
+    let guesses = (0..40).map(|n| format!("Authorization: Basic YWxpY2U6{}{}AA\r\n", 'A', char::from(b'A' + n % 26)));
+    let answers: Vec<_> = guesses.take(26).map(|guess| server.get("/metrics", &guess)).collect();
+    let refused: Vec<_> = answers.iter().filter(|answer| answer.status == 429).collect();
+    assert!(answers.iter().all(|answer| [401, 429].contains(&answer.status)));
+    assert!(refused.len() >= 10, "{} of them were checked", answers.len() - refused.len());
+    let after: u64 = refused[0].header("retry-after").unwrap().parse().unwrap();
+    assert!((1..=10).contains(&after) && refused[0].text().contains("Too many wrong passwords"), "{after}");
+    assert_eq!(server.get("/metrics", good).status, 200);
+    assert_eq!(server.auth_failures.reading().value.number(), Some(26.0));
+}
+
+#[test]
 fn configured_headers_are_on_every_answer() {
     let folder = Folder::new();
     let path = folder.write("web.yml", "http_server_config: { headers: { X-Frame-Options: deny } }\n");
@@ -238,4 +259,17 @@ fn files_that_cannot_be_used_are_named() {
     folder.write("server.key", &KeyPair::generate().unwrap().serialize_pem());
     let other = error(&path);
     assert!(other.contains("cannot be used with"), "{other}");
+}
+
+#[test]
+fn every_file_of_tls_that_cannot_be_used_is_told() {
+    let folder = Folder::new();
+    let text = "tls_server_config:\n  cert_file: none.pem\n  key_file: ca.pem\n  client_auth_type: RequireAndVerifyClientCert\n  \
+                client_ca_file: server.key\n";
+    let config = Metrics { web_config: Some(folder.write("web.yml", text)), ..Metrics::default() };
+    let told: Vec<String> = check(&config).iter().map(ToString::to_string).collect();
+    assert!(told.len() == 3 && told[0].contains("none.pem"), "{told:#?}");
+    assert!(told[1].contains("no private key") && told[2].contains("client_ca_file"), "{told:#?}");
+    let good = Metrics { web_config: Some(folder.web_config("")), ..Metrics::default() };
+    assert!(check(&good).is_empty());
 }
