@@ -1,5 +1,5 @@
 //! The flight recorder: the last minutes are always on disk, in a ring that stays bounded, and are saved as a recording
-//! when the followed validator is killed, ends or falls behind, or on request.
+//! when the followed validator is killed, ends, stalls or falls behind, or on request.
 //!
 //! The recorder's thread writes the ring and decides ([`Triggers`]); a thread of its own copies, in small steps, so that
 //! a save delays neither a tick nor a row. What is deleted is deleted only in the folder with our marker file.
@@ -21,6 +21,7 @@ use crate::config;
 use crate::recorder::Account;
 use faultline_kernel::HostRoot;
 use faultline_recording::Opening;
+use folder::Unprepared;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -38,12 +39,15 @@ pub struct Parts {
     pub account: Arc<Account>,
 }
 
-/// The flight recorder's two halves and what others hold of it. Makes the folder if it is missing.
+/// The flight recorder's two halves and what others hold of it. Makes the folder if it is missing; on a full disk that is
+/// tried again later, with the ring.
 ///
 /// # Errors
 /// The folder cannot be made or marked; in words for the operator.
 pub fn build(parts: Parts, handle: &Handle, opening: Opening) -> Result<(Ring, Saver), String> {
-    folder::prepare(&parts.folder)?;
+    if let Err(Unprepared::Unusable(why)) = folder::prepare(&parts.folder) {
+        return Err(why);
+    }
     let (jobs, waiting) = saver::channel();
     let saver = Saver::new(&parts, handle.clone(), waiting);
     Ok((Ring::new(parts, handle.clone(), opening, jobs), saver))

@@ -105,7 +105,7 @@ impl Handle {
     /// The recorder as a source, which tells of the flight recorder too; asked before the tick goes to the sinks.
     pub fn source(&self, following: Following, flight: Option<flight::Handle>) -> Box<dyn Poll> {
         let (accounts, queue) = (self.accounts.clone(), Arc::clone(&self.queue));
-        Box::new(Told { accounts, queue, following, seen: Arc::clone(&self.seen), flight })
+        Box::new(Told { accounts, queue, following, seen: Arc::clone(&self.seen), flight, lost: (0, Duration::ZERO) })
     }
 
     /// Sets a mark; false if there is no room for it.

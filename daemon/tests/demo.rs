@@ -4,6 +4,7 @@
 
 use faultline_agave::identify::{Process, identify};
 use faultline_agave::line::Point;
+use faultline_testkit::daemon::Daemon;
 use faultline_testkit::eventually::{eventually, eventually_seeing};
 use faultline_testkit::rpc::Rpc;
 use faultline_testkit::sink::Sink;
@@ -106,6 +107,20 @@ fn it_ends_with_its_owner_and_leaves_nothing() {
     let (pid, ledger) = (demo.pid(), demo.ledger().to_owned());
     drop(demo);
     assert!(!Path::new(&format!("/proc/{pid}")).exists() && !ledger.exists());
+}
+
+#[test]
+fn a_demo_says_which_page_to_open_and_warns_of_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let daemon = Daemon::start(env!("CARGO_BIN_EXE_faultlined"), &["--demo"], folder.path()).unwrap();
+    eventually_seeing(DEADLINE, "the stand-in is followed", || {
+        let page = daemon.scrape().map_err(|error| error.to_string())?;
+        page.get("agave_process_threads", &[]).filter(|threads| *threads > 1.0).ok_or_else(|| daemon.log())
+    });
+    let (log, address) = (daemon.log(), format!("http://{}/", daemon.metrics()));
+    assert!(log.contains(&address), "{log}");
+    assert!(!log.contains("WARN") && !log.contains("ERROR"), "{log}");
+    assert_eq!(daemon.stop().unwrap(), Some(0));
 }
 
 #[test]

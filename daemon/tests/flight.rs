@@ -11,6 +11,7 @@ use faultline_testkit::eventually::eventually_seeing;
 use faultline_testkit::http;
 use faultline_testkit::process::{Program, Running};
 use limited::LimitedCgroup;
+use small_disk::Small;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -18,6 +19,8 @@ use std::time::Duration;
 
 #[path = "support/limited.rs"]
 mod limited;
+#[path = "support/small_disk.rs"]
+mod small_disk;
 
 const FAULTLINED: &str = env!("CARGO_BIN_EXE_faultlined");
 const PATIENCE: Duration = Duration::from_secs(90);
@@ -235,6 +238,29 @@ fn a_daemon_that_is_stopped_or_killed_goes_on_with_its_ring() -> Result<()> {
 }
 
 #[test]
+fn a_folder_that_cannot_be_made_on_a_full_disk_is_tried_again_and_exporting_goes_on() -> Result<()> {
+    let mut scene = Scene::new();
+    let Some(disk) = Small::mount(&scene.path("disk")) else {
+        eprintln!("SKIPPED: a tmpfs cannot be mounted here; root may");
+        return Ok(());
+    };
+    let filler = disk.fill();
+    scene.flight = disk.0.join("flight");
+    let validator = scene.validator("sleep", &["1000"]);
+    let daemon = scene.daemon(validator.pid(), "")?;
+    eventually_seeing(PATIENCE, "the recorder is down and the rest is up", || {
+        let found = ["recorder", "process"].map(|source| number(&daemon, "faultline_source_up", &[("source", source)]));
+        if found == [Some(0.0), Some(1.0)] { Ok(()) } else { Err(daemon.log()) }
+    });
+    assert_eq!(http::post(daemon.metrics(), "/flight/save", b"")?.status, 500);
+    std::fs::remove_file(filler).unwrap();
+    wait_for_ticks(&daemon, &scene, 5);
+    assert!(std::fs::metadata(scene.flight.join(".faultline-flight")).unwrap().len() > 0);
+    assert_eq!(daemon.stop()?, Some(0));
+    Ok(())
+}
+
+#[test]
 fn a_broken_ring_is_set_aside_with_a_word_and_a_new_one_begun() -> Result<()> {
     let scene = Scene::new();
     let validator = scene.validator("sleep", &["1000"]);
@@ -344,7 +370,8 @@ fn one_sample_and_a_check_touch_nothing_and_a_folder_of_other_things_is_refused(
     let scene = Scene::new();
     let config = scene.config("").display().to_string();
     let own = std::process::id().to_string();
-    assert!(run(&["once", "--config", &config, "--pid", &own]).status.success());
+    assert!(run(&["once", "--metrics", "--config", &config, "--pid", &own]).status.success());
+    assert!(run(&["once", "--config", &config, "--pid", &own]).status.code().is_some_and(|code| code < 2));
     assert!(run(&["check-config", "--config", &config]).status.success());
     assert!(!scene.flight.exists());
     std::fs::create_dir(&scene.flight).unwrap();

@@ -8,7 +8,10 @@ use faultline_testkit::daemon::Daemon;
 use faultline_testkit::eventually::{eventually, eventually_seeing};
 use faultline_testkit::http::{self, Request};
 use faultline_testkit::process::{Program, Running};
+use faultline_testkit::sink::Sink;
+use std::net::TcpListener;
 use std::os::unix::net::UnixDatagram;
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
@@ -82,17 +85,52 @@ fn the_printed_configuration_is_a_good_one() {
 }
 
 #[test]
+fn a_checked_configuration_tells_mistakes_and_warnings_at_once_and_counts_them() {
+    let folder = folder();
+    let (file, web) = (folder.path().join("c.toml"), folder.path().join("web.yml"));
+    let check = |text: &str| {
+        std::fs::write(&file, text).expect("a file");
+        let output = run(&["check-config", "--config", &file.display().to_string()]);
+        (output.status.code(), self::text(&output.stdout), self::text(&output.stderr))
+    };
+    let (code, out, said) = check("[log]\nfile = \"/no/such/agave.log\"\n[target]\nledger = \"ledger\"\n");
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("warning: log.file: /no/such/agave.log does not exist"), "{said}");
+    assert!(said.contains("warning: target.ledger: ledger is a relative path"), "{said}");
+    assert!(out.ends_with("c.toml: no mistakes, 2 warnings\n") && !out.contains("fine"), "{out}");
+    std::fs::write(&web, "tls_server_config: { cert_file: a.pem }\nbasic_auth_users: { alice: hunter2 }\nwrong: 1\n")
+        .expect("a file");
+    let (code, out, said) = check(&format!(
+        "[metrics]\nlisten = \"127.0.0.1:7\"\nweb_config = {:?}\n[ingest]\nlisten = \"127.0.0.1:7\"\ndb = \"d\"\nuser = \"u\"\n\
+         password_file = \"/no/such/password\"\n[log]\nfile = \"/no/such/agave.log\"\n[sampling]\ninterval = 3\n",
+        web.display().to_string()
+    ));
+    assert_eq!((code, out.as_str()), (Some(64), ""), "{said}");
+    for wanted in
+        ["alice", "wrong", "cert_file and key_file", "counted twice", "/no/such/password", "line 12: sampling.interval"]
+    {
+        assert_eq!(said.lines().filter(|line| line.contains(wanted)).count(), 1, "{wanted}: {said}");
+    }
+    assert!(!said.contains("go together"), "all three are given: {said}");
+    assert!(said.ends_with("c.toml: 6 mistakes, 1 warning\n"), "{said}");
+    let (code, _, said) = check("[metrics]\nlisten = \"127.0.0.1:7\"\n[ingest]\nlisten = \"127.0.0.1:7\"\n");
+    assert!(code == Some(64) && said.contains("the same port") && said.ends_with("1 mistake, 0 warnings\n"), "{said}");
+    let (code, out, said) = check("[sampling]\ninterval = \"2s\"\n");
+    assert!(code == Some(0) && out.ends_with("c.toml is fine\n") && said.is_empty(), "{out}{said}");
+}
+
+#[test]
 fn one_sample_of_any_process_is_printed_as_a_table_and_as_json() {
     let own = std::process::id().to_string();
-    let table = text(&run(&["once", "--pid", &own]).stdout);
+    let table = text(&run(&["once", "--metrics", "--pid", &own]).stdout);
     assert!(table.contains("agave_process_page_faults_total{type=\"minor\"}"), "{table}");
-    let output = run(&["once", "--pid", &own, "--json"]);
+    let output = run(&["once", "--metrics", "--pid", &own, "--json"]);
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let series = json["series"].as_array().expect("series");
     assert!(series.iter().any(|s| s["name"] == "agave_process_threads" && s["value"].as_u64() >= Some(1)), "{json}");
-    let nobody = run(&["once", "--process-name", "no-such-program"]);
-    assert_eq!(nobody.status.code(), Some(1));
-    assert!(text(&nobody.stderr).contains("no-such-program"), "{}", text(&nobody.stderr));
+    let missing = run(&["once", "--metrics", "--process-name", "no-such-program"]);
+    assert_eq!(missing.status.code(), Some(1));
+    assert!(text(&missing.stderr).contains("no-such-program"), "{}", text(&missing.stderr));
 }
 
 #[test]
@@ -198,12 +236,11 @@ fn the_supervisor_is_told_of_readiness_life_and_the_end() -> Result<()> {
     Ok(())
 }
 
-#[test]
-fn a_second_signal_ends_a_daemon_that_still_waits_for_its_upstream() -> Result<()> {
-    let folder = folder();
-    // Connections wait in the backlog and are never answered.
-    let upstream = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-    let (file, password) = (folder.path().join("c.toml"), folder.path().join("password"));
+/// A daemon with a push to forward to an upstream that never answers: told to stop, it tries for some seconds.
+fn slow_to_stop(folder: &Path) -> Result<(Daemon, TcpListener)> {
+    // Connections wait in the backlog.
+    let upstream = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let (file, password) = (folder.join("c.toml"), folder.join("password"));
     std::fs::write(&password, "secret").expect("a file");
     let address = upstream.local_addr().expect("an address");
     let text = format!(
@@ -212,15 +249,116 @@ fn a_second_signal_ends_a_daemon_that_still_waits_for_its_upstream() -> Result<(
     );
     std::fs::write(&file, text).expect("a file");
     let own = std::process::id().to_string();
-    let daemon = Daemon::start(FAULTLINED, &["--config", &file.display().to_string(), "--pid", &own], folder.path())?;
-    let ingest = daemon.ingest().to_owned();
+    let daemon = Daemon::start(FAULTLINED, &["--config", &file.display().to_string(), "--pid", &own], folder)?;
     let push = Request::new("POST", "/write?db=d&u=u&p=p&precision=n").body(b"x,host_id=A a=1i 1\n");
-    assert_eq!(push.send(&ingest)?.status, 204);
+    assert_eq!(push.send(daemon.ingest())?.status, 204);
+    Ok((daemon, upstream))
+}
+
+#[test]
+fn a_second_signal_ends_a_daemon_that_still_waits_for_its_upstream_and_is_logged() -> Result<()> {
+    let folder = folder();
+    let (daemon, _upstream) = slow_to_stop(folder.path())?;
     daemon.signal("TERM")?;
-    eventually(PATIENCE, "the listener is closed, and the queue is being emptied", || {
-        std::net::TcpStream::connect(&ingest).is_err().then_some(())
+    eventually_seeing(PATIENCE, "a signal that comes later ends it by force", || {
+        // It fails once the daemon has ended.
+        let _ = daemon.signal("TERM");
+        let log = daemon.log();
+        if log.contains("stopped by force at a second signal") { Ok(()) } else { Err(log) }
     });
     assert_eq!(daemon.stop()?, Some(2), "left alone it would have lost the push after 5 s and ended with 0");
+    Ok(())
+}
+
+#[test]
+fn two_signals_at_once_are_one_and_force_nothing() -> Result<()> {
+    let folder = folder();
+    let (daemon, _upstream) = slow_to_stop(folder.path())?;
+    // As `timeout` does: the process, then its group.
+    daemon.signal("TERM")?;
+    assert_eq!(daemon.stop()?, Some(0));
+    let log = std::fs::read_to_string(folder.path().join("faultlined.log")).expect("its log");
+    assert!(log.contains("stopped graceful=true") && !log.contains("by force"), "{log}");
+    Ok(())
+}
+
+#[test]
+fn credentials_of_the_environment_are_asked_for_and_a_push_without_them_is_refused_counted_and_logged() -> Result<()> {
+    let folder = folder();
+    let log = folder.path().join("log");
+    let own = std::process::id().to_string();
+    let run = |config: &str| {
+        let arguments = ["run", "--pid", &own, "--listen", "127.0.0.1:0", "--ingest", "127.0.0.1:0"];
+        Running::start(&Program {
+            path: FAULTLINED.into(),
+            arguments: arguments.map(str::to_owned).to_vec(),
+            environment: vec![("FAULTLINE_INGEST_CONFIG".to_owned(), Some(config.to_owned()))],
+            output: log.clone(),
+        })
+    };
+    let mut refused = run("host=http://127.0.0.1:9913,db=faultline")?;
+    let status = eventually(PATIENCE, "the end", || refused.ended_with().ok().flatten());
+    assert_eq!(status.code(), Some(64));
+    assert!(std::fs::read_to_string(&log).expect("its log").contains("FAULTLINE_INGEST_CONFIG"));
+
+    let _daemon = run("host=http://127.0.0.1:9913,db=faultline,u=faultline,p=0123456789abcdef")?;
+    let said = || std::fs::read_to_string(&log).expect("its log");
+    let [metrics, ingest] = eventually(PATIENCE, "it says where it listens", || {
+        let said = said();
+        let line = said.lines().find(|line| line.contains("listening metrics="))?;
+        let word = |key: &str| Some(line.split_once(key)?.1.split_whitespace().next()?.to_owned());
+        Some([word("metrics=")?, word("ingest=")?])
+    });
+    let push = |query: &str| {
+        let path = format!("/write?db=faultline&{query}&precision=n");
+        Request::new("POST", &path).body(b"x,host_id=A a=1i 1\n").send(&ingest).map(|answer| answer.status)
+    };
+    assert_eq!(push("u=faultline&p=0123456789abcdef")?, 204);
+    for _ in 0..3 {
+        assert_eq!(push("u=any&p=any")?, 401);
+    }
+    let failures = eventually_seeing(PATIENCE, "they are counted", || {
+        let page = http::get(&metrics, "/metrics").map_err(|error| error.to_string())?.text();
+        let count = |listener| format!("faultline_auth_failures_total{{listener=\"{listener}\"}} ");
+        let found = ["ingest", "metrics"].map(|listener| {
+            page.lines().find_map(|line| line.strip_prefix(&count(listener)).map(str::to_owned)).unwrap_or_default()
+        });
+        if found[0] == "3" { Ok(found) } else { Err(page) }
+    });
+    assert_eq!(failures[1], "0");
+    let said = said();
+    let lines: Vec<&str> = said.lines().filter(|line| line.contains("wrong user or password")).collect();
+    assert!(lines.len() == 1 && lines[0].contains("listener=\"ingest\"") && lines[0].contains("127.0.0.1"), "{said}");
+    assert!(!said.contains("0123456789abcdef"), "{said}");
+    Ok(())
+}
+
+#[test]
+fn a_problem_of_rpc_is_logged_once() -> Result<()> {
+    let folder = folder();
+    let program = folder.path().join("agave-validator");
+    std::fs::copy(faultline_testkit::binaries::in_search_path("sleep").expect("sleep"), &program).expect("a copy");
+    let validator = Running::start(&Program {
+        path: program,
+        arguments: vec!["1000".to_owned()],
+        environment: Vec::new(),
+        output: folder.path().join("validator.out"),
+    })?;
+    let (file, pid) = (folder.path().join("c.toml"), validator.pid().to_string());
+    // It answers, but not as JSON-RPC does.
+    let sink = Sink::start()?;
+    std::fs::write(&file, format!("[rpc]\nurl = \"http://{}\"\n", sink.address())).expect("a file");
+    let arguments = ["--config", &file.display().to_string(), "--pid", &pid, "--interval", "100ms"];
+    let daemon = Daemon::start(FAULTLINED, &arguments, folder.path())?;
+    eventually_seeing(PATIENCE, "the problem is counted", || {
+        let count = daemon.scrape().map_err(|error| error.to_string())?;
+        let count = count.get("faultline_source_problems_total", &[("source", "rpc"), ("kind", "broken")]);
+        if count >= Some(1.0) { Ok(()) } else { Err(format!("{count:?}")) }
+    });
+    assert_eq!(daemon.stop()?, Some(0));
+    let log = std::fs::read_to_string(folder.path().join("faultlined.log")).expect("its log");
+    let about_rpc = log.lines().filter(|line| line.contains("source=\"rpc\"")).count();
+    assert_eq!(about_rpc, 1, "{log}");
     Ok(())
 }
 

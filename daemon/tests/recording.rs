@@ -12,9 +12,13 @@ use faultline_testkit::expose::Page;
 use faultline_testkit::http;
 use faultline_testkit::process::{Program, Running};
 use faultline_testkit::{Error, Result};
-use std::path::{Path, PathBuf};
+use small_disk::Small;
+use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+#[path = "support/small_disk.rs"]
+mod small_disk;
 
 const FAULTLINED: &str = env!("CARGO_BIN_EXE_faultlined");
 const PATIENCE: Duration = Duration::from_secs(90);
@@ -274,6 +278,43 @@ fn a_killed_daemon_leaves_all_but_the_last_second_and_a_new_one_goes_on_in_the_s
     Ok(())
 }
 
+/// A push that is made now, by a validator whose previous one was a moment ago: its last point, with a root before it.
+fn push_now(daemon: &Daemon) {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos();
+    let end = "points_written=1i,num_points=1i,points_lost=0i,points_buffered=0i,secs_since_last_write=0i";
+    let root = format!("bank-forks_set_root,host_id={IDENTITY} slot=1i,tx_count=12i,elapsed_ms=1i {now}");
+    push(daemon, &format!("{root}\nmetrics,host_id={IDENTITY} {end} {now}\n"));
+}
+
+#[test]
+fn pushes_missing_between_two_runs_of_the_daemon_are_missed_and_those_before_the_first_are_not() -> Result<()> {
+    let scene = Scene::new();
+    let first = scene.daemon()?;
+    page_with(&first, "agave_up", &[], 1.0);
+    push_now(&first);
+    let page = page_with(&first, "faultline_last_push_timestamp_seconds", &[], 1.0);
+    let last = page.get("faultline_last_push_timestamp_seconds", &[]).unwrap();
+    assert_eq!(page.get("faultline_pushes_missed_total", &[]), Some(0.0));
+    eventually(PATIENCE, "the push is in the recording", || scene.read().last_push().unwrap());
+    first.signal("KILL")?;
+    drop(first);
+
+    let second = scene.daemon()?;
+    let since = |last: f64| SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs_f64() - last;
+    eventually(PATIENCE, "a push is overdue", || (since(last) > 11.0).then_some(()));
+    push_now(&second);
+    page_with(&second, "faultline_pushes_missed_total", &[], 1.0);
+    push_now(&second);
+    let used = [("result", "used")];
+    let page = page_with(&second, "faultline_ingest_lines_total", &used, 4.0);
+    let most = (since(last) / 10.0 + 1.0).floor();
+    let missed = page.get("faultline_pushes_missed_total", &[]).unwrap();
+    assert!((1.0..=most).contains(&missed), "{missed}, {most} at most");
+    assert_eq!(page.get("agave_tps_unknown_seconds_total", &[]), Some(0.0), "the daemon counts from its own start on");
+    assert_eq!(second.stop()?, Some(0));
+    Ok(())
+}
+
 #[test]
 fn what_cannot_be_recorded_into_is_refused_at_the_start_in_words() -> Result<()> {
     let scene = Scene::new();
@@ -326,28 +367,6 @@ fn a_recording_beside_the_ledger_is_warned_of_and_another_file_waits_for_a_resta
     Ok(())
 }
 
-/// A small file system in memory, unmounted when dropped.
-struct Small(PathBuf);
-
-impl Small {
-    /// `None` where this may not be made.
-    fn mount(at: &Path) -> Option<Small> {
-        std::fs::create_dir(at).unwrap();
-        let mounted = Command::new("mount")
-            .args(["-t", "tmpfs", "-o", "size=3m", "tmpfs"])
-            .arg(at)
-            .stderr(Stdio::null())
-            .status();
-        mounted.is_ok_and(|status| status.success()).then(|| Small(at.to_owned()))
-    }
-}
-
-impl Drop for Small {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
-    }
-}
-
 #[test]
 fn a_full_disk_stops_the_recording_and_nothing_else_until_there_is_room_again() -> Result<()> {
     let mut scene = Scene::new();
@@ -359,9 +378,7 @@ fn a_full_disk_stops_the_recording_and_nothing_else_until_there_is_room_again() 
     let daemon = scene.daemon()?;
     let recorder = [("recorder", "record")];
     page_with(&daemon, "faultline_recorder_rows_total", &recorder, 20.0);
-    let filler = disk.0.join("filler");
-    let full = std::fs::write(&filler, vec![1; 4 << 20]);
-    assert!(full.is_err(), "the disk was not filled");
+    let filler = disk.fill();
 
     let page = page_with(&daemon, "faultline_recorder_dropped_total", &recorder, 5.0);
     assert_eq!(page.get("faultline_source_up", &[("source", "recorder")]), Some(0.0));
@@ -392,6 +409,70 @@ fn a_full_disk_stops_the_recording_and_nothing_else_until_there_is_room_again() 
     let gone = events.iter().filter(|event| event.detail["to"] == "gone").count();
     assert_eq!((gone, ticks.last().and_then(|tick| tick.process)), (1, None));
     assert_eq!(scene.files(), ["run.fltl"]);
+    Ok(())
+}
+
+#[test]
+fn a_recording_on_a_disk_that_stays_full_is_not_said_to_be_removed() -> Result<()> {
+    let mut scene = Scene::new();
+    let Some(disk) = Small::mount(&scene.folder.path().join("disk")) else {
+        eprintln!("SKIPPED: a tmpfs cannot be mounted here; root may");
+        return Ok(());
+    };
+    scene.file = disk.0.join("run.fltl");
+    let daemon = scene.daemon()?;
+    page_with(&daemon, "faultline_recorder_rows_total", &[("recorder", "record")], 20.0);
+    assert_eq!(daemon.stop()?, Some(0));
+    disk.fill();
+    let daemon = scene.daemon()?;
+    page_with(&daemon, "faultline_recorder_dropped_total", &[("recorder", "record")], 5.0);
+    assert_eq!(daemon.stop()?, Some(0));
+    let log = std::fs::read_to_string(scene.folder.path().join("faultlined.log")).unwrap();
+    assert!(scene.file.exists() && log.contains("no room left"), "{log}");
+    assert!(!log.contains("removed"), "{log}");
+    Ok(())
+}
+
+#[test]
+fn what_lies_beside_a_recording_that_is_missing_is_left_alone_and_named() -> Result<()> {
+    let scene = Scene::new();
+    let diary = scene.folder.path().join("diary");
+    std::fs::write(&diary, "mine").unwrap();
+    let beside = ["-wal", "-shm", "-journal"].map(|end| scene.folder.path().join(format!("run.fltl{end}")));
+    for path in &beside {
+        std::os::unix::fs::symlink(&diary, path).unwrap();
+        let refused = scene.daemon().expect_err("it must not start").to_string();
+        assert!(refused.contains(&path.display().to_string()) && refused.contains("remove"), "{refused}");
+        assert_eq!(std::fs::read_link(path).unwrap(), diary);
+        assert!(!scene.file.exists(), "it was begun all the same");
+        std::fs::remove_file(path).unwrap();
+    }
+    assert_eq!(std::fs::read_to_string(&diary).unwrap(), "mine");
+    let daemon = scene.daemon()?;
+    page_with(&daemon, "faultline_recorder_rows_total", &[("recorder", "record")], 20.0);
+    assert_eq!(daemon.stop()?, Some(0));
+    Ok(())
+}
+
+#[test]
+fn a_recorder_that_does_not_keep_up_says_so_in_the_log_and_on_its_row() -> Result<()> {
+    let scene = Scene::new();
+    let daemon = scene.daemon()?;
+    page_with(&daemon, "faultline_recorder_rows_total", &[("recorder", "record")], 20.0);
+    let mut slots = 0..u64::MAX;
+    eventually_seeing(PATIENCE, "more points in a second than the recorder keeps", || {
+        push(&daemon, &slots.by_ref().take(10_000).map(points_of).collect::<String>());
+        let log = daemon.log();
+        if log.contains("the recorder does not keep up") { Ok(()) } else { Err(log) }
+    });
+    let page = page_with(&daemon, "faultline_recorder_dropped_total", &[("recorder", "record")], 1.0);
+    assert_eq!(page.get("faultline_source_up", &[("source", "recorder")]), Some(1.0));
+    eventually_seeing(PATIENCE, "the landing page says so", || {
+        let page = http::get(daemon.metrics(), "/").map_err(|error| error.to_string())?.text();
+        if page.contains("the recorder does not keep up") { Ok(()) } else { Err(page) }
+    });
+    assert_eq!(daemon.log().matches("the recorder does not keep up").count(), 1, "{}", daemon.log());
+    assert_eq!(daemon.stop()?, Some(0));
     Ok(())
 }
 

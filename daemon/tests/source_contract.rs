@@ -6,10 +6,12 @@
 #[path = "support/pretend.rs"]
 mod pretend;
 
+use faultline_catalog::metrics::cgroup::USAGE;
 use faultline_catalog::metrics::daemon::SOURCE_PROBLEMS;
-use faultline_catalog::metrics::process::{START_TIME, TARGET_INFO};
+use faultline_catalog::metrics::process::{self as p, START_TIME, STATE, TARGET_INFO};
 use faultline_catalog::{Source, Status, Tick, Value};
 use faultline_testkit::host::PretendHost;
+use faultlined::config::Config;
 use pretend::{OF_THE_KERNEL, Pretend, series};
 use std::collections::BTreeMap;
 use std::fs;
@@ -125,6 +127,7 @@ const FILES: &[File] = &[
         ],
     ),
     file("sys/fs/cgroup/validator.slice/sol.service/memory.events", Keys, CGROUP, &["agave_cgroup_memory_events"]),
+    file("sys/fs/cgroup/validator.slice/sol.service/cgroup.events", Keys, CGROUP, &["agave_cgroup_frozen"]),
     file("sys/fs/cgroup/validator.slice/sol.service/io.stat", List, CGROUP, &["agave_cgroup_io_bytes"]),
     file("sys/fs/cgroup/validator.slice/sol.service/cpu.stat", Keys, CGROUP, &["agave_cgroup_cpu_throttled"]),
     file(
@@ -179,6 +182,7 @@ const FILES: &[File] = &[
         ],
     ),
     file_v1("sys/fs/cgroup/memory/system.slice/sol.service/memory.oom_control", Keys, &["agave_cgroup_memory_events"]),
+    file_v1("sys/fs/cgroup/freezer/sol/freezer.state", Sole, &["agave_cgroup_frozen"]),
     file_v1(
         "sys/fs/cgroup/blkio/system.slice/sol.service/blkio.throttle.io_service_bytes_recursive",
         List,
@@ -275,6 +279,10 @@ fn a_file_that_has_become_nonsense_is_counted_as_broken_each_time_and_read_again
             let mut pretend = Pretend::following(file.host);
             let whole = fs::read(pretend.host.path(file.path)).unwrap();
             let before = pretend.tick_after(LONG);
+            // Of a thread that has not run since, nothing is read again.
+            if file.path.starts_with("proc/4242/task/") {
+                pretend.host.write("proc/4242/task/4243/schedstat", "5378071247 6969083770 981\n").unwrap();
+            }
             pretend.host.write(file.path, nonsense).unwrap();
             let first = pretend.tick_after(LONG);
             hold(file, what, Status::Broken, &first, Some(&before))?;
@@ -361,16 +369,116 @@ fn a_process_that_vanishes_between_ticks_is_counted_as_gone_and_leaves_nothing_b
     }
 }
 
+/// The states with their values, `name=1`.
+fn states(tick: &Tick) -> Vec<String> {
+    let states = tick.readings().filter(|reading| reading.metric.name == STATE.name);
+    states.map(|reading| format!("{}={}", reading.labels[0], reading.value.number().unwrap())).collect()
+}
+
+/// Writes these fields of `stat` anew, by their numbers in proc_pid_stat(5).
+fn set_stat(pretend: &Pretend, path: &str, fields: &[(usize, &str)]) {
+    let text = fs::read_to_string(pretend.host.path(path)).unwrap();
+    let (name, rest) = text.trim_end().rsplit_once(") ").unwrap();
+    let mut words: Vec<&str> = rest.split(' ').collect();
+    for (number, value) in fields {
+        words[number - 3] = value;
+    }
+    pretend.host.write(path, format!("{name}) {}\n", words.join(" "))).unwrap();
+}
+
+/// Fields of `stat`, and what the flags have in common once a thread has begun to exit.
+const STATE_FIELD: usize = 3;
+const FLAGS: usize = 9;
+const VSIZE: usize = 23;
+const EXITING: &str = "4227084";
+const ALIVE: &str = "4194560";
+
 #[test]
-fn a_process_that_is_moved_to_another_cgroup_is_told_of_there() {
+fn the_main_threads_state_is_1_of_eight_and_an_unknown_letter_is_none() {
     let mut pretend = Pretend::following(HOST);
-    let told = |tick: &Tick| tick.readings().find(|r| r.metric.name == TARGET_INFO.name).unwrap().labels[6].to_string();
-    assert_eq!(told(&pretend.tick()), "/validator.slice/sol.service");
-    pretend.host.write("proc/4242/cgroup", "0::/validator.slice\n").unwrap();
-    assert_eq!(told(&pretend.tick_after(LONG)), "/validator.slice");
-    // What version 1 says of a process that is ending.
-    pretend.host.write("proc/4242/cgroup", "0::/\n").unwrap();
-    assert_eq!(told(&pretend.tick_after(LONG)), "/validator.slice");
+    for (letter, name) in [("R", "running"), ("D", "disk_sleep"), ("T", "stopped"), ("X", "dead"), ("S", "sleeping")] {
+        set_stat(&pretend, "proc/4242/stat", &[(STATE_FIELD, letter)]);
+        let states = states(&pretend.tick());
+        assert_eq!((states.len(), states.iter().filter(|state| state.ends_with("=0")).count()), (8, 7), "{states:?}");
+        assert!(states.contains(&format!("{name}=1")), "{states:?}");
+    }
+    set_stat(&pretend, "proc/4242/stat", &[(STATE_FIELD, "P")]);
+    assert_eq!(states(&pretend.tick()), Vec::<String>::new());
+}
+
+#[test]
+fn a_process_that_has_released_its_memory_has_no_virtual_size_and_not_one_of_0() {
+    let mut pretend = Pretend::following(HOST);
+    assert!(pretend.tick().number_of(&p::VIRTUAL, &[]) > Some(0.0));
+    set_stat(&pretend, "proc/4242/stat", &[(FLAGS, EXITING), (VSIZE, "0")]);
+    let tick = pretend.tick();
+    assert_eq!(tick.number_of(&p::VIRTUAL, &[]), None);
+    assert!(tick.number_of(&p::THREADS, &[]) > Some(0.0), "the rest is still told");
+}
+
+fn label(tick: &Tick) -> String {
+    tick.readings().find(|reading| reading.metric.name == TARGET_INFO.name).unwrap().labels[6].to_string()
+}
+
+/// What a tick read of the cgroup.
+fn of_cgroup(tick: &Tick) -> BTreeMap<String, Value> {
+    let of = ["agave_cgroup_", "agave_memory_"];
+    kernels(tick).into_iter().filter(|(series, _)| of.iter().any(|name| series.starts_with(name))).collect()
+}
+
+#[test]
+fn a_process_that_is_moved_to_another_cgroup_is_followed_there_also_to_the_topmost_one() {
+    let mut pretend = Pretend::following(HOST);
+    assert_eq!(label(&pretend.tick()), "/validator.slice/sol.service");
+    for path in ["/validator.slice", "/"] {
+        pretend.host.write("proc/4242/cgroup", format!("0::{path}\n")).unwrap();
+        assert_eq!(label(&pretend.tick_after(LONG)), path);
+    }
+    let mut pretend = Pretend::following(HOST_V1);
+    assert!(!of_cgroup(&pretend.tick()).is_empty());
+    pretend.host.write("proc/4242/cgroup", TOPMOST).unwrap();
+    let tick = pretend.tick_after(LONG);
+    assert_eq!(label(&tick), "/");
+    assert_eq!(tick.number_of(&USAGE, &[]), None, "this host's topmost cgroup does not count its memory");
+}
+
+/// What version 1 says of a thread that has begun to exit, and of one in no cgroup.
+const TOPMOST: &str = "11:memory:/\n10:blkio:/\n8:cpu,cpuacct:/\n1:name=systemd:/\n";
+
+#[test]
+fn an_exiting_process_of_version_1_is_followed_where_it_was_or_where_a_living_thread_is_and_never_to_the_top() {
+    let mut pretend = Pretend::following(HOST_V1);
+    let before = pretend.tick();
+    assert_eq!(label(&before), "/system.slice/sol.service");
+    let threads: Vec<_> =
+        fs::read_dir(pretend.host.path("proc/4242/task")).unwrap().map(|e| e.unwrap().file_name()).collect();
+    let exit = |pretend: &Pretend, folder: &str| {
+        pretend.host.write(&format!("{folder}/cgroup"), TOPMOST).unwrap();
+        set_stat(pretend, &format!("{folder}/stat"), &[(STATE_FIELD, "Z"), (FLAGS, EXITING), (VSIZE, "0")]);
+    };
+    // All threads are exiting: nothing tells where they are.
+    exit(&pretend, "proc/4242");
+    for thread in &threads {
+        exit(&pretend, &format!("proc/4242/task/{}", thread.display()));
+    }
+    let tick = pretend.tick_after(LONG);
+    assert_eq!((label(&tick), of_cgroup(&tick)), (label(&before), of_cgroup(&before)));
+    // The main thread alone has exited, and another was moved since.
+    pretend.host.write("proc/4242/task/4243/cgroup", TOPMOST.replace(":/\n", ":/system.slice\n")).unwrap();
+    set_stat(&pretend, "proc/4242/task/4243/stat", &[(STATE_FIELD, "S"), (FLAGS, ALIVE)]);
+    assert_eq!(label(&pretend.tick_after(LONG)), "/system.slice");
+}
+
+#[test]
+fn a_process_that_is_exiting_when_it_is_found_has_no_cgroup_rather_than_the_topmost_one() {
+    let mut pretend = Pretend::new(HOST_V1, &Config::default());
+    pretend.find();
+    pretend.host.write("proc/4242/cgroup", TOPMOST).unwrap();
+    set_stat(&pretend, "proc/4242/stat", &[(FLAGS, EXITING)]);
+    fs::remove_dir_all(pretend.host.path("proc/4242/task")).unwrap();
+    let tick = pretend.tick();
+    assert_eq!((label(&tick), of_cgroup(&tick).len()), (String::new(), 0));
+    assert!(counted(&tick, Source::Cgroup, Status::Gone) >= 1.0);
 }
 
 #[test]

@@ -126,6 +126,7 @@ fn the_template_says_what_the_service_says() {
             .replace("127.0.0.%i", "127.0.0.1")
             .replace("/run/faultlined-%i", "/run/faultlined")
             .replace("StateDirectory=faultlined-%i", "StateDirectory=faultlined")
+            .replace("/ingest-%i.env", "/ingest.env")
             .replace("/%i.toml", "/faultlined.toml");
         let one = unit(name);
         let of = |text: &str| -> Vec<String> {

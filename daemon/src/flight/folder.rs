@@ -5,6 +5,7 @@ use crate::clock::civil;
 use crate::config::Flight;
 use faultline_catalog::Stamp;
 use std::fs;
+use std::io::ErrorKind;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
@@ -24,14 +25,14 @@ const PART: &str = ".part";
 const BESIDE: [&str; 4] = ["", "-wal", "-shm", "-journal"];
 
 /// The reasons of recordings that may be removed to make room.
-const AUTOMATIC: [&str; 4] = ["behind", "exit", "oom_kill", SET_ASIDE];
+const AUTOMATIC: [&str; 5] = ["behind", "stall", "exit", "oom_kill", SET_ASIDE];
 
 /// The reason of a ring that could not be gone on with.
 pub(super) const SET_ASIDE: &str = "set_aside";
 
 const ABOUT: &str =
     "This folder belongs to the flight recorder of faultlined: the oldest recordings that it saved unasked
-(NAME-oom_kill-, NAME-exit-, NAME-behind-, NAME-set_aside-TIME.fltl) are removed when there are too many.
+(NAME-oom_kill-, NAME-exit-, NAME-behind-, NAME-stall-, NAME-set_aside-TIME.fltl) are removed when there are too many.
 Without this file nothing is removed, and nothing is saved once there is no room.
 ";
 
@@ -48,7 +49,7 @@ pub fn check(folder: &Path) -> Result<(), String> {
                 Err(format!("{shown} holds other things and no {MARKER}; give a folder that is empty or not there yet"))
             }
         },
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => match folder.parent() {
+        Err(error) if error.kind() == ErrorKind::NotFound => match folder.parent() {
             Some(parent) if parent.as_os_str().is_empty() || parent.is_dir() => Ok(()),
             _ => Err(format!("{shown} cannot be made: the folder above it is missing; make that first")),
         },
@@ -59,15 +60,42 @@ pub fn check(folder: &Path) -> Result<(), String> {
 /// Makes the folder, for this user and group alone, and marks it.
 ///
 /// # Errors
-/// As [`check`].
-pub(super) fn prepare(folder: &Path) -> Result<(), String> {
-    check(folder)?;
+/// As [`check`], or the disk refuses.
+pub(super) fn prepare(folder: &Path) -> Result<(), Unprepared> {
+    check(folder).map_err(Unprepared::Unusable)?;
     if is_marked(folder) {
         return Ok(());
     }
+    let marker = folder.join(MARKER);
     let made = fs::DirBuilder::new().recursive(true).mode(0o750).create(folder);
-    let marked = made.and_then(|()| fs::write(folder.join(MARKER), ABOUT));
-    marked.map_err(|error| format!("{} cannot be made: {error}", folder.display()))
+    let marked = made.and_then(|()| {
+        // Without its text it would say nothing to who finds it.
+        fs::write(&marker, ABOUT).inspect_err(|_| drop(fs::remove_file(&marker)))
+    });
+    marked.map_err(|error| {
+        let what = format!("{} cannot be made: {error}", folder.display());
+        match error.kind() {
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Unprepared::Full(what),
+            _ => Unprepared::Unusable(what),
+        }
+    })
+}
+
+/// Why a folder could not be made, in words for the operator.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Unprepared {
+    /// Its disk is full: worth another try later.
+    Full(String),
+    /// Somebody has to change something.
+    Unusable(String),
+}
+
+impl Unprepared {
+    pub(super) fn into_words(self) -> String {
+        match self {
+            Unprepared::Full(what) | Unprepared::Unusable(what) => what,
+        }
+    }
 }
 
 pub(super) fn is_marked(folder: &Path) -> bool {
@@ -108,7 +136,7 @@ pub(super) fn set_aside(folder: &Path, name: &str, at: Stamp) -> Result<PathBuf,
     let to = free_name(folder, name, SET_ASIDE, at).ok_or("there are too many of them")?;
     for end in BESIDE {
         match fs::rename(beside(&folder.join(RING), end), beside(&to, end)) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error.to_string()),
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error.to_string()),
             _ => {}
         }
     }
@@ -164,7 +192,7 @@ pub(super) fn make_room(folder: &Path, limits: &Flight, bytes: u64, wish: Wish) 
     for path in &gone {
         tracing::info!(path = %path.display(), "removing the oldest saved recording to make room");
         let removed = BESIDE.iter().map(|end| fs::remove_file(beside(path, end)));
-        let failed = removed.filter_map(Result::err).find(|error| error.kind() != std::io::ErrorKind::NotFound);
+        let failed = removed.filter_map(Result::err).find(|error| error.kind() != ErrorKind::NotFound);
         failed.map_or(Ok(()), |error| Err(format!("{} cannot be removed: {error}", path.display())))?;
     }
     Ok(gone.len())

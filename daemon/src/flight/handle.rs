@@ -21,13 +21,15 @@ pub enum Reason {
     Exit,
     /// It fell behind.
     Behind,
+    /// It was at the tip, and its slot stands still.
+    Stall,
     /// Somebody asked.
     Request,
 }
 
 impl Reason {
     /// Every reason.
-    pub const ALL: [Reason; 4] = [Reason::OomKill, Reason::Exit, Reason::Behind, Reason::Request];
+    pub const ALL: [Reason; 5] = [Reason::OomKill, Reason::Exit, Reason::Behind, Reason::Stall, Reason::Request];
 
     /// The label value.
     pub const fn name(self) -> &'static str {
@@ -35,6 +37,7 @@ impl Reason {
             Reason::OomKill => "oom_kill",
             Reason::Exit => "exit",
             Reason::Behind => "behind",
+            Reason::Stall => "stall",
             Reason::Request => "request",
         }
     }

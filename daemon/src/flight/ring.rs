@@ -1,6 +1,6 @@
 //! The ring: a recording that forgets, written by the recorder's thread.
 
-use super::folder::{RING, set_aside, sweep, word};
+use super::folder::{RING, Unprepared, prepare, set_aside, sweep, word};
 use super::handle::{Asked, Handle, Reason, Wish};
 use super::saver::Job;
 use super::triggers::{Timing, Trigger, Triggers};
@@ -9,13 +9,16 @@ use crate::recorder::{Account, Entry, Followed, Reel, Tape};
 use faultline_catalog::{Problem, Stamp, Status};
 use faultline_recording::{Error, Event, EventKind, Opening};
 use serde_json::json;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, TrySendError};
 use std::time::Duration;
 
-/// A ring that could not be opened is tried again after this.
-const TRY_AGAIN: Duration = Duration::from_secs(30);
+/// The first pause after a ring could not be opened; each further one doubles it.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+
+/// No pause is longer.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// How long the last saves may take when the daemon stops.
 const LAST_SAVES: Duration = Duration::from_secs(5);
@@ -33,6 +36,8 @@ pub struct Ring {
     reel: Option<Reel>,
     /// The uptime from which opening is tried again.
     next_try: Duration,
+    /// The pause before that; zero while opening has not failed.
+    pause: Duration,
     process: Option<Arc<Followed>>,
     triggers: Triggers,
     pruned: Stamp,
@@ -54,6 +59,7 @@ impl Ring {
             jobs,
             reel: None,
             next_try: Duration::ZERO,
+            pause: Duration::ZERO,
             process: None,
             triggers: Triggers::new(timing),
             overdue: false,
@@ -63,8 +69,29 @@ impl Ring {
     /// Opens the ring of before; one that cannot be gone on with makes way for a new one.
     fn open(&mut self, now: Stamp) -> Option<Reel> {
         let path = self.folder.join(RING);
-        let open = || Reel::open(&path, &self.opening, Arc::clone(&self.account));
-        let opened = match open() {
+        match prepare(&self.folder).map_err(Unprepared::into_words).and_then(|()| self.open_file(&path, now)) {
+            Ok(reel) => {
+                tracing::info!(path = %path.display(), "the flight recorder is on");
+                self.pause = Duration::ZERO;
+                self.account.say(None);
+                sweep(&self.folder);
+                Some(reel)
+            }
+            Err(why) => {
+                if self.pause.is_zero() {
+                    tracing::error!(why, "the flight recorder cannot write; tried again from time to time");
+                }
+                self.pause = (self.pause * 2).clamp(FIRST_PAUSE, LONGEST_PAUSE);
+                self.account.say(Some(Problem::new(Status::Broken, format!("no flight recorder, tried again: {why}"))));
+                self.next_try = now.uptime + self.pause;
+                None
+            }
+        }
+    }
+
+    fn open_file(&self, path: &Path, now: Stamp) -> Result<Reel, String> {
+        let open = || Reel::open(path, &self.opening, Arc::clone(&self.account));
+        match open() {
             Err(error) if is_lost(&error) => match set_aside(&self.folder, &self.name, now) {
                 Ok(to) => {
                     let (why, to) = (error.to_string(), to.display());
@@ -74,22 +101,6 @@ impl Ring {
                 Err(why) => Err(format!("{error}; it cannot be set aside: {why}")),
             },
             other => other.map_err(|error| error.to_string()),
-        };
-        match opened {
-            Ok(reel) => {
-                tracing::info!(path = %path.display(), "the flight recorder is on");
-                self.account.say(None);
-                sweep(&self.folder);
-                Some(reel)
-            }
-            Err(why) => {
-                if self.next_try == Duration::ZERO {
-                    tracing::error!(why, "the flight recorder cannot write; tried again from time to time");
-                }
-                self.account.say(Some(Problem::new(Status::Broken, format!("no flight recorder, tried again: {why}"))));
-                self.next_try = now.uptime + TRY_AGAIN;
-                None
-            }
         }
     }
 
@@ -135,6 +146,7 @@ impl Ring {
             Trigger::OomKill => Reason::OomKill,
             Trigger::Exit => Reason::Exit,
             Trigger::Behind => Reason::Behind,
+            Trigger::Stall => Reason::Stall,
         };
         let (wish, word) = (Wish::Unasked, reason.name().to_owned());
         self.save(Job { reason, wish, word, text: String::new(), at: now, answer });
@@ -176,6 +188,7 @@ fn is_lost(error: &Error) -> bool {
             | Error::Damaged { .. }
             | Error::OtherLabels { .. }
             | Error::BadRow { .. }
+            | Error::Leftover { .. }
     )
 }
 

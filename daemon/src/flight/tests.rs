@@ -184,7 +184,7 @@ fn a_save_without_room_fails_and_is_counted_and_shown_until_one_succeeds() {
     let mut finding = crate::sources::Finding::default();
     scene.handle.tell(&mut finding);
     let counts: Vec<f64> = finding.readings.iter().filter_map(|reading| reading.value.number()).collect();
-    assert_eq!(counts, [0.0, 0.0, 0.0, 1.0, 1.0]);
+    assert_eq!(counts, [0.0, 0.0, 0.0, 0.0, 1.0, 1.0]);
     assert_eq!(finding.problems.len(), 1);
 }
 

@@ -1,14 +1,16 @@
 //! How each recorder stands, for the tick and the web.
 
 use super::queue::{Queue, Seen};
+use super::reel::SHOW_FOR;
 use crate::flight;
 use crate::sources::{Finding, Look, Poll};
 use crate::target::Following;
 use faultline_catalog::metrics::daemon as d;
-use faultline_catalog::{Problem, Reading, Source};
+use faultline_catalog::{Problem, Reading, Source, Status};
 use faultline_kernel::ProcessId;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 /// One recorder's account: written by its thread, read at the tick.
 #[derive(Debug)]
@@ -65,9 +67,23 @@ pub(super) struct Told {
     pub(super) following: Following,
     pub(super) seen: Arc<Mutex<Seen>>,
     pub(super) flight: Option<flight::Handle>,
+    /// What had found no room in the queue by the last look, and the uptime until which that is shown.
+    pub(super) lost: (u64, Duration),
 }
 
 impl Told {
+    /// That entries found no room in the queue lately. The words stay the same, so that they are logged once.
+    fn overrun(&mut self, now: Duration) -> Option<Problem> {
+        let lost = self.queue.lost();
+        if std::mem::replace(&mut self.lost.0, lost) < lost {
+            self.lost.1 = now + SHOW_FOR;
+        }
+        (now < self.lost.1).then(|| {
+            let what = "the recorder does not keep up and drops entries; faultline_recorder_dropped_total counts them";
+            Problem::new(Status::Broken, what)
+        })
+    }
+
     fn note(&self, look: &Look<'_>) {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         if seen.target.as_deref() == look.target {
@@ -91,6 +107,7 @@ impl Poll for Told {
         let mut finding = Finding { repeated: true, ..Finding::default() };
         finding.problems = self.accounts.iter().filter_map(|account| account.problem()).collect();
         finding.up = finding.problems.is_empty();
+        finding.problems.extend(self.overrun(look.now.uptime));
         if let Some(flight) = &self.flight {
             flight.tell(&mut finding);
         }

@@ -4,7 +4,7 @@ use super::queue::Seen;
 use super::{Entry, Followed};
 use crate::manifest::Described;
 use crate::target::{Reason, Target};
-use faultline_catalog::metrics::{process as p, validator as v};
+use faultline_catalog::metrics::{daemon as d, process as p, validator as v};
 use faultline_catalog::{Reading, Stamp, Text, Tick};
 use faultline_recording::{Event, EventKind};
 use serde_json::{Value, json};
@@ -19,8 +19,10 @@ pub(super) struct Events {
     /// `None` while it is not known.
     phase: Option<Text>,
     last_known: Option<Text>,
+    stalled: bool,
     /// By reason, as the metric counts them.
     restarts: [f64; 3],
+    clock_steps: f64,
 }
 
 /// Says of a process what its row holds beside its number.
@@ -35,16 +37,7 @@ impl Events {
     /// What the tick tells, then the tick itself, appended to `out`. The end of a process comes before the tick at which it
     /// is gone, a start before the tick at which it is there.
     pub(super) fn tick(&mut self, tick: &Arc<Tick>, seen: &Seen, describe: &Describe, out: &mut Vec<Entry>) {
-        let mut say = |kind, detail: Value| out.push(Entry::event(tick.at, kind, &detail));
-        if let Some((number, at)) = self.last.replace((tick.number, tick.at))
-            && tick.number > number + 1
-        {
-            let seconds = tick.at.since(at).as_secs_f64();
-            say(
-                EventKind::Gap,
-                json!({ "why": "ticks were missed", "ticks": tick.number - number - 1, "seconds": seconds }),
-            );
-        }
+        self.time(tick, out);
         if changed(self.target.as_deref(), seen.target.as_deref()) {
             if let (Some(before), Some(target)) = (&self.target, &seen.target)
                 && before.process == target.process
@@ -59,7 +52,26 @@ impl Events {
         }
         self.restarts(tick, out);
         self.phase(tick, out);
+        self.stall(tick, out);
         out.push(Entry::Tick(Arc::clone(tick)));
+    }
+
+    /// What the clocks tell since the last tick: ticks that are missing, a wall clock that was set.
+    fn time(&mut self, tick: &Tick, out: &mut Vec<Entry>) {
+        let steps = tick.number_of(&d::CLOCK_STEPS, &[]).unwrap_or(self.clock_steps);
+        let was_set = steps > std::mem::replace(&mut self.clock_steps, steps);
+        let Some((number, at)) = self.last.replace((tick.number, tick.at)) else { return };
+        let seconds = tick.at.since(at).as_secs_f64();
+        if tick.number > number + 1 {
+            let ticks = tick.number - number - 1;
+            let detail = json!({ "why": "ticks were missed", "ticks": ticks, "seconds": seconds });
+            out.push(Entry::event(tick.at, EventKind::Gap, &detail));
+        }
+        if was_set {
+            let step = tick.at.unix_seconds() - at.unix_seconds() - seconds;
+            let detail = json!({ "seconds": (step * 1e3).round() / 1e3 });
+            out.push(Entry::event(tick.at, EventKind::ClockStep, &detail));
+        }
     }
 
     /// The end of who was followed, and the beginning of who is.
@@ -100,6 +112,15 @@ impl Events {
                 out.push(Entry::event(tick.at, EventKind::Restart, &json!({ "reason": reason.name() })));
             }
         }
+    }
+
+    fn stall(&mut self, tick: &Tick, out: &mut Vec<Entry>) {
+        let stalled = tick.number_of(&v::STALLED, &[]) == Some(1.0);
+        if stalled && !self.stalled {
+            let slot = tick.number_of(&v::SLOT, &["processed"]);
+            out.push(Entry::event(tick.at, EventKind::Stall, &json!({ "slot": slot })));
+        }
+        self.stalled = stalled;
     }
 
     /// The phase may become unknown, and known again: then it has reached nothing that it had not reached before.

@@ -23,8 +23,8 @@ const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// No pause is longer.
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
-/// How long it is shown that the file was removed or replaced: longer than from scrape to scrape.
-const SHOW_FOR: Duration = Duration::from_secs(60);
+/// How long it is shown that the file was removed or replaced, or entries dropped: longer than from scrape to scrape.
+pub(super) const SHOW_FOR: Duration = Duration::from_secs(60);
 
 /// A recording being written. While it cannot be, ticks and points are dropped and counted, events are kept, it is tried
 /// again after growing pauses, and once it works again the events are written and one more says what is missing. A file
@@ -269,10 +269,11 @@ impl Tape for Reel {
         }
         self.take(&[Entry::event(now, EventKind::DaemonStop, &json!({}))], now);
         let path = self.path.display();
+        let why = self.trouble.map(|trouble| trouble.why);
         match self.writer.map(|writer| writer.finish(now)) {
             Some(Ok(())) => tracing::info!(%path, "the recording is finished"),
             Some(Err(error)) => tracing::warn!(%path, %error, "the recording can be read, but is not finished"),
-            None => tracing::warn!(%path, "the recording was removed, and no new one could be begun"),
+            None => tracing::warn!(%path, why, "the end is not recorded: the recording could not be opened"),
         }
     }
 }

@@ -1,5 +1,7 @@
 //! A cgroup in which the kernel kills for want of memory.
 
+#![allow(dead_code, reason = "each test program needs a part of it")]
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -39,6 +41,23 @@ impl LimitedCgroup {
             use std::io::Write;
             file.write_all(value.to_string().as_bytes())
         })
+    }
+
+    /// Whether it is one of version 1.
+    pub(crate) fn is_version_1(&self) -> bool {
+        self.kills != "memory.events"
+    }
+
+    /// Its path as the kernel shows it to processes outside of any cgroup namespace.
+    pub(crate) fn path(&self) -> String {
+        format!("/{}", self.folder.file_name().unwrap_or_default().display())
+    }
+
+    /// Memory in use, in bytes; 0 if that cannot be read.
+    pub(crate) fn usage(&self) -> u64 {
+        let file = if self.is_version_1() { "memory.usage_in_bytes" } else { "memory.current" };
+        let text = fs::read_to_string(self.folder.join(file)).unwrap_or_default();
+        text.trim().parse().unwrap_or_default()
     }
 
     /// How often the kernel has killed in it.

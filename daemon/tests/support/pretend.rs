@@ -47,6 +47,15 @@ impl Pretend {
     pub(crate) fn new(fixture: &str, config: &Config) -> Self {
         let host = PretendHost::from_fixture(&fixtures().join(fixture)).unwrap();
         let root = HostRoot::below(host.root());
+        Self::over(host, root, config)
+    }
+
+    /// Over the machine that the test runs on; its own host stays empty.
+    pub(crate) fn real(config: &Config) -> Self {
+        Self::over(PretendHost::empty().unwrap(), HostRoot::default(), config)
+    }
+
+    fn over(host: PretendHost, root: HostRoot, config: &Config) -> Self {
         let clock = Clock::start();
         let finder = Finder::build(&config.target, root.clone(), clock);
         let (intake, history) = (Intake::new(&config.datapoints), History::default());

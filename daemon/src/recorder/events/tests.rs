@@ -17,6 +17,15 @@ fn seen(target: Option<&Arc<Target>>, ended: Option<Reason>) -> Seen {
     Seen { target: target.cloned(), ended }
 }
 
+/// A tick by whose wall clock it is `set` seconds later, after so many steps of the clock.
+fn tick_after_steps(number: u64, set: i64, steps: u64) -> Arc<Tick> {
+    let mut tick = (*tick(number, None, 0)).clone();
+    tick.at.unix = Duration::from_secs((1_000_000 + number).checked_add_signed(set).unwrap());
+    let readings = vec![Reading::counter(&d::CLOCK_STEPS, [], steps)];
+    tick.batches.push(Arc::new(Batch { readings, ..Batch::empty(Source::Daemon, tick.at) }));
+    Arc::new(tick)
+}
+
 fn tick(number: u64, phase: Option<&'static str>, restarts: u64) -> Arc<Tick> {
     let at = Stamp { uptime: Duration::from_secs(number), unix: Duration::from_secs(1_000_000 + number) };
     let mut readings = vec![Reading::counter(&p::RESTARTS, ["oom_kill".into()], restarts)];
@@ -69,6 +78,27 @@ fn a_process_that_is_killed_and_replaced_tells_its_end_its_successor_and_the_res
             "3 start {\"comm\":\"agave-validator\",\"found_by\":\"pid\",\"pid\":2}",
             "3 restart {\"reason\":\"oom_kill\"}",
             "tick 3",
+        ]
+    );
+}
+
+#[test]
+fn a_clock_that_is_set_leaves_an_event_with_its_step_and_no_gap() {
+    let told = told(&[
+        (tick_after_steps(1, 0, 0), seen(None, None)),
+        (tick_after_steps(2, 3600, 1), seen(None, None)),
+        (tick_after_steps(3, 3600, 1), seen(None, None)),
+        (tick_after_steps(4, 0, 2), seen(None, None)),
+    ]);
+    assert_eq!(
+        told,
+        [
+            "tick 1",
+            "2 clock_step {\"seconds\":3600.0}",
+            "tick 2",
+            "tick 3",
+            "4 clock_step {\"seconds\":-3600.0}",
+            "tick 4",
         ]
     );
 }
@@ -140,6 +170,23 @@ fn a_phase_that_was_not_known_for_a_while_is_not_reached_anew() {
             "5 phase {\"from\":null,\"to\":\"behind\"}",
         ]
     );
+}
+
+#[test]
+fn a_slot_that_stands_still_at_the_tip_is_told_once_until_it_advances() {
+    let stalls = [Some(0.0), Some(1.0), Some(1.0), None, Some(1.0)];
+    let ticks: Vec<(Arc<Tick>, Seen)> = (1..)
+        .zip(stalls)
+        .map(|(number, stalled)| {
+            let mut tick = (*tick(number, None, 0)).clone();
+            let stalled = stalled.map(|stalled| Reading::flag(&v::STALLED, [], stalled == 1.0));
+            let readings = stalled.into_iter().collect();
+            tick.batches.push(Arc::new(Batch { readings, ..Batch::empty(Source::Conclusions, tick.at) }));
+            (Arc::new(tick), seen(None, None))
+        })
+        .collect();
+    let told: Vec<String> = told(&ticks).into_iter().filter(|line| !line.starts_with("tick")).collect();
+    assert_eq!(told, ["2 stall {\"slot\":null}", "5 stall {\"slot\":null}"]);
 }
 
 #[test]

@@ -1,0 +1,33 @@
+//! A disk that is soon full.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// A small file system in memory, unmounted when dropped.
+pub(crate) struct Small(pub(crate) PathBuf);
+
+impl Small {
+    /// `None` where this may not be made.
+    pub(crate) fn mount(at: &Path) -> Option<Small> {
+        std::fs::create_dir(at).unwrap();
+        let mounted = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", "size=3m", "tmpfs"])
+            .arg(at)
+            .stderr(Stdio::null())
+            .status();
+        mounted.is_ok_and(|status| status.success()).then(|| Small(at.to_owned()))
+    }
+
+    /// Takes all the room; what to remove to give it back.
+    pub(crate) fn fill(&self) -> PathBuf {
+        let filler = self.0.join("filler");
+        assert!(std::fs::write(&filler, vec![1; 4 << 20]).is_err(), "the disk was not filled");
+        filler
+    }
+}
+
+impl Drop for Small {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}
