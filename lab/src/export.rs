@@ -7,12 +7,12 @@ mod table;
 mod wide;
 
 use crate::cli::{ExportArgs, Format};
+use crate::files::Part;
 use anyhow::{Context, bail};
 use csv::CsvWriter;
 use faultline_recording::schema::{Kind, TABLES};
 use faultline_recording::{Error, Recording};
 use parquet::ParquetWriter;
-use std::fs::File;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 use table::{Layout, TableWriter};
@@ -127,7 +127,7 @@ fn writer(
     layout: Layout,
     format: Format,
 ) -> anyhow::Result<Box<dyn TableWriter>> {
-    let out = BufWriter::new(part.file.try_clone()?);
+    let out = BufWriter::new(part.file().try_clone()?);
     Ok(match format {
         Format::Csv => Box::new(CsvWriter::new(out, layout)?),
         Format::Parquet => {
@@ -136,35 +136,4 @@ fn writer(
             Box::new(ParquetWriter::new(out, table, layout, &labels.collect::<Vec<_>>())?)
         }
     })
-}
-
-/// A file that is being written, under another name; removed if it does not get its own.
-struct Part {
-    file: File,
-    path: Option<PathBuf>,
-}
-
-impl Part {
-    fn create(path: &Path) -> std::io::Result<Part> {
-        let mut name = path.as_os_str().to_owned();
-        name.push(format!(".{}.part", std::process::id()));
-        let path = PathBuf::from(name);
-        Ok(Part { file: File::create_new(&path)?, path: Some(path) })
-    }
-
-    fn finish(mut self, to: &Path) -> std::io::Result<()> {
-        if let Some(path) = &self.path {
-            std::fs::rename(path, to)?;
-        }
-        self.path = None;
-        Ok(())
-    }
-}
-
-impl Drop for Part {
-    fn drop(&mut self) {
-        if let Some(path) = &self.path {
-            let _ = std::fs::remove_file(path);
-        }
-    }
 }

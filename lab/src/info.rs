@@ -5,7 +5,7 @@ mod summary;
 mod text;
 
 use crate::cli::InfoArgs;
-use crate::output::say;
+use crate::output::{json, say};
 use crate::words::count;
 use anyhow::bail;
 use faultline_recording::{Recording, Salvaged, salvage};
@@ -27,7 +27,7 @@ pub fn run(args: &InfoArgs, out: &mut dyn Write) -> anyhow::Result<u8> {
     let mut code = 0;
     for (i, file) in args.files.iter().enumerate() {
         match Recording::open(file).and_then(|recording| Summary::of(&recording)) {
-            Ok(summary) if args.json => writeln!(out, "{}", serde_json::to_string(&summary)?)?,
+            Ok(summary) if args.json => write!(out, "{}", json(&summary)?)?,
             Ok(summary) => {
                 let between = if i > 0 { "\n" } else { "" };
                 write!(out, "{between}{}", text::describe(&summary, args.manifest))?;

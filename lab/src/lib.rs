@@ -7,6 +7,7 @@ pub mod cli;
 pub mod clock;
 pub mod experiment;
 pub mod export;
+mod files;
 pub mod info;
 pub mod measure;
 pub mod merge;

@@ -28,7 +28,7 @@ fn main() -> ExitCode {
         Command::Info(args) => {
             let mut said = Vec::new();
             let code = info::run(&args, &mut said);
-            print(&said).and(code)
+            print(&String::from_utf8_lossy(&said)).and(code)
         }
         Command::Export(args) => answered(export::run(&args)),
         Command::Experiment(args) => experiment::command::run(&args),
@@ -45,7 +45,7 @@ fn main() -> ExitCode {
 }
 
 fn answered(answer: anyhow::Result<String>) -> anyhow::Result<u8> {
-    print(answer?.as_bytes()).map(|()| 0)
+    print(&answer?).map(|()| 0)
 }
 
 fn fail(error: &anyhow::Error) -> ExitCode {

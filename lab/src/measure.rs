@@ -4,6 +4,7 @@ pub mod course;
 mod numbers;
 mod pools;
 mod replay;
+pub mod stall;
 mod tps;
 
 pub use course::{Course, End, KeptUp, Phase, Span};
@@ -28,10 +29,10 @@ pub struct Measured {
     pub series: Series,
 }
 
-/// Parts of a run.
+/// Parts of a run; none goes beyond its end.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Windows {
-    /// From the first tick to the last.
+    /// From the first tick to the last, or to the end of its last process.
     pub all: Span,
     /// From the first execution on; `None` if no transaction was recorded.
     pub executing: Option<Span>,
@@ -40,7 +41,7 @@ pub struct Windows {
 }
 
 impl Windows {
-    /// From the first execution on; the whole recording if nothing was executed.
+    /// From the first execution on; the whole run if nothing was executed.
     pub fn usual(&self) -> Span {
         self.executing.unwrap_or(self.all)
     }
@@ -62,8 +63,10 @@ pub struct Series {
 /// Measures a run.
 pub fn measure(run: &Run) -> Measured {
     let course = course::course(run);
-    let tps = tps::tps(run, &course.gaps);
-    let end = run.end().max(tps.seconds.last().map_or(0.0, |second| second.at + 1.0));
+    let tps = tps::tps(run, &course);
+    let last = tps.seconds.last().map_or(0.0, |second| second.at + 1.0);
+    // A run ends with its process: what is recorded after it is drawn, and counts for nothing.
+    let end = if course.ended.is_some() { course.until } else { course.until.max(last) };
     let windows = Windows {
         all: Span { from: 0.0, to: end },
         executing: tps.seconds.first().map(|first| Span { from: first.at, to: end }),

@@ -5,12 +5,11 @@
 //! writing is shown by number.
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{bail, ensure};
 
+use crate::files::{is_there, put};
 use crate::report::model::{Block, Figure, Report, Table};
 
 mod axis;
@@ -33,19 +32,23 @@ pub struct Written {
 }
 
 /// Writes `report.html`, `report.md`, `tables/ID.csv` and `figures/ID.svg` into a folder, which is made if it is not
-/// there. A path that ends in `.html` gets the page alone. Nothing is ever deleted.
+/// there. A path that ends in `.html` gets the page alone. With `force` files are replaced; of a symbolic link the link is,
+/// and never the file that it leads to. Nothing else is ever deleted.
 ///
 /// # Errors
 /// A file that is there already, unless `force`; an id that is no file name (`[a-z0-9-]+`), appears twice, or a row with
-/// another number of cells than there are columns, all before anything is written; what the system says, with the path.
+/// another number of cells than there are columns, all before anything is written; a folder below that is a symbolic link;
+/// what the system says, with the path.
 pub fn write(report: &Report, out: &Path, force: bool) -> anyhow::Result<Written> {
     check(report)?;
     let files = files(report, out)?;
-    if !force && let Some((path, _)) = files.iter().find(|(path, _)| path.exists()) {
-        bail!("{} is there already: choose another folder with --out, or overwrite with --force", path.display());
+    if !force && let Some((path, _)) = files.iter().find(|(path, _)| path.symlink_metadata().is_ok()) {
+        bail!(is_there(path));
     }
+    // A page alone has no folders below.
+    let folder = files.first().and_then(|(page, _)| page.parent()).unwrap_or(out);
     for (path, text) in &files {
-        put(path, text, force)?;
+        put(folder, path, text, force)?;
     }
     let files: Vec<PathBuf> = files.into_iter().map(|(path, _)| path).collect();
     Ok(Written { page: files.first().cloned().unwrap_or_default(), files })
@@ -66,22 +69,6 @@ fn files(report: &Report, out: &Path) -> anyhow::Result<Vec<(PathBuf, String)>> 
     };
     files.extend(figures(report).map(figure));
     Ok(files)
-}
-
-fn put(path: &Path, text: &str, force: bool) -> anyhow::Result<()> {
-    if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
-    }
-    let mut options = fs::OpenOptions::new();
-    options.write(true).truncate(true);
-    let file = if force { options.create(true).open(path) } else { options.create_new(true).open(path) };
-    let wrote = file.and_then(|mut file| file.write_all(text.as_bytes()));
-    match wrote {
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-            bail!("{} is there already: choose another folder with --out, or overwrite with --force", path.display())
-        }
-        other => other.with_context(|| format!("cannot write {}", path.display())),
-    }
 }
 
 /// Refuses what would become a wrong file name, a doubled anchor or a crooked table: mistakes of whoever built it.

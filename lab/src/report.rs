@@ -187,6 +187,9 @@ fn card(subject: &Subject<'_>) -> RunCard {
         facts.push(("Begun", utc(run.origin_unix_ns)));
     }
     facts.push(("Recorded for", duration(run.end())));
+    if let Some(ended) = subject.measured.course.ended {
+        facts.push(("Ended after", duration(ended)));
+    }
     if let Some(limit) = subject.limit() {
         facts.push(("Memory limit", bytes(limit)));
     }

@@ -4,6 +4,7 @@ use crate::cli::ReportArgs;
 use crate::render;
 use crate::report::{self, DEFAULT, Options, SCALARS};
 use crate::run::{self, Run};
+use crate::words::clean;
 use anyhow::{Context as _, anyhow, bail};
 use std::path::{Path, PathBuf};
 
@@ -26,7 +27,7 @@ pub fn report_command(args: &ReportArgs) -> anyhow::Result<String> {
     drop(runs);
     let out: PathBuf = args.out.clone().unwrap_or_else(|| Path::new(OUT).to_owned());
     let written = render::write(&report, &out, args.force)?;
-    Ok(format!("{}\n{}\n", report.verdict.headline, written.page.display()))
+    Ok(format!("{}\n{}\n", clean(&report.verdict.headline), written.page.display()))
 }
 
 /// Copies of one run are not runs of one arm: they would make differences look surer than they are.

@@ -1,5 +1,6 @@
 //! A recording as the analysis sees it: one time axis, every signal aligned with the ticks, and what the manifest says.
 
+mod clock;
 mod load;
 mod manifest;
 mod signal;
@@ -33,6 +34,8 @@ pub struct Run {
     pub processes: Vec<Process>,
     /// What happened, in order.
     pub events: Vec<Event>,
+    /// When the wall clock was set, in order.
+    pub clock_steps: Vec<ClockStep>,
     /// In order; times never decrease.
     pub ticks: Vec<Tick>,
     /// One value a tick for each of [`Signal::ALL`].
@@ -84,6 +87,15 @@ pub struct Event {
     pub kind: String,
     /// What the recording says of it; JSON or empty.
     pub detail: String,
+}
+
+/// The wall clock was set. The axis does not move, and points are told by the clock as it was before its first step.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct ClockStep {
+    /// When it was first seen.
+    pub at: f64,
+    /// By how much, in seconds; positive if forward.
+    pub seconds: f64,
 }
 
 /// One tick.
@@ -147,7 +159,7 @@ impl Run {
         self.signals.get(signal as usize).map_or(&[], Vec::as_slice)
     }
 
-    /// When something of this Unix time happened on the run's axis.
+    /// When something of this Unix time happened on the run's axis, by the clock as it was before its first step.
     pub fn at(&self, unix_ns: i64) -> f64 {
         unix_ns.saturating_sub(self.origin_unix_ns) as f64 / 1e9
     }

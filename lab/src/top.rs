@@ -80,6 +80,6 @@ fn once(client: &Client, mut session: Session, address: &str, look: Look, interv
     }
     let width = tcgetwinsize(std::io::stdout()).map_or(COLUMNS, |size| size.ws_col.max(COLUMNS));
     let scene = Scene { session: &session, address, now: live::moment(), look: look.without_colours() };
-    print(view::plain(&scene, width).as_bytes())?;
+    print(&view::plain(&scene, width))?;
     Ok(0)
 }

@@ -1,6 +1,7 @@
-//! Times and amounts for people.
+//! Times, amounts and texts for people.
 
 use chrono::DateTime;
+use std::fmt::Write as _;
 use std::time::Duration;
 
 /// `2026-01-31 23:59:59 UTC`.
@@ -51,6 +52,39 @@ pub(crate) fn bytes(number: u64) -> String {
     if unit == "B" { format!("{number} B") } else { format!("{value:.1} {unit}") }
 }
 
+/// A size that somebody set: `1550 MiB`, `1.5 TiB`. In the largest unit, or the next smaller one, in which two decimals
+/// tell it exactly; rounded to two decimals of the largest if there is none.
+pub(crate) fn size(number: u64) -> String {
+    let units = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10), ("B", 0)];
+    let fitting = || units.into_iter().filter(|(_, shift)| number >> shift > 0);
+    let exact = fitting().take(2).find(|(_, shift)| (u128::from(number) * 100).is_multiple_of(1 << shift));
+    let Some((unit, shift)) = exact.or_else(|| fitting().next()) else { return "0 B".to_owned() };
+    let value = format!("{:.2}", number as f64 / (1_u64 << shift) as f64);
+    format!("{} {unit}", value.trim_end_matches('0').trim_end_matches('.'))
+}
+
+/// Text that may come from anywhere, safe to show: one line, without characters that are invalid in XML, invisible, move a
+/// terminal's cursor, or turn the direction of what follows. Those are shown by number, `[U+202E]`; white space becomes a space.
+pub(crate) fn clean(text: &str) -> String {
+    let mut clean = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            letter if letter.is_whitespace() => clean.push(' '),
+            letter if is_unfit(letter) => write!(clean, "[U+{:04X}]", u32::from(letter)).unwrap_or_default(),
+            letter => clean.push(letter),
+        }
+    }
+    clean
+}
+
+/// Whether a letter is invalid in XML, invisible, moves a terminal's cursor, or turns the direction of what follows.
+pub(crate) fn is_unfit(letter: char) -> bool {
+    letter.is_control()
+        || matches!(letter,
+            '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+            | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{fffe}' | '\u{ffff}' | '\u{e0000}'..='\u{e007f}')
+}
+
 /// Lines under their heads, columns as wide as what is in them.
 pub(crate) fn table(heads: &[&str], rows: Vec<Vec<String>>) -> String {
     let mut all = vec![heads.iter().map(|head| (*head).to_owned()).collect::<Vec<_>>()];
@@ -68,6 +102,14 @@ pub(crate) fn table(heads: &[&str], rows: Vec<Vec<String>>) -> String {
 mod tests {
     use super::*;
 
+    const MIB: u64 = 1 << 20;
+
+    #[test]
+    fn what_turns_or_hides_text_is_shown_by_number() {
+        assert_eq!(clean("a\u{202e}b\nc\u{0}\u{9b}2J"), "a[U+202E]b c[U+0000][U+009B]2J");
+        assert_eq!(clean("aZ 9-ü\u{5d0}\u{627}\u{4e2d}"), "aZ 9-ü\u{5d0}\u{627}\u{4e2d}");
+    }
+
     #[test]
     fn lengths_counts_and_bytes_are_short_and_have_units() {
         let seconds = |s| time(Duration::from_secs_f64(s));
@@ -75,6 +117,9 @@ mod tests {
         assert_eq!(said, ["250 ms", "1 s", "3.5 s", "60 s", "1 min 5 s", "12 h 0 min", "1 d 1 h"]);
         assert_eq!([0, 999, 1000, 1_234_567].map(count), ["0", "999", "1,000", "1,234,567"]);
         assert_eq!([0, 1023, 1024, 97_900_000].map(bytes), ["0 B", "1023 B", "1.0 KiB", "93.4 MiB"]);
+        let sizes = [1550 << 20, 1536 << 30, 4 << 30, 1500 << 10, 1740 * MIB + 816 * 1024, 4096, 1000, 0];
+        let said = ["1550 MiB", "1.5 TiB", "4 GiB", "1500 KiB", "1.7 GiB", "4 KiB", "1000 B", "0 B"];
+        assert_eq!(sizes.map(size), said);
         assert_eq!(moment(1_700_000_000_000_000_000), "2023-11-14 22:13:20 UTC");
     }
 }

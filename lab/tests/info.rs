@@ -45,7 +45,7 @@ fn a_whole_recording_is_told_in_words_and_in_json() {
         "phases      not told  1 s\n",
         "starting  2 s\n",
         "at_tip    4 s\n",
-        "exit: code=1, text=a,\"b\"\u{fffd}c\n",
+        "exit: code=1, text=a,\"b\" c\n",
         "gaps        2027-01-15 08:00:05 UTC  4 s, 3 ticks missed\n",
         "missing     3 ticks in 1 gaps\n",
         "datapoints of the validator: program_cache_point, replay_slot_point,",

@@ -78,6 +78,21 @@ fn what_is_there_is_overwritten_only_by_force_and_before_that_nothing_is_written
 }
 
 #[test]
+fn no_file_that_a_link_of_the_folder_leads_to_is_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let (out, precious) = (folder.path().join("out"), folder.path().join("precious"));
+    std::fs::create_dir_all(out.join("figures")).unwrap();
+    std::fs::write(&precious, "mine").unwrap();
+    for name in ["report.html", "report.md"] {
+        std::os::unix::fs::symlink(&precious, out.join(name)).unwrap();
+    }
+    render::write(&sample::rich(), &out, false).unwrap_err();
+    render::write(&sample::rich(), &out, true).unwrap();
+    assert_eq!(std::fs::read_to_string(&precious).unwrap(), "mine");
+    assert!(std::fs::read_to_string(out.join("report.md")).unwrap().starts_with("# How much"));
+}
+
+#[test]
 fn a_folder_that_cannot_be_made_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("file");

@@ -16,12 +16,12 @@ use super::schedule::schedule;
 use super::{plan_command, report, status, targets};
 use crate::cli::{Experiment, ExperimentArgs, InitArgs, ResumeArgs, RunArgs, StopArgs, WrongUsage};
 use crate::clock;
+use crate::files::Part;
 use crate::output::{print, say};
 use anyhow::{Context, bail};
 use faultline_kernel::HostRoot;
 use faultline_rig::folders::{self, Init, Purpose};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
-use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
@@ -38,13 +38,13 @@ pub fn run(args: &ExperimentArgs) -> anyhow::Result<u8> {
         Experiment::Init(args) => init(args),
         Experiment::Plan(args) => {
             let (said, code) = plan_command::plan(args, facts(args.launcher))?;
-            print(said.as_bytes()).map(|()| code)
+            print(&said).map(|()| code)
         }
         Experiment::Run(args) => run_plan(args),
-        Experiment::Status(args) => print(status::status(args)?.as_bytes()).map(|()| 0),
+        Experiment::Status(args) => print(&status::status(args)?).map(|()| 0),
         Experiment::Resume(args) => resume(args),
         Experiment::Stop(args) => stop(args),
-        Experiment::Report(args) => print(report::report_command(args)?.as_bytes()).map(|()| 0),
+        Experiment::Report(args) => print(&report::report_command(args)?).map(|()| 0),
     }
 }
 
@@ -133,8 +133,13 @@ fn make_way(folder: &Folder) -> anyhow::Result<()> {
 
 /// Writes a file so that it outlives a power cut.
 fn keep(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
-    let written = File::create(path).and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()));
-    written.with_context(|| path.display().to_string())
+    let write = || {
+        let part = Part::create(path)?;
+        part.file().write_all(bytes)?;
+        part.file().sync_all()?;
+        part.finish(path)
+    };
+    write().with_context(|| path.display().to_string())
 }
 
 fn resume(args: &ResumeArgs) -> anyhow::Result<u8> {

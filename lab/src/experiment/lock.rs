@@ -5,12 +5,13 @@ use super::plan::{Begin, Plan};
 use super::runner::folders_of;
 use anyhow::Context;
 use faultline_kernel::HostRoot;
-use faultline_kernel::parse::pid_stat;
+use faultline_kernel::parse::pid_stat::{self, State};
 use faultline_rig::folders::{Hold, Purpose, hold};
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 /// The lock, held until it is dropped or the process ends.
@@ -34,7 +35,10 @@ impl Lock {
     pub fn take(path: &Path) -> anyhow::Result<Self> {
         let said = || path.display().to_string();
         // What is in it belongs to its holder until the lock is ours.
-        let open = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path);
+        // Nor is it another file, to which a link leads.
+        let flags = OFlags::NOFOLLOW.bits().cast_signed();
+        let open =
+            OpenOptions::new().read(true).write(true).create(true).truncate(false).custom_flags(flags).open(path);
         let mut file = open.with_context(said)?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
@@ -86,7 +90,8 @@ pub fn holder(path: &Path) -> anyhow::Result<Holder> {
 /// Whether a process was made to stand still by a signal or a debugger; not, if nobody can say.
 pub fn stands_still(pid: u32) -> bool {
     let state = |text: &[u8]| pid_stat::parse(text).map(|stat| stat.state);
-    HostRoot::default().read_proc(&format!("{pid}/stat"), state).is_ok_and(|state| matches!(state, 'T' | 't'))
+    let state = HostRoot::default().read_proc(&format!("{pid}/stat"), state);
+    matches!(state, Ok(State::Stopped | State::TracingStop))
 }
 
 fn number(path: &Path) -> Option<u32> {

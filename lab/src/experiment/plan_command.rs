@@ -10,6 +10,7 @@ use super::check::{self, Facts, Finding, LauncherFacts, Need};
 use super::plan::{self, Arm, Plan, Severity};
 use super::schedule::{Turn, schedule};
 use crate::cli::{PlanArgs, WrongUsage};
+use crate::output::json;
 use faultline_rig::Limits;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -37,7 +38,7 @@ pub fn plan(args: &PlanArgs, launcher: Result<LauncherFacts, String>) -> anyhow:
     let plan = read(&args.plan)?;
     let facts = check::gather(&plan, launcher);
     let outlook = Outlook::new(&plan, &facts, args.i_vote);
-    let said = if args.json { serde_json::to_string(&outlook)? + "\n" } else { text::page(&outlook) };
+    let said = if args.json { json(&outlook)? } else { text::page(&outlook) };
     Ok((said, u8::from(!outlook.may_run)))
 }
 

@@ -15,10 +15,12 @@ use super::plan::{self, Kind, Plan};
 use super::replay;
 use super::schedule::Scheduled;
 use crate::cli::ExperimentReportArgs;
+use crate::files::put;
 use crate::render;
 use crate::report::{self, DEFAULT, Options, SCALARS, model};
 use crate::run::{self, Run};
-use anyhow::{Context as _, anyhow, bail};
+use crate::words::clean;
+use anyhow::{Context as _, anyhow};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -60,19 +62,10 @@ pub fn report_command(args: &ExperimentReportArgs) -> anyhow::Result<String> {
     let written = render::write(&report, &out, force)?;
     if !out.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("html")) {
         for (name, text) in slots {
-            put(&out.join(SLOTS).join(format!("{name}.csv")), &text, force)?;
+            put(&out, &out.join(SLOTS).join(format!("{name}.csv")), &text, force)?;
         }
     }
-    Ok(format!("{}\n{}\n", report.verdict.headline, written.page.display()))
-}
-
-fn put(path: &Path, text: &str, force: bool) -> anyhow::Result<()> {
-    if !force && path.exists() {
-        bail!("{} is there already: choose another folder with --out, or overwrite with --force", path.display());
-    }
-    let folder = path.parent().unwrap_or(path);
-    fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
-    fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+    Ok(format!("{}\n{}\n", clean(&report.verdict.headline), written.page.display()))
 }
 
 impl Experiment {

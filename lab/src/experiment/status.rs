@@ -12,6 +12,7 @@ use super::schedule::{Scheduled, Turn};
 use super::watch::{Now, Watch};
 use crate::cli::StatusArgs;
 use crate::clock;
+use crate::output::json;
 use crate::recorder::{USUAL_INTERVAL, progress};
 use serde::Serialize;
 use std::path::PathBuf;
@@ -102,7 +103,7 @@ pub fn status(args: &StatusArgs) -> anyhow::Result<String> {
     {
         (status.state, status.seconds_left) = (State::Suspended { pid }, None);
     }
-    if args.json { Ok(serde_json::to_string(&status)? + "\n") } else { Ok(text::page(&status, now)) }
+    if args.json { Ok(json(&status)?) } else { Ok(text::page(&status, now)) }
 }
 
 impl Status {

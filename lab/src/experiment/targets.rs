@@ -3,6 +3,7 @@
 use super::folder::{self, Folder};
 use super::plan::Plan;
 use super::schedule::Scheduled;
+use crate::files::Part;
 use anyhow::Context;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -46,18 +47,15 @@ impl Target {
 /// It cannot be written.
 pub fn write(file: &Path, targets: &[Target]) -> anyhow::Result<()> {
     let said = || file.display().to_string();
-    let folder = file.parent().with_context(said)?;
-    // A name that no pattern of a Prometheus means.
-    let name = file.file_name().with_context(said)?.to_string_lossy();
-    let beside = folder.join(format!(".{name}.{}.new", std::process::id()));
     let text = serde_json::to_string_pretty(targets)? + "\n";
     let put = || {
-        let mut new = fs::File::create(&beside)?;
-        new.set_permissions(fs::Permissions::from_mode(MODE))?;
-        new.write_all(text.as_bytes())?;
-        fs::rename(&beside, file)
+        // Its name ends otherwise than files that a Prometheus reads.
+        let new = Part::create(file)?;
+        new.file().set_permissions(fs::Permissions::from_mode(MODE))?;
+        new.file().write_all(text.as_bytes())?;
+        new.finish(file)
     };
-    put().inspect_err(|_| drop(fs::remove_file(&beside))).with_context(said)
+    put().with_context(said)
 }
 
 /// Says that nothing runs, where something was said before.

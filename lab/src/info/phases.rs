@@ -14,6 +14,8 @@ pub struct Gap {
     pub from_unix_ns: i64,
     /// The first tick after it.
     pub to_unix_ns: i64,
+    /// How long: by the daemon's monotonic clock, between two sessions by the wall clock.
+    pub seconds: f64,
     /// Ticks that should have been there; `None` between two sessions, where nobody was there to count.
     pub missed: Option<u64>,
 }
@@ -21,7 +23,7 @@ pub struct Gap {
 impl Gap {
     /// How long.
     pub fn length(&self) -> Duration {
-        Duration::from_nanos(u64::try_from(self.to_unix_ns.saturating_sub(self.from_unix_ns)).unwrap_or(0))
+        Duration::try_from_secs_f64(self.seconds).unwrap_or_default()
     }
 }
 
@@ -32,6 +34,8 @@ pub(super) struct Times {
     /// none.
     pub(super) phases: Vec<(Option<String>, Duration)>,
     pub(super) gaps: Vec<Gap>,
+    /// From the first tick to the last: by the daemon's monotonic clock, between two sessions by the wall clock.
+    pub(super) length: Duration,
 }
 
 /// Adds up the times from tick to tick: each belongs to the phase of the earlier one.
@@ -39,12 +43,21 @@ pub(super) fn times(ticks: &[TickRow], sessions: &[SessionRow]) -> Times {
     let mut times = Times::default();
     for pair in ticks.windows(2) {
         let [before, after] = pair else { continue };
-        let gap = |missed| Gap { from_unix_ns: before.unix_ns, to_unix_ns: after.unix_ns, missed };
-        if before.session != after.session {
+        let one_session = before.session == after.session;
+        let (from, to) =
+            if one_session { (before.uptime_ns, after.uptime_ns) } else { (before.unix_ns, after.unix_ns) };
+        let passed = Duration::from_nanos(u64::try_from(to.saturating_sub(from)).unwrap_or(0));
+        times.length += passed;
+        let gap = |missed| Gap {
+            from_unix_ns: before.unix_ns,
+            to_unix_ns: after.unix_ns,
+            seconds: passed.as_secs_f64(),
+            missed,
+        };
+        if !one_session {
             times.gaps.push(gap(None));
             continue;
         }
-        let passed = Duration::from_nanos(u64::try_from(after.uptime_ns - before.uptime_ns).unwrap_or(0));
         let interval = sessions.iter().find(|session| session.id == after.session).map(|session| session.interval);
         let missed = after.number.saturating_sub(before.number).saturating_sub(1);
         if missed > 0 || interval.is_some_and(|interval| passed > interval * LATE) {
@@ -99,6 +112,16 @@ mod tests {
         assert_eq!(seconds, [(None, 1), (Some("starting"), 1), (Some("at_tip"), 2)]);
         let gaps: Vec<_> = found.gaps.iter().map(|gap| (gap.length().as_secs(), gap.missed)).collect();
         assert_eq!(gaps, [(3, Some(2)), (994, None)]);
+    }
+
+    #[test]
+    fn a_clock_that_is_set_makes_nothing_longer_or_shorter() {
+        for jump in [3600, -3600] {
+            let mut ticks: Vec<TickRow> = [1, 2, 3, 7, 8].map(|number| tick(1, number, Some("at_tip"))).into();
+            ticks.iter_mut().skip(3).for_each(|tick| tick.unix_ns += jump * SECOND);
+            let found = times(&ticks, &[session(1)]);
+            assert_eq!((found.gaps[0].length().as_secs(), found.length.as_secs()), (4, 7), "{jump}");
+        }
     }
 
     #[test]

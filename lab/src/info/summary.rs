@@ -29,6 +29,8 @@ pub struct Summary {
     pub first_unix_ns: Option<i64>,
     /// The last tick; `None` if there is none.
     pub last_unix_ns: Option<i64>,
+    /// From the first tick to the last: by the daemon's monotonic clock, between two sessions by the wall clock.
+    pub seconds: f64,
     /// One for each time the daemon wrote into it.
     pub sessions: Vec<Session>,
     /// Who was followed.
@@ -145,6 +147,7 @@ impl Summary {
             meta: info.meta.clone(),
             first_unix_ns: info.first_tick.as_ref().map(|tick| tick.unix_ns),
             last_unix_ns: info.last_tick.as_ref().map(|tick| tick.unix_ns),
+            seconds: times.length.as_secs_f64(),
             sessions: sessions(&info, &ticks),
             processes: processes(&info),
             phases: phases.collect(),

@@ -1,7 +1,7 @@
 //! A summary in words.
 
 use super::summary::Summary;
-use crate::words::{bytes, count, moment, time};
+use crate::words::{bytes, clean, count, moment, time};
 use serde_json::Value;
 use std::fmt::Write;
 use std::time::Duration;
@@ -25,7 +25,7 @@ const OF_PROCESS: [&str; 7] =
 
 /// Lines for people; with `whole`, the manifests to the last word.
 pub(super) fn describe(summary: &Summary, whole: bool) -> String {
-    let mut out = format!("{}\n", summary.file.display());
+    let mut out = format!("{}\n", clean(&summary.file.display().to_string()));
     let state = if summary.finished { "finished" } else { "not finished" };
     let log = if summary.log_bytes > 0 { format!(" and {} of log", bytes(summary.log_bytes)) } else { String::new() };
     line(&mut out, "recording", &format!("format {}, {state}, {}{log}", summary.format, bytes(summary.bytes)));
@@ -37,7 +37,7 @@ pub(super) fn describe(summary: &Summary, whole: bool) -> String {
         line(&mut out, key, value);
     }
     if let (Some(first), Some(last)) = (summary.first_unix_ns, summary.last_unix_ns) {
-        let length = Duration::from_nanos(u64::try_from(last - first).unwrap_or(0));
+        let length = Duration::try_from_secs_f64(summary.seconds).unwrap_or_default();
         line(&mut out, "time", &format!("{} to {}, {}", moment(first), moment(last), time(length)));
     }
     sessions(&mut out, summary, whole);
@@ -114,7 +114,7 @@ fn gaps(out: &mut String, summary: &Summary) {
 }
 
 fn line(out: &mut String, name: &str, words: &str) {
-    let _ = writeln!(out, "{name:<11} {}", plain(words).trim_end());
+    let _ = writeln!(out, "{:<11} {}", clean(name), clean(words).trim_end());
 }
 
 /// A name on the first line only, nothing for an empty list.
@@ -168,11 +168,6 @@ fn detail(value: &Value) -> String {
     if pairs.is_empty() { String::new() } else { format!(": {}", pairs.join(", ")) }
 }
 
-/// Without characters that move a terminal's cursor or change its colours.
-fn plain(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -182,7 +177,8 @@ mod tests {
         let mut out = String::new();
         line(&mut out, "salvaged_from", "run.fltl");
         line(&mut out, "time", "now");
-        assert_eq!(out, "salvaged_from run.fltl\ntime        now\n");
+        line(&mut out, "a\nb\u{202e}", "c\nrows        7");
+        assert_eq!(out, "salvaged_from run.fltl\ntime        now\na b[U+202E] c rows        7\n");
     }
 
     #[test]
@@ -191,7 +187,7 @@ mod tests {
         let mut out = String::new();
         manifest(&mut out, &value, &[]);
         let lines: Vec<Vec<&str>> = out.lines().map(|line| line.split_whitespace().collect()).collect();
-        assert_eq!(lines, [vec!["args", "a", "1"], vec!["disks.0.name", "sda"], vec!["host.cpu", "A\u{fffd}[2J"]]);
+        assert_eq!(lines, [vec!["args", "a", "1"], vec!["disks.0.name", "sda"], vec!["host.cpu", "A[U+001B][2J"]]);
         let mut out = String::new();
         manifest(&mut out, &value, &["/host/none", "/host/cpu", "/nowhere", "/args"]);
         let names: Vec<_> = out.lines().filter_map(|line| line.split_whitespace().next()).collect();

@@ -1,16 +1,16 @@
 //! The course of a run: phases, gaps, when it first executed, when it was at the tip, how it ended.
 
+mod kept_up;
+
+use super::stall::{Resolved, Stall, resolve};
 use crate::run::{Run, Tick, Told};
 use std::ops::Range;
+use std::sync::Arc;
 
 /// Ticks further apart than this many intervals are a gap: nothing is known in between.
 const GAP_INTERVALS: f64 = 2.5;
 
-/// Kept up: at the tip for this share of the time since it was first there.
-pub const KEPT_UP: f64 = 0.99;
-
-/// A validator that runs this long without reaching the tip has not kept up; the study's caught up within two hours.
-pub const CATCH_UP_LIMIT: f64 = 7200.0;
+pub use kept_up::KEPT_UP;
 
 /// A stretch of time, in seconds since the run's origin.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -38,7 +38,7 @@ impl Span {
 pub struct Phase {
     /// When.
     pub span: Span,
-    /// As the daemon names it; `unknown` where it told none.
+    /// As the daemon names it; `unknown` where it is not known.
     pub name: String,
     /// Its ticks, by their place in [`Run::ticks`].
     pub ticks: Range<usize>,
@@ -53,6 +53,8 @@ pub struct KeptUp {
     pub why: String,
     /// Share of the time at the tip since it was first there; `None` if it never was.
     pub share: Option<f64>,
+    /// Share of that time of which it is not known; 0 if it never was there.
+    pub unknown: f64,
 }
 
 /// How a run ended.
@@ -69,8 +71,12 @@ pub struct End {
 /// The course of a run.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Course {
-    /// In order; gaps lie between them.
+    /// In order; gaps lie between them. What follows the run's end is among them.
     pub phases: Vec<Phase>,
+    /// The phase at each tick, as far as it is known: where no slot advanced, what came next tells.
+    pub phase_of: Vec<Option<Arc<str>>>,
+    /// Times at the tip in which no slot advanced.
+    pub stalls: Vec<Stall>,
     /// Time of which nothing was recorded.
     pub gaps: Vec<Span>,
     /// The first tick at the tip.
@@ -79,6 +85,10 @@ pub struct Course {
     pub kept_up: KeptUp,
     /// How it ended.
     pub end: End,
+    /// When the last process was gone, if the recording saw that: with it the run ends. `None` while it runs.
+    pub ended: Option<f64>,
+    /// The last moment that belongs to the run: before its end, or the last tick of a recording that saw none.
+    pub until: f64,
     /// Processes after the first.
     pub restarts: usize,
     /// Whether anything of a validator was seen: a point of its own, its version, or a phase that only a validator has.
@@ -88,15 +98,19 @@ pub struct Course {
 /// Follows a run from its first tick to its last.
 pub fn course(run: &Run) -> Course {
     let gaps = gaps(run);
-    let phases = phases(run);
-    let at_tip = run.ticks.iter().find(|tick| is(tick, "at_tip")).map(|tick| tick.at);
+    let Resolved { phases: phase_of, stalls } = resolve(run);
+    let phases = phases(run, &phase_of);
+    let (ended, until) = ended(run).map_or((None, run.end()), |(at, until)| (Some(at), until));
     let validator = validator(run, &phases);
     let mut end = end(run, if validator || run.processes.is_empty() { "validator" } else { "process" });
     // The recording cannot always tell a kill from one elsewhere on the host.
     end.oom = run.told.as_ref().map_or(end.oom, |told| told.oom);
-    let kept_up = kept_up(run, at_tip, &end);
-    let course =
-        Course { phases, gaps, at_tip, kept_up, end, restarts: run.processes.len().saturating_sub(1), validator };
+    let restarts = run.processes.len().saturating_sub(1);
+    let first = phase_of.iter().position(|phase| phase.as_deref() == Some("at_tip"));
+    let at_tip = first.and_then(|first| run.ticks.get(first)).map(|tick| tick.at);
+    let kept_up = KeptUp::default();
+    let mut course = Course { phases, phase_of, stalls, gaps, at_tip, kept_up, end, ended, until, restarts, validator };
+    course.kept_up = kept_up::kept_up(run, &course);
     match &run.told {
         Some(told) => overruled(course, told),
         None => course,
@@ -134,8 +148,20 @@ pub fn broken(run: &Run, before: &Tick, after: &Tick) -> bool {
     before.session != after.session || after.at - before.at > GAP_INTERVALS * run.interval()
 }
 
-fn is(tick: &Tick, phase: &str) -> bool {
-    tick.phase.as_deref() == Some(phase)
+/// When the last process was gone, and the last moment that counts: the tick that no longer found it is no part of the run. Where
+/// nothing was recorded meanwhile, it lived at the last tick that saw it, and nobody knows for how long after it. `None` if
+/// it runs at the last tick, and if there was none.
+fn ended(run: &Run) -> Option<(f64, f64)> {
+    let last = run.ticks.iter().rposition(|tick| tick.process.is_some())?;
+    let (alive, gone) = (run.ticks.get(last)?, run.ticks.get(last + 1)?);
+    if broken(run, alive, gone) {
+        return Some((alive.at, alive.at));
+    }
+    let told = |event: &&crate::run::Event| {
+        matches!(event.kind.as_str(), "exit" | "oom_kill") && event.at > alive.at && event.at <= gone.at
+    };
+    let at = run.events.iter().rev().find(told).map_or(gone.at, |event| event.at);
+    Some((at, at.next_down()))
 }
 
 fn gaps(run: &Run) -> Vec<Span> {
@@ -146,11 +172,11 @@ fn gaps(run: &Run) -> Vec<Span> {
         .collect()
 }
 
-fn phases(run: &Run) -> Vec<Phase> {
+fn phases(run: &Run, phase_of: &[Option<Arc<str>>]) -> Vec<Phase> {
     let mut phases: Vec<Phase> = Vec::new();
     let mut before: Option<&Tick> = None;
-    for (index, tick) in run.ticks.iter().enumerate() {
-        let name = tick.phase.as_deref().unwrap_or("unknown");
+    for (index, (tick, phase)) in run.ticks.iter().zip(phase_of).enumerate() {
+        let name = phase.as_deref().unwrap_or("unknown");
         let whole = before.is_some_and(|before| !broken(run, before, tick));
         before = Some(tick);
         if let Some(last) = phases.last_mut().filter(|_| whole) {
@@ -166,64 +192,22 @@ fn phases(run: &Run) -> Vec<Phase> {
     phases
 }
 
-fn kept_up(run: &Run, at_tip: Option<f64>, end: &End) -> KeptUp {
-    let share = at_tip.and_then(|from| share_at_tip(run, from));
-    let no = |why: &str| KeptUp { answer: Some(false), why: why.to_owned(), share };
-    if end.oom {
-        return no("the kernel killed it for want of memory");
+impl Course {
+    /// Recorded time in a phase within a part of the run, in seconds. A phase lasts from its tick to the next one.
+    pub fn time_in(&self, run: &Run, phase: &str, window: Span) -> f64 {
+        let pairs = run.ticks.iter().zip(run.ticks.iter().skip(1)).zip(&self.phase_of);
+        pairs
+            .filter(|((before, after), known)| {
+                known.as_deref() == Some(phase) && window.holds(before.at) && !broken(run, before, after)
+            })
+            .map(|((before, after), _)| after.at - before.at)
+            .sum()
     }
-    let told = run.ticks.iter().any(|tick| tick.phase.is_some());
-    let ran = time_in(run, |tick| is(tick, "catching_up"));
-    match (at_tip, share) {
-        (Some(_), Some(share)) if share >= KEPT_UP && run.salvaged.is_some() => KeptUp {
-            answer: None,
-            why: format!("at the tip for {:.1} % of the time that was saved of a damaged recording", 100.0 * share),
-            share: Some(share),
-        },
-        (Some(_), Some(share)) if share >= KEPT_UP => KeptUp {
-            answer: Some(true),
-            why: format!("at the tip for {:.1} % of the time since it was first there", 100.0 * share),
-            share: Some(share),
-        },
-        (Some(_), Some(share)) => {
-            no(&format!("at the tip for only {:.1} % of the time since it was first there", 100.0 * share))
-        }
-        (Some(_), None) => KeptUp { answer: None, why: "was at the tip at the last tick only".to_owned(), share },
-        (None, _) if ran > CATCH_UP_LIMIT => no("ran for more than two hours and was never at the tip"),
-        (None, _) if ran > 0.0 => {
-            KeptUp { answer: None, why: "was still catching up when the recording ended".to_owned(), share }
-        }
-        (None, _) if told => {
-            KeptUp { answer: None, why: "never ran so far that its distance to the tip was known".to_owned(), share }
-        }
-        (None, _) => KeptUp { answer: None, why: "no phase was recorded".to_owned(), share },
-    }
-}
 
-/// Of the time since `from` in which a process was followed or was to be restarted, and which was recorded.
-fn share_at_tip(run: &Run, from: f64) -> Option<f64> {
-    let last = run.ticks.iter().rposition(|tick| tick.process.is_some())?;
-    let followed = &run.ticks[..=last];
-    let (mut near, mut all) = (0.0, 0.0);
-    for (before, after) in followed.iter().zip(followed.iter().skip(1)) {
-        if before.at < from || broken(run, before, after) {
-            continue;
-        }
-        all += after.at - before.at;
-        if is(before, "at_tip") {
-            near += after.at - before.at;
-        }
+    /// Gaps that begin before the run's end.
+    pub fn gaps_of_the_run(&self) -> impl Iterator<Item = &Span> {
+        self.gaps.iter().filter(|gap| gap.from < self.until)
     }
-    (all > 0.0).then(|| near / all)
-}
-
-/// Recorded time after ticks of which something holds, in seconds.
-pub fn time_in(run: &Run, holds: impl Fn(&Tick) -> bool) -> f64 {
-    let pairs = run.ticks.iter().zip(run.ticks.iter().skip(1));
-    pairs
-        .filter(|(before, after)| holds(before) && !broken(run, before, after))
-        .map(|(before, after)| after.at - before.at)
-        .sum()
 }
 
 fn end(run: &Run, what: &str) -> End {

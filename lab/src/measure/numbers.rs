@@ -135,9 +135,10 @@ pub struct Numbers {
 }
 
 impl Numbers {
-    /// A quantile of the replay time per slot, in ms.
+    /// A quantile of the replay time per slot, in ms; `None` of fewer slots than it needs
+    /// ([`fewest_for`](summary::fewest_for)).
     pub fn replay_quantile(&self, p: f64) -> Option<f64> {
-        summary::quantile(&self.replay, p)
+        summary::quantile_of_enough(&self.replay, p)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Transactions by second of the validator's own clock.
 
-use super::course::{Span, broken};
-use crate::run::{Run, Signal, Tick};
+use super::course::{Course, Span, broken};
+use crate::run::{ClockStep, Run, Signal, Tick};
 use std::collections::{BTreeMap, BTreeSet};
 
 const SECOND: i64 = 1_000_000_000;
@@ -34,7 +34,7 @@ pub struct Second {
     pub count: Option<u64>,
 }
 
-/// Transactions over time, each process from its first execution on.
+/// Transactions over time, each process from its first execution on and none after the end of the last one.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Tps {
     /// Where they are counted.
@@ -46,7 +46,7 @@ pub struct Tps {
 }
 
 /// Counts them.
-pub(super) fn tps(run: &Run, gaps: &[Span]) -> Tps {
+pub(super) fn tps(run: &Run, course: &Course) -> Tps {
     let costs = run.points.costs.iter().map(|point| (point.time_unix_ns, point.transaction_count));
     let (counted, points): (_, Vec<_>) = if run.points.costs.is_empty() {
         let replay = run.points.replay.iter();
@@ -67,15 +67,21 @@ pub(super) fn tps(run: &Run, gaps: &[Span]) -> Tps {
     for (from, until) in processes(run) {
         let Some(first) = counts.range(from..until).next().map(|(&second, _)| second) else { continue };
         let Some(last) = last_known(run, from, until) else { continue };
+        let last = course.ended.map_or(last, |ended| last_of_run(last, second_of(run, ended), &counts));
         seconds
             .extend((first..=last.max(first)).map(|second| (second, Some(counts.get(&second).copied().unwrap_or(0)))));
     }
     if settled {
         mark_unknown(run, &mut seconds);
     }
-    mark_gaps(run, gaps, &mut seconds);
+    mark_gaps(run, &course.gaps, &mut seconds);
     let seconds = seconds.into_iter().map(|(second, count)| Second { at: run.at(second * SECOND), count }).collect();
     Tps { counted, seconds, settled }
+}
+
+/// Of the second in which the run ended only what was executed in it counts.
+fn last_of_run(last: i64, end: i64, counts: &BTreeMap<i64, u64>) -> i64 {
+    if counts.contains_key(&end) { last.min(end) } else { last.min(end - 1) }
 }
 
 /// When a point can have been made: a time far off is a mistake, and would make a second of every second in between.
@@ -134,8 +140,12 @@ fn growths(run: &Run, signal: Signal) -> Vec<(i64, u64, bool)> {
 
 /// Seconds of which nothing arrived: as many as the daemon counted.
 fn mark_unknown(run: &Run, seconds: &mut [(i64, Option<u64>)]) {
-    // What grew across a gap is about the gap, and marked with it.
-    let grown = growths(run, Signal::UnknownTps).into_iter().filter(|(.., across)| !across);
+    // What grew across a gap is about the gap, and marked with it. What grew after the clock was set is about no time at all.
+    let set = |until: i64| {
+        let after = |step: &ClockStep| until - second_of(run, step.at);
+        run.clock_steps.iter().any(|step| (0..=2 * SETTLED_WITHIN).contains(&after(step)))
+    };
+    let grown = growths(run, Signal::UnknownTps).into_iter().filter(|(until, _, across)| !across && !set(*until));
     for (until, count, _) in grown {
         let from = until.saturating_sub(i64::try_from(count).unwrap_or(i64::MAX)).saturating_sub(SETTLED_WITHIN);
         let begin = seconds.partition_point(|(second, _)| *second < from);

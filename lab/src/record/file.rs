@@ -58,7 +58,11 @@ pub(super) fn wait_for_exit(
 pub(super) fn summary(out: &Path) -> anyhow::Result<String> {
     let info = Recording::open(out)?.info()?;
     let ticks = info.tables.iter().find(|table| table.name == "tick").map_or(0, |table| table.rows);
-    let (first, last) = (info.first_tick.map(|tick| tick.unix_ns), info.last_tick.map(|tick| tick.unix_ns));
-    let nanos = first.zip(last).and_then(|(first, last)| u64::try_from(last - first).ok()).unwrap_or(0);
+    let nanos = info.first_tick.zip(info.last_tick).and_then(|(first, last)| {
+        // A wall clock may be set while it is recorded.
+        let monotonic = (first.session == last.session).then(|| last.uptime_ns.saturating_sub(first.uptime_ns));
+        u64::try_from(monotonic.unwrap_or_else(|| last.unix_ns.saturating_sub(first.unix_ns))).ok()
+    });
+    let nanos = nanos.unwrap_or(0);
     Ok(format!("{}: {} ticks over {}", out.display(), count(ticks), time(Duration::from_nanos(nanos))))
 }

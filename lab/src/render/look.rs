@@ -115,7 +115,8 @@ impl Looks {
         if self.phases.contains_key(name) {
             return;
         }
-        let usual = PHASES.into_iter().find(|(part, _)| name.contains(part)).map_or(1, |(_, tint)| tint);
+        let known = if name.contains("the end") { "gone" } else { name };
+        let usual = PHASES.into_iter().find(|(part, _)| known.contains(part)).map_or(1, |(_, tint)| tint);
         let others = PHASES.into_iter().rev().map(|(_, tint)| tint);
         let free = |tint: &usize| self.phases.values().all(|taken| taken != tint);
         let tint = std::iter::once(usual).chain(others).find(free).unwrap_or(self.phases.len() % TINTS);

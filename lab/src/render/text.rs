@@ -1,27 +1,6 @@
 //! Words and numbers as people read them, the same in every format.
 
-use std::fmt::Write as _;
-
-/// Text that may come from anywhere, safe to show: one line, without characters that are invalid in XML, invisible, or
-/// turn the direction of what follows. Those are shown by number, `[U+202E]`; white space becomes a space.
-pub(crate) fn clean(text: &str) -> String {
-    let mut clean = String::with_capacity(text.len());
-    for letter in text.chars() {
-        match letter {
-            letter if letter.is_whitespace() => clean.push(' '),
-            letter if is_unfit(letter) => write!(clean, "[U+{:04X}]", u32::from(letter)).unwrap_or_default(),
-            letter => clean.push(letter),
-        }
-    }
-    clean
-}
-
-fn is_unfit(letter: char) -> bool {
-    letter.is_control()
-        || matches!(letter,
-            '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
-            | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{fffe}' | '\u{ffff}' | '\u{e0000}'..='\u{e007f}')
-}
+pub(crate) use crate::words::clean;
 
 /// [`clean`], escaped for text and quoted attributes of XML and HTML.
 pub(crate) fn escaped(text: &str) -> String {
@@ -184,8 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn what_turns_or_hides_text_is_shown_by_number() {
-        assert_eq!(clean("a\u{202e}b\nc\u{0}"), "a[U+202E]b c[U+0000]");
+    fn what_has_a_meaning_in_html_is_escaped() {
         assert_eq!(escaped("<a href='x'>&\"</a>"), "&lt;a href=&#39;x&#39;&gt;&amp;&quot;&lt;/a&gt;");
     }
 

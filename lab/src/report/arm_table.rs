@@ -30,7 +30,7 @@ pub(crate) const fn quantity(
 /// Which part of a run a table is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// The whole recording.
+    /// The whole run.
     All,
     /// From the first execution on.
     Usual,
@@ -51,9 +51,13 @@ impl Part {
     /// In words, for a note.
     pub(crate) fn words(self) -> &'static str {
         match self {
-            Part::All => "Over the whole recording, the start of the validator included.",
-            Part::Usual => "From the first execution on (the whole recording where none was recorded).",
-            Part::Steady => "From the first tick at the tip on: start and catching up are left out.",
+            Part::All => "Over the whole run to the end of its process, the start of the validator included.",
+            Part::Usual => {
+                "From the first execution on (the whole run where none was recorded) to the end of its process."
+            }
+            Part::Steady => {
+                "From the first tick at the tip on, to the end of its process: start and catching up are left out."
+            }
         }
     }
 }
@@ -102,10 +106,13 @@ fn by_run(subjects: &Subjects<'_>, head: &Head<'_>, quantities: &[Quantity]) -> 
 fn by_arm(subjects: &Subjects<'_>, head: &Head<'_>, quantities: &[Quantity]) -> Table {
     let heads = [("Arm", ""), ("Runs", "")].into_iter();
     let columns: Vec<(&str, &str)> = heads.chain(quantities.iter().map(|q| (q.title, q.unit))).collect();
-    let note = format!("Means over the runs of an arm, each run counting once. {}", head.part.words());
+    let note = format!(
+        "Means over the runs of an arm, each run counting once; runs that never executed anything are left out where others did. {}",
+        head.part.words()
+    );
     let mut table = table(&format!("{}-by-arm", head.id), &format!("{}, by arm", head.title), &columns, &note);
     for arm in &subjects.arms {
-        let runs: Vec<&Subject<'_>> = subjects.of(arm).collect();
+        let runs: Vec<&Subject<'_>> = subjects.of(arm).filter(|subject| subjects.counts(subject)).collect();
         let cells = quantities.iter().map(|quantity| {
             let value = |subject: &&Subject<'_>| {
                 (quantity.of)(subject, head.part.of(subject)?).filter(|value| value.is_finite())
@@ -113,6 +120,7 @@ fn by_arm(subjects: &Subjects<'_>, head: &Head<'_>, quantities: &[Quantity]) -> 
             let values: Option<Vec<f64>> = runs.iter().map(value).collect();
             match values.filter(|values| !values.is_empty()) {
                 Some(values) => number(Some(values.iter().sum::<f64>() / values.len() as f64), quantity.decimals, ""),
+                None if runs.is_empty() => Cell::Missing("no run of the arm executed anything".to_owned()),
                 None => Cell::Missing("not known of every run of the arm".to_owned()),
             }
         });

@@ -142,7 +142,8 @@ fn bars(subjects: &Subjects<'_>) -> Vec<Block> {
 
 fn bar(subjects: &Subjects<'_>, name: &str, of: fn(&Numbers) -> &Summary, scale: f64) -> BarSeries {
     let value = |arm: &String| {
-        let means: Option<Vec<f64>> = subjects.of(arm).map(|subject| of(&subject.usual).mean).collect();
+        let counted = subjects.of(arm).filter(|subject| subjects.counts(subject));
+        let means: Option<Vec<f64>> = counted.map(|subject| of(&subject.usual).mean).collect();
         let means = means.filter(|means| !means.is_empty())?;
         Some((scale * means.iter().sum::<f64>() / means.len() as f64, None))
     };

@@ -5,22 +5,26 @@ use super::cache::capacity;
 use super::comparison::lower;
 use super::model;
 use super::subject::{LONG_ENOUGH, Subject, Subjects};
-use super::words::duration;
-use crate::measure::course::{KEPT_UP, time_in};
-use crate::run::Signal;
+use super::words::{duration, utc};
+use crate::measure::course::KEPT_UP;
+use crate::run::{ClockStep, Signal};
 use faultline_stats::arms::RUNS_FOR_A_TEST;
 use faultline_stats::caveat::{Caveat, counts_hits_as_before_4_4, not_interleaved};
+use faultline_stats::summary::fewest_for;
 
 /// All that apply, what concerns the whole first.
 pub(crate) fn caveats(subjects: &Subjects<'_>, same_slots: bool) -> Vec<model::Caveat> {
     let said = |caveat: Caveat| model::Caveat { what: caveat.what(), remedy: caveat.remedy().to_owned() };
     let (several, all) = (subjects.arms.len() > 1, subjects.all.len());
     let mut caveats = together(subjects.all.iter().filter_map(of_recording).collect(), all);
+    caveats.extend(together(subjects.all.iter().filter_map(clock_set).collect(), all));
     caveats.extend(if several { of_arms(subjects, same_slots) } else { Vec::new() }.into_iter().map(said));
     let part = several.then(|| subjects.compared());
     let of_runs = |subject| of_run(subject, part).into_iter().map(|one| Single::of(subject, one));
     caveats.extend(together(subjects.all.iter().flat_map(of_runs).collect(), all));
     caveats.extend(together(subjects.all.iter().filter_map(shortly).collect(), all));
+    caveats.extend(together(subjects.all.iter().filter_map(few_slots).collect(), all));
+    caveats.extend(together(subjects.all.iter().filter_map(|subject| idle(subjects, subject)).collect(), all));
     caveats.extend(unreliable(subjects));
     caveats
 }
@@ -162,9 +166,9 @@ fn of_run(subject: &Subject<'_>, part: Option<Part>) -> Vec<(Caveat, &'static st
     let run = subject.name.clone();
     let course = &subject.measured.course;
     let mut found = Vec::new();
-    if !course.gaps.is_empty() {
-        let seconds = course.gaps.iter().map(|gap| gap.seconds()).sum();
-        found.push(Caveat::DaemonGaps { run: run.clone(), gaps: course.gaps.len(), seconds });
+    let gaps: Vec<f64> = course.gaps_of_the_run().map(|gap| gap.seconds()).collect();
+    if !gaps.is_empty() {
+        found.push(Caveat::DaemonGaps { run: run.clone(), gaps: gaps.len(), seconds: gaps.iter().sum() });
     }
     if course.restarts > 0 {
         found.push(Caveat::Restarts { run: run.clone(), restarts: course.restarts });
@@ -239,13 +243,56 @@ fn shortly(subject: &Subject<'_>) -> Option<Single> {
     })
 }
 
+/// A run of which a quantile of replay times is asked and too few slots were replayed for it.
+fn few_slots(subject: &Subject<'_>) -> Option<Single> {
+    let (slots, needed) = (subject.usual.replay.iter().flatten().count(), fewest_for(0.95));
+    (slots > 0 && slots < needed).then(|| Single {
+        run: subject.name.clone(),
+        what: format!(
+            "{slots} replayed {} too few for a p95 of replay times, which needs {needed}",
+            if slots == 1 { "slot is" } else { "slots are" }
+        ),
+        remedy: "Record for longer.",
+    })
+}
+
+/// A run that is in no average, since it never executed anything and others did.
+fn idle(subjects: &Subjects<'_>, subject: &Subject<'_>) -> Option<Single> {
+    (!subjects.counts(subject)).then(|| Single {
+        run: subject.name.clone(),
+        what: "no executed transaction was recorded, so it is in no average of its arm and in no comparison".to_owned(),
+        remedy: "Read what became of it in the table of outcomes; its own row in each table is about the whole run.",
+    })
+}
+
+/// When the wall clock was set.
+fn clock_set(subject: &Subject<'_>) -> Option<Single> {
+    let run = subject.run;
+    let said = |step: &ClockStep| {
+        let at = run.origin_unix_ns.saturating_add((step.at * 1e9) as i64);
+        format!("{} at {}", super::words::clock_step(step), utc(at))
+    };
+    let all: Vec<String> = run.clock_steps.iter().take(NAMED).map(said).collect();
+    let more = run.clock_steps.len().saturating_sub(NAMED);
+    let more = if more > 0 { format!(" and {more} times more") } else { String::new() };
+    (!all.is_empty()).then(|| Single {
+        run: subject.name.clone(),
+        what: format!(
+            "the wall clock was {}{more}; durations and rates are by the monotonic clock, and times of day after it are by \
+             the clock as it was before",
+            all.join(", ")
+        ),
+        remedy: "Synchronise the clock (NTP) before a run, and let it only slew afterwards.",
+    })
+}
+
 fn not_at_tip(subject: &Subject<'_>) -> Option<Caveat> {
     let window = subject.measured.windows.executing?;
     if subject.measured.course.kept_up.share.is_some_and(|share| share >= KEPT_UP) {
         return None;
     }
     let told = subject.run.ticks.iter().any(|tick| tick.phase.is_some());
-    let seconds = time_in(subject.run, |tick| window.holds(tick.at) && tick.phase.as_deref() == Some("at_tip"));
+    let seconds = subject.measured.course.time_in(subject.run, "at_tip", window);
     Some(Caveat::NotAtTip {
         run: subject.name.clone(),
         seconds_at_tip: told.then_some(seconds),

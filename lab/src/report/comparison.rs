@@ -73,7 +73,8 @@ fn adjust(pairs: &mut [Pair], settings: &Settings) {
 }
 
 fn values(subjects: &Subjects<'_>, arm: &str, scalar: &Scalar, part: Part) -> Vec<f64> {
-    subjects.of(arm).filter_map(|subject| scalar.value(subject, part.of(subject)?)).collect()
+    let counted = subjects.of(arm).filter(|subject| subjects.counts(subject));
+    counted.filter_map(|subject| scalar.value(subject, part.of(subject)?)).collect()
 }
 
 /// Why it is not the first arm that the others are compared with; nothing where it is.
@@ -105,7 +106,8 @@ pub(crate) fn section(
         super::verdict::margin(settings),
         arms::RUNS_FOR_A_TEST,
         if part == Part::Steady {
-            "Only the time from the first tick at the tip on is compared: every run was there long enough. Start and catching up are left out."
+            "Only the time from the first tick at the tip on is compared: every run that executed anything was there long enough. Start and \
+             catching up are left out."
         } else {
             "The time from the first execution on is compared, catching up included: not every run was at the tip for ten minutes or half \
              of its time."
@@ -140,7 +142,8 @@ fn primary_table(primary: &Scalar, pairs: &[Pair], settings: &Settings) -> Table
     let mut note = format!("{}: {}.", primary.title, primary.definition);
     if any(|one| one.difference.is_some()) {
         note.push_str(&format!(
-            " Difference and ratio of means with {:.0} % intervals (Welch, Fieller); the shift by Hodges and Lehmann.",
+            " Difference and ratio of means with {:.0} % intervals (Welch, Fieller; where Fieller's would reach below 0, the variance \
+             of the other's mean is taken to grow with it); the shift by Hodges and Lehmann.",
             100.0 * settings.level
         ));
     }

@@ -9,9 +9,9 @@ use super::paired::{Matched, Paired, QUANTITIES, Quantity};
 use super::scalars::Scalar;
 use super::subject::{Subject, Subjects, TWIN};
 use super::words::{count, grouped, number, table};
-use faultline_stats::arms::{Conclusion, RUNS_FOR_A_TEST, Settings};
+use faultline_stats::arms::{Conclusion, Interval, RUNS_FOR_A_TEST, Settings};
 use faultline_stats::block::Estimate;
-use faultline_stats::paired::over_pairs;
+use faultline_stats::paired::{over_pairs, over_pairs_of_amounts};
 
 pub(crate) use pressure::pressure;
 
@@ -308,17 +308,17 @@ fn row(quantity: &'static Quantity, of: &[&Matched]) -> Option<Row> {
         reference: first.reference.clone(),
         other: first.other.clone(),
         turns: of.len(),
-        difference: together(&differences, 0.95)?,
-        ratio: ratios.and_then(|ratios| together(&ratios, 0.95)),
-        ratio_90: ratios_90.and_then(|ratios| together(&ratios, 0.90)),
+        difference: together(&differences, 0.95, over_pairs)?,
+        ratio: ratios.and_then(|ratios| together(&ratios, 0.95, over_pairs_of_amounts)),
+        ratio_90: ratios_90.and_then(|ratios| together(&ratios, 0.90, over_pairs_of_amounts)),
     })
 }
 
 /// Of one turn its own interval, of two what holds both, of more that of the turns.
-fn together(turns: &[Estimate], level: f64) -> Option<Ends> {
+fn together(turns: &[Estimate], level: f64, over: fn(&[f64], f64) -> Option<Interval>) -> Option<Ends> {
     let values: Vec<f64> = turns.iter().map(|turn| turn.value).collect();
     if turns.len() >= RUNS_FOR_A_TEST {
-        return over_pairs(&values, level).map(|all| (all.value, all.low, all.high));
+        return over(&values, level).map(|all| (all.value, all.low, all.high));
     }
     let low = turns.iter().map(|turn| turn.low).reduce(f64::min)?;
     let high = turns.iter().map(|turn| turn.high).reduce(f64::max)?;

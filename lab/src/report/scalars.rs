@@ -58,16 +58,16 @@ macro_rules! scalars {
 }
 
 scalars! {
-    "replay-p95" "Replay time per slot, p95" in "ms", 1, Lower: "replay_total_elapsed of replay-slot-stats, own leader slots left out" = |_, n| n.replay_quantile(0.95);
+    "replay-p95" "Replay time per slot, p95" in "ms", 1, Lower: "replay_total_elapsed of replay-slot-stats, own leader slots left out; needs 20 slots" = |_, n| n.replay_quantile(0.95);
     "replay-p50" "Replay time per slot, median" in "ms", 1, Lower: "as above" = |_, n| n.replay_quantile(0.5);
-    "replay-p99" "Replay time per slot, p99" in "ms", 1, Lower: "as above" = |_, n| n.replay_quantile(0.99);
+    "replay-p99" "Replay time per slot, p99" in "ms", 1, Lower: "as above; needs 100 slots" = |_, n| n.replay_quantile(0.99);
     "cache-misses" "Program cache misses per batch" in "", 4, Lower: "mean of misses over the points of loaded-programs-cache-stats" = |_, n| n.cache.misses.mean;
     "cache-evictions" "Program cache evictions per batch" in "", 4, Lower: "mean of evictions over the same points" = |_, n| n.cache.evictions.mean;
     "cache-reloads" "Program cache reloads per batch" in "", 4, Lower: "mean of reloads over the same points" = |_, n| n.cache.reloads.mean;
     "cache-time" "Program cache time per batch" in "µs", 1, Lower: "mean of program_cache_us, summed over threads, over replayed slots with transactions" = |_, n| n.cache.time.mean;
     "tps" "Transactions per second" in "/s", 1, Higher: "all transactions by all known seconds, zeros included" = |_, n| n.tps.usual.map(|tps| tps.mean_of_all);
     "zero-tps" "Share of seconds at zero TPS" in "%", 2, Lower: "of the seconds of which something is known" = |_, n| (n.tps.known > 0).then(|| n.tps.zero.map(|zero| 100.0 * zero as f64 / n.tps.known as f64)).flatten();
-    "behind-p95" "Slots behind the tip, p95" in "slots", 0, Lower: "of the ticks at which it is known" = |_, n| faultline_stats::summary::quantile(&n.behind, 0.95);
+    "behind-p95" "Slots behind the tip, p95" in "slots", 0, Lower: "of the ticks at which it is known" = |_, n| faultline_stats::summary::quantile_of_enough(&n.behind, 0.95);
     "catch-up" "Catch-up time" in "s", 0, Lower: "from the first execution to the first tick at the tip" = |s, _| s.catch_up();
     "rss-mean" "RSS, mean" in "GiB", 3, Lower: "anonymous, file and shared resident memory, mean over ticks" = |_, n| n.levels.rss.mean.map(gib);
     "anon-mean" "Anonymous RSS, mean" in "GiB", 3, Lower: "mean over ticks" = |_, n| n.levels.anon.mean.map(gib);

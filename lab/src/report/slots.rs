@@ -24,17 +24,18 @@ const REPLAY: &[Quantity] = &[
 
 const BEHIND: &[Quantity] = &[
     quantity("Median", "slots", 0, |_, n| summary::quantile(&n.behind, 0.5)),
-    quantity("p95", "slots", 0, |_, n| summary::quantile(&n.behind, 0.95)),
+    quantity("p95", "slots", 0, |_, n| summary::quantile_of_enough(&n.behind, 0.95)),
     quantity("Max", "slots", 0, |_, n| summary::quantile(&n.behind, 1.0)),
     quantity("Known at", "ticks", 0, |_, n| Some(n.behind.iter().flatten().count() as f64)),
 ];
 
 /// The chapter.
 pub(crate) fn section(subjects: &Subjects<'_>) -> Section {
-    let why: fn(&Subject<'_>) -> &'static str = |subject| subject.no_points();
+    let why: fn(&Subject<'_>) -> &'static str = |subject| subject.no_quantile();
     let head = |id, title, part, note, why| Head { id, title, note, part, why };
     let note = "replay_total_elapsed of replay-slot-stats, from the bank's creation to its completion, waiting included. Slots that \
-                the node produced itself are left out: they have no transactions, no entries and no shreds, and no times.";
+                the node produced itself are left out: they have no transactions, no entries and no shreds, and no times. A p95 \
+                needs 20 slots and a p99 needs 100, so that one of them is beyond it.";
     let mut blocks = tables(subjects, &head("replay", "Replay time per slot", Part::Usual, note, why), REPLAY);
     blocks.extend(tables(
         subjects,
@@ -43,7 +44,7 @@ pub(crate) fn section(subjects: &Subjects<'_>) -> Section {
     ));
     blocks.push(Block::Table(within_run(subjects)));
     blocks.extend(unreliable(subjects).map(Block::Table));
-    let unknown: fn(&Subject<'_>) -> &'static str = |_| "the distance to the tip was never known";
+    let unknown: fn(&Subject<'_>) -> &'static str = |_| "the distance to the tip was known at too few ticks";
     let note =
         "Slots between the tip of the cluster and this validator, at each tick at which both were known at one moment.";
     blocks.extend(tables(subjects, &head("behind", "Slots behind the tip", Part::Usual, note, unknown), BEHIND));
@@ -92,15 +93,19 @@ fn within_run(subjects: &Subjects<'_>) -> Table {
     let [replay, tps, misses, time] = ESTIMATED;
     let columns = [("Run", ""), (replay, "ms"), (tps, "/s"), (misses, ""), (time, "µs")];
     let note = "95 % intervals by block bootstrap: what this one run, going on like this, would have come to. They know nothing of how \
-                runs differ, so they compare no arms. Where an interval does not keep its promise, the next table says why.";
+                runs differ, so they compare no arms. No interval of TPS, misses or time reaches below 0: where the bootstrap's \
+                would, the standard error is taken to grow with the root of the amount (Wilson's score), which moves both ends up. \
+                Where an interval does not keep its promise, the next table says why.";
     let mut listed = table("within-run", "How sure each run is of its own numbers", &columns, note);
     for subject in &subjects.all {
-        let cells = subject.estimates.iter().zip([1, 1, 4, 1]).map(|(estimate, decimals)| match estimate {
-            Some(Estimate { value, low, high, .. }) => {
-                Cell::Estimate { value: *value, low: *low, high: *high, decimals }
-            }
-            None => Cell::Missing(subject.no_points().to_owned()),
-        });
+        let why = [subject.no_quantile(), subject.no_points(), subject.no_points(), subject.no_points()];
+        let cells =
+            subject.estimates.iter().zip([1, 1, 4, 1]).zip(why).map(|((estimate, decimals), why)| match estimate {
+                Some(Estimate { value, low, high, .. }) => {
+                    Cell::Estimate { value: *value, low: *low, high: *high, decimals }
+                }
+                None => Cell::Missing(why.to_owned()),
+            });
         listed.rows.push(std::iter::once(Cell::Text(subject.name.clone())).chain(cells).collect());
     }
     listed

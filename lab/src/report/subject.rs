@@ -14,9 +14,9 @@ pub(crate) struct Subject<'a> {
     pub(crate) run: &'a Run,
     /// What follows from it.
     pub(crate) measured: Measured,
-    /// Of the whole recording.
+    /// Of the whole run.
     pub(crate) all: Numbers,
-    /// From the first execution on; of the whole recording if nothing was executed.
+    /// From the first execution on; of the whole run if nothing was executed.
     pub(crate) usual: Numbers,
     /// From the first tick at the tip on.
     pub(crate) steady: Option<Numbers>,
@@ -83,14 +83,20 @@ impl<'a> Subjects<'a> {
         if let [one] = self.all.as_slice() { Some(one) } else { None }
     }
 
-    /// Which part of the runs is compared: the time at the tip, if every run was there for ten minutes or half of its time;
-    /// else the time from the first execution on.
+    /// Whether a run is in averages and comparisons: one that never executed anything is not, where others did.
+    pub(crate) fn counts(&self, subject: &Subject<'_>) -> bool {
+        subject.executed() || !self.all.iter().any(Subject::executed)
+    }
+
+    /// Which part of the runs is compared: the time at the tip, if every run that counts was there for ten minutes or half of
+    /// its time; else the time from the first execution on.
     pub(crate) fn compared(&self) -> Part {
         let long = |subject: &Subject<'_>| {
             let (all, steady) = (subject.usual.window.seconds(), subject.measured.windows.steady);
             steady.is_some_and(|steady| steady.seconds() >= LONG_ENOUGH.min(all / 2.0))
         };
-        if !self.all.is_empty() && self.all.iter().all(long) { Part::Steady } else { Part::Usual }
+        let mut counted = self.all.iter().filter(|subject| self.counts(subject));
+        if !self.all.is_empty() && counted.all(long) { Part::Steady } else { Part::Usual }
     }
 
     /// The runs of an arm.
@@ -118,11 +124,12 @@ fn estimates(run: &Run, measured: &Measured, numbers: &Numbers, plan: &Plan) -> 
         .map(|point| point.misses.map(|count| count as f64))
         .collect();
     let times = measure::cache_times(run, numbers.window);
+    let p95 = numbers.replay_quantile(0.95);
     [
-        block::quantile(&numbers.replay, 0.95, plan),
-        block::mean(&tps, plan),
-        block::mean(&misses, plan),
-        block::mean(&times, plan),
+        p95.and_then(|_| block::quantile(&numbers.replay, 0.95, plan)),
+        block::amount(&tps, plan),
+        block::amount(&misses, plan),
+        block::amount(&times, plan),
     ]
 }
 
@@ -131,6 +138,20 @@ impl Subject<'_> {
     pub(crate) fn catch_up(&self) -> Option<f64> {
         let first = self.measured.windows.executing?.from;
         Some((self.measured.course.at_tip? - first).max(0.0))
+    }
+
+    /// Whether a transaction of it was recorded, or the slots of a replay.
+    fn executed(&self) -> bool {
+        self.measured.windows.executing.is_some() || !self.run.replayed.slots.is_empty()
+    }
+
+    /// Why there is no quantile of replay times.
+    pub(crate) fn no_quantile(&self) -> &'static str {
+        if self.usual.replay.iter().any(Option::is_some) {
+            "too few slots: a p95 needs 20, a p99 needs 100"
+        } else {
+            self.no_points()
+        }
     }
 
     /// Which of [`ESTIMATED`] have an interval that does not keep its promise, and why.
@@ -158,13 +179,15 @@ impl Subject<'_> {
         }
     }
 
-    /// The limit that held for the validator, in bytes: the one its experiment set, else the one of most ticks.
+    /// The limit that held for the validator, in bytes: the one its experiment set, else the one of most ticks of the run.
     pub(crate) fn limit(&self) -> Option<f64> {
         if let Some(limit) = self.run.told.as_ref().and_then(|told| told.limit) {
             return Some(limit as f64);
         }
         let mut seen = BTreeMap::<u64, usize>::new();
-        for limit in self.run.signal(Signal::Limit).iter().flatten() {
+        for limit in
+            measure::within(self.run, self.run.signal(Signal::Limit), self.measured.windows.all).iter().flatten()
+        {
             *seen.entry(*limit as u64).or_default() += 1;
         }
         seen.into_iter().max_by_key(|(_, ticks)| *ticks).map(|(limit, _)| limit as f64)

@@ -2,8 +2,9 @@
 
 use super::model::{Band, Chart, Line, Mark, Timeline};
 use super::subject::{Subject, Subjects};
-use crate::measure::Span;
+use super::words::clock_step;
 use crate::measure::course::broken;
+use crate::measure::{Phase, Span};
 use crate::run::Run;
 
 /// Of a line that has a figure to itself, or shares it with one other run.
@@ -12,16 +13,23 @@ const POINTS: usize = 2000;
 /// Of a line among many.
 const FEWEST: usize = 400;
 
+/// No slot advances.
+const STALL: &str = "stall";
+
 /// Events that are drawn; phases and gaps are bands.
 const DRAWN: &[(&str, &str)] = &[
     ("start", "process followed"),
     ("at_tip", "at tip"),
     ("behind", "behind"),
+    ("stall", STALL),
     ("oom_kill", "killed: out of memory"),
     ("exit", "exit"),
     ("restart", "restart"),
     ("mark", "mark"),
 ];
+
+/// What follows the end of a run.
+pub(crate) const AFTER_THE_END: &str = "after the end";
 
 /// Moments nearer to each other than this, in seconds, are joined whatever the daemon saw: slots take 0.4 s, seconds 1 s.
 const NEIGHBOURS: f64 = 2.0;
@@ -182,8 +190,9 @@ fn significant(value: f64) -> f64 {
 /// Phases and gaps.
 fn bands(subject: &Subject<'_>, origin: f64, single: bool) -> Vec<Band> {
     let course = &subject.measured.course;
-    let phases =
-        course.phases.iter().filter(|phase| phase.name != "unknown").map(|phase| (phase.span, phase.name.as_str()));
+    let over = course.ended.map(|from| (Span { from, to: subject.run.end() }, AFTER_THE_END));
+    let of_run = |phase: &&Phase| phase.name != "unknown" && course.ended.is_none_or(|ended| phase.span.from < ended);
+    let phases = course.phases.iter().filter(of_run).map(|phase| (phase.span, phase.name.as_str())).chain(over);
     let gaps = course.gaps.iter().map(|gap| (*gap, "gap"));
     let shown = phases.chain(gaps).filter(|(span, _)| span.to > span.from && (single || span.to > origin));
     let band = |(span, name): (Span, &str)| Band {
@@ -201,12 +210,20 @@ fn marks(subject: &Subject<'_>, origin: f64, single: bool) -> Vec<Mark> {
     // Where the axis begins there, a mark says nothing.
     let executing = subject.measured.windows.executing.filter(|_| single);
     let first = executing.map(|window| mark(window.from.max(0.0), "first execution".to_owned()));
+    // A stall that the slots show is drawn where it began, 15 s before the daemon knew.
+    let seen = |event: &crate::run::Event| {
+        event.kind == "stall" && subject.measured.course.stalls.iter().any(|stall| stall.span.holds(event.at))
+    };
     let named = |event: &crate::run::Event| {
         let name = DRAWN.iter().find(|(kind, _)| *kind == event.kind).map(|(_, name)| *name)?;
         Some(if name == "mark" { mark_name(&event.detail) } else { name.to_owned() })
     };
-    let events = subject.run.events.iter().filter_map(|event| Some(mark(event.at, named(event)?)));
-    let mut marks: Vec<Mark> = first.into_iter().chain(events).filter(|mark| single || mark.at >= 0.0).collect();
+    let events =
+        subject.run.events.iter().filter(|event| !seen(event)).filter_map(|event| Some(mark(event.at, named(event)?)));
+    let stalls = subject.measured.course.stalls.iter().map(|stall| mark(stall.span.from, STALL.to_owned()));
+    let steps = subject.run.clock_steps.iter().map(|step| mark(step.at, format!("clock {}", clock_step(step))));
+    let mut marks: Vec<Mark> =
+        first.into_iter().chain(events).chain(stalls).chain(steps).filter(|mark| single || mark.at >= 0.0).collect();
     marks.truncate(MOST_MARKS);
     marks
 }

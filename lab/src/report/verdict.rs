@@ -59,9 +59,14 @@ fn single(subject: &Subject<'_>) -> Verdict {
 fn told(subject: &Subject<'_>) -> Vec<String> {
     let n = &subject.usual;
     let mut said = Vec::new();
-    if let Some(p95) = n.replay_quantile(0.95) {
-        let slots = grouped(n.replay.len() as f64, 0);
-        said.push(format!("Replay took at most {} ms in 95 % of {slots} slots.", grouped(p95, 1)));
+    let slots = n.replay.iter().flatten().count();
+    match n.replay_quantile(0.95) {
+        Some(p95) => {
+            let slots = grouped(n.replay.len() as f64, 0);
+            said.push(format!("Replay took at most {} ms in 95 % of {slots} slots.", grouped(p95, 1)));
+        }
+        None if slots > 0 => said.push(format!("It replayed {slots} slots, too few for a p95 of their times.")),
+        None => {}
     }
     if let Some(tps) = n.tps.usual {
         let zero = n.tps.zero.map_or_else(String::new, |zero| format!(", {} seconds at zero", grouped(zero as f64, 0)));

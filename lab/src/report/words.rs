@@ -1,6 +1,7 @@
 //! Cells, tables and words: how a number or a time is said.
 
 use super::model::{Block, Cell, Column, Figure, Table};
+use crate::run::ClockStep;
 
 /// Bytes of a GiB.
 pub(crate) const GIB: f64 = 1_073_741_824.0;
@@ -103,6 +104,13 @@ pub(crate) fn duration(seconds: f64) -> String {
     }
 }
 
+/// `set forward by 1 h`, `set back by 12.5 s`.
+pub(crate) fn clock_step(step: &ClockStep) -> String {
+    let way = if step.seconds < 0.0 { "back" } else { "forward" };
+    let long = duration(step.seconds.abs());
+    format!("set {way} by {}", long.strip_suffix(" 00 min").or_else(|| long.strip_suffix(" 00 s")).unwrap_or(&long))
+}
+
 /// `2025-01-31 12:00:07 UTC`.
 pub(crate) fn utc(unix_ns: i64) -> String {
     let seconds = unix_ns.div_euclid(1_000_000_000);
@@ -169,6 +177,11 @@ mod tests {
         assert_eq!(duration(200.0), "3 min 20 s");
         assert_eq!(duration(3723.0), "1 h 02 min");
         assert_eq!(duration(43_199.0), "12 h 00 min");
+        let set = |seconds| clock_step(&ClockStep { at: 0.0, seconds });
+        assert_eq!(
+            [set(3600.0), set(-120.0), set(-12.5)],
+            ["set forward by 1 h", "set back by 2 min", "set back by 12.5 s"]
+        );
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! From a recording to a [`Run`].
 
-use super::{Event, Facts, Points, Pool, PoolRow, Process, Run, Session, Signal, Tick};
+use super::clock::{Clock, nanoseconds};
+use super::{ClockStep, Event, Facts, Points, Pool, PoolRow, Process, Run, Session, Signal, Tick};
 use faultline_recording::schema::column_of;
-use faultline_recording::{Error, EventRow, ProcessRow, Recording, SessionRow, TickRow};
+use faultline_recording::{Cell, Error, EventRow, ProcessRow, Recording, SessionRow, TickRow};
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -35,12 +36,7 @@ pub fn load(path: &Path) -> Result<Run, Error> {
         ticks,
         signals: signals(&recording, &rows)?,
         pools: pools(&recording, &place)?,
-        points: Points {
-            cache: recording.program_cache_points()?,
-            replay: recording.replay_slot_points()?,
-            roots: recording.set_root_points()?,
-            costs: recording.cost_tracker_points()?,
-        },
+        points: points(&recording, &clock, &rows)?,
         ..Run::default()
     };
     run.sessions = sessions.iter().map(|row| session(row, &run)).collect();
@@ -50,42 +46,84 @@ pub fn load(path: &Path) -> Result<Run, Error> {
         .map(|row| Process {
             id: row.id,
             pid: i64::from(row.pid),
-            seen: run.at(nanoseconds(row.seen)),
+            seen: seen(row, &run),
             version: super::manifest::version(&row.manifest),
         })
         .collect();
     run.events = recording.events()?.iter().map(|row| event(row, &clock)).collect();
+    run.clock_steps = clock_steps(&clock, &run.events);
     Ok(run)
 }
 
-/// Where each session's monotonic clock lies on the wall clock: fixed at its first tick, so that a clock that is set
-/// meanwhile moves nothing.
-struct Clock {
-    origin: i64,
-    /// Unix time less uptime by session, in nanoseconds.
-    offsets: BTreeMap<i64, i64>,
+/// When a process was first followed: at its first tick, or by the wall clock if it has none.
+fn seen(row: &ProcessRow, run: &Run) -> f64 {
+    let first = run.ticks.iter().find(|tick| tick.process == Some(row.id));
+    first.map_or_else(|| run.at(nanoseconds(row.seen)), |tick| tick.at)
 }
 
-impl Clock {
-    fn new(sessions: &[SessionRow], ticks: &[TickRow]) -> Self {
-        let mut offsets = BTreeMap::new();
-        for tick in ticks {
-            offsets.entry(tick.session).or_insert(tick.unix_ns.saturating_sub(tick.uptime_ns));
+/// As the ticks show them, and those events that tell of others.
+fn clock_steps(clock: &Clock, events: &[Event]) -> Vec<ClockStep> {
+    /// A step of the ticks and an event are one if they are this near, in seconds.
+    const NEAR: f64 = 5.0;
+    let mut steps = clock.steps();
+    for event in events.iter().filter(|event| event.kind == "clock_step") {
+        let detail = serde_json::from_str::<Value>(&event.detail).ok();
+        let Some(seconds) = detail.and_then(|detail| detail.get("seconds")?.as_f64()) else { continue };
+        if !steps.iter().any(|step| (step.at - event.at).abs() < NEAR) {
+            steps.push(ClockStep { at: event.at, seconds });
         }
-        let started = sessions.first().map(|session| nanoseconds(session.started));
-        let origin = ticks.first().map(|tick| tick.unix_ns).or(started).unwrap_or(0);
-        Clock { origin, offsets }
     }
-
-    /// Seconds since the origin; by the wall clock in a session without ticks.
-    fn at(&self, session: i64, uptime_ns: i64, unix_ns: i64) -> f64 {
-        let unix = self.offsets.get(&session).map_or(unix_ns, |offset| offset.saturating_add(uptime_ns));
-        unix.saturating_sub(self.origin) as f64 / 1e9
-    }
+    steps.sort_by(|a, b| a.at.total_cmp(&b.at));
+    steps
 }
 
-fn nanoseconds(time: Duration) -> i64 {
-    i64::try_from(time.as_nanos()).unwrap_or(i64::MAX)
+/// The validator's points, on the axis of the ticks also where the wall clock was set.
+fn points(recording: &Recording, clock: &Clock, ticks: &[TickRow]) -> Result<Points, Error> {
+    let mut points = Points {
+        cache: recording.program_cache_points()?,
+        replay: recording.replay_slot_points()?,
+        roots: recording.set_root_points()?,
+        costs: recording.cost_tracker_points()?,
+    };
+    if !clock.was_set() {
+        return Ok(points);
+    }
+    let written: HashMap<i64, i64> = ticks.iter().map(|row| (row.id, clock.on_axis(row))).collect();
+    macro_rules! settle {
+        ($points:expr, $table:literal) => {
+            let seen = written_at(recording, $table, &written)?;
+            for (point, seen) in $points.iter_mut().zip(seen) {
+                point.time_unix_ns = clock.settled(point.time_unix_ns, seen);
+            }
+            $points.sort_by_key(|point| point.time_unix_ns);
+        };
+    }
+    settle!(points.cache, "program_cache_point");
+    settle!(points.replay, "replay_slot_point");
+    settle!(points.roots, "set_root_point");
+    settle!(points.costs, "cost_tracker_point");
+    Ok(points)
+}
+
+/// When each point of a table was written, in nanoseconds of the axis; in the order of the points' own times, as they are read.
+fn written_at(
+    recording: &Recording,
+    table: &str,
+    ticks: &HashMap<i64, i64>,
+) -> Result<impl Iterator<Item = Option<i64>>, Error> {
+    /// Rows at a time.
+    const CHUNK: usize = 4096;
+    let mut rows: Vec<(i64, Option<i64>)> = Vec::new();
+    recording.rows(table, CHUNK, |chunk| {
+        rows.extend(chunk.iter().filter_map(|row| match row.as_slice() {
+            [_, Cell::Integer(tick), Cell::Integer(time), ..] => Some((*time, ticks.get(tick).copied())),
+            [_, _, Cell::Integer(time), ..] => Some((*time, None)),
+            _ => None,
+        }));
+        Ok::<(), Error>(())
+    })?;
+    rows.sort_by_key(|(time, _)| *time);
+    Ok(rows.into_iter().map(|(_, seen)| seen))
 }
 
 /// Which row first told of each row's process: a daemon that was restarted, and a merge, tell of it again.

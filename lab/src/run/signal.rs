@@ -66,6 +66,8 @@ signals! {
     HostIoSome = host::PRESSURE, ["io", "some"];
     /// Slots behind the tip.
     Behind = validator::SLOTS_BEHIND, [];
+    /// The newest slot that was processed.
+    Processed = validator::SLOT, ["processed"];
     /// Seconds whose points arrived and carry no transaction, a counter.
     ZeroTps = validator::ZERO_TPS, [];
     /// Seconds of which no points arrived, a counter.

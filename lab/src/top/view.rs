@@ -13,6 +13,7 @@ pub(crate) use look::Look;
 
 use crate::top::session::Session;
 use crate::top::state::{Moment, State};
+use crate::words;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::text::Line;
@@ -69,6 +70,15 @@ fn fill(scene: &Scene<'_>, area: Rect, tallest: u16, buffer: &mut Buffer) {
         figures_and_pools(scene, body, tallest, buffer);
     }
     foot::draw(scene, foot, buffer);
+    scrub(buffer);
+}
+
+/// Whatever came into a cell from a page or an error, it is nothing that steers the terminal.
+fn scrub(buffer: &mut Buffer) {
+    for cell in buffer.content.iter_mut().filter(|cell| cell.symbol().contains(words::is_unfit)) {
+        let fit: String = cell.symbol().chars().filter(|letter| !words::is_unfit(*letter)).collect();
+        cell.set_symbol(if fit.is_empty() { " " } else { &fit });
+    }
 }
 
 fn figures_and_pools(scene: &Scene<'_>, body: Rect, tallest: u16, buffer: &mut Buffer) {

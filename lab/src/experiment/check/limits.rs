@@ -90,7 +90,7 @@ fn possible(plan: &Plan, arm: &Arm, (launcher, can): (&str, &Abilities), facts: 
 
 fn meaningful(arm: &Arm, facts: &Facts, found: &mut Findings) {
     let (Some(max), Some(ram)) = (arm.memory_max, facts.ram) else { return };
-    let (name, said, all) = (&arm.name, words::bytes(max), words::bytes(ram));
+    let (name, said, all) = (&arm.name, words::size(max), words::size(ram));
     // The kernel keeps some of what is built in, so a little more than it reports is still "all of it".
     if max > ram / 100 * 105 {
         found.refuse(
@@ -136,7 +136,7 @@ fn together(plan: &Plan, facts: &Facts, found: &mut Findings) {
     if let Some(ram) = facts.ram {
         let reserve = (ram / 20).clamp(RESERVE.0, RESERVE.1);
         if sum.saturating_add(reserve) > ram {
-            let (sum, reserve, ram) = (words::bytes(sum), words::bytes(reserve), words::bytes(ram));
+            let (sum, reserve, ram) = (words::size(sum), words::size(reserve), words::size(ram));
             found.refuse(
                 format!("the limits of all arms and of the second run are {sum}; with {reserve} for the rest of the host that is more than its {ram}"),
                 "lower memory_max, or run the arms one after another (without [concurrent])",

@@ -168,7 +168,7 @@ fn a_limit_near_all_memory_warns_and_one_beyond_it_is_refused() {
     let with = |ram: u64| Facts { ram: Some(ram), ..fit(&plan) };
     only(&plan, &with(8 * GIB + GIB / 4), Warn, "95 % or more");
     only(&plan, &with(8 * GIB - GIB / 4), Warn, "95 % or more");
-    only(&plan, &with(7 * GIB), Refuse, "memory_max of arm \"large\" is 8.0 GiB, and this host has 7.0 GiB");
+    only(&plan, &with(7 * GIB), Refuse, "memory_max of arm \"large\" is 8 GiB, and this host has 7 GiB");
     assert_eq!(told(&plan, &Facts { ram: None, ..fit(&plan) }), []);
 }
 
@@ -177,7 +177,7 @@ fn concurrent_limits_and_a_reserve_must_fit_in_memory() {
     let plan = plan(CONCURRENT);
     let with = |ram: u64| Facts { ram: Some(ram), ..fit(&plan) };
     assert_eq!(told(&plan, &with(8 * GIB + GIB / 2)), []);
-    only(&plan, &with(8 * GIB + GIB / 4), Refuse, "with 512.0 MiB for the rest of the host");
+    only(&plan, &with(8 * GIB + GIB / 4), Refuse, "with 512 MiB for the rest of the host");
     let open = but(CONCURRENT, "memory_max = \"4G\"", "");
     only(&open, &fit(&open), Refuse, "arm \"one\" has no memory_max");
 }
@@ -398,7 +398,21 @@ fn arms_that_set_the_same_are_told() {
 #[test]
 fn a_log_that_silences_datapoints_is_warned_of() {
     let plan = but(TWO_ARMS, "memory_max = \"8G\"", "environment = { RUST_LOG = \"warn\" }");
-    only(&plan, &fit(&plan), Warn, "RUST_LOG of arm \"large\" is \"warn\", which silences solana_core::replay_stage");
+    let what = "RUST_LOG of arm \"large\" is \"warn\", which keeps solana_core::replay_stage from logging at info";
+    only(&plan, &fit(&plan), Warn, what);
+}
+
+#[test]
+fn the_filter_that_readme_recommends_is_fine_for_a_validator_and_too_quiet_for_a_replay() {
+    let readme = include_str!("../../../../README.md");
+    let filter = readme.lines().find_map(|line| line.strip_prefix("RUST_LOG=")).unwrap();
+    let plan = but(TWO_ARMS, "[stop]", &format!("environment = {{ RUST_LOG = {filter:?} }}\n[stop]"));
+    assert_eq!(told(&plan, &fit(&plan)), []);
+    let mut replay = plan;
+    replay.workload.kind = Kind::Replay;
+    let told = told(&replay, &fit(&replay));
+    let of_log: Vec<_> = told.iter().filter(|(_, what)| what.contains("RUST_LOG")).collect();
+    assert!(matches!(of_log[..], [(Warn, what)] if what.contains("keeps solana_metrics::metrics")), "{told:?}");
 }
 
 #[test]

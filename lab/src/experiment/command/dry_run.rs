@@ -23,7 +23,7 @@ pub(super) fn dry_run(plan: &Plan) -> anyhow::Result<u8> {
             said += &page(folder, folders::would_clear(folder, &HostRoot::default())?);
         }
     }
-    print(said.as_bytes()).map(|()| 0)
+    print(&said).map(|()| 0)
 }
 
 /// Of one folder: a line for each file that would go, then one for each that would stay, each in the order of their names.

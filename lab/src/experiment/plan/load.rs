@@ -134,13 +134,17 @@ fn sections(top: &mut Table<'_>, base: &Base, m: &mut Mistakes<'_>) -> (Plan, Pl
     plan.replicates = replicates.unwrap_or(if pairs { 4 } else { 3 });
     let mut places = Places::default();
     if !top.has("workload") {
-        top.refuse("[workload] is missing: what is run", m);
+        top.lacks("workload", "[workload] is missing: what is run");
     }
     let mut single = None;
+    let apart = top.has("lane");
     top.table("workload", m, |t, m| {
         places.workload = t.line(m);
         plan.workload = workload::workload(t, base, m);
         single = workload::single_lane(t, base, m);
+        if single.is_none() && !apart {
+            t.lacks("ledger", "workload.ledger is missing: the folder that a run works in");
+        }
     });
     plan.stop = stops(plan.workload.kind);
     workload::lanes(top, base, single, (&mut plan.lanes, &mut places), m);
@@ -243,7 +247,8 @@ fn order(top: &mut Table<'_>, plan: &mut Plan, m: &mut Mistakes<'_>) {
     ];
     let line = top.line_of("order", m);
     let given = top.take("order", m, |v| choice(v, &words));
-    let forced = top.take("force_order", m, flag).unwrap_or(false);
+    // One that is wrong is told once.
+    let forced = top.take("force_order", m, flag).unwrap_or(top.has("force_order"));
     plan.order = given.unwrap_or(plan.order);
     if plan.order == Order::Sequential && !forced {
         m.push(
@@ -266,7 +271,7 @@ fn order(top: &mut Table<'_>, plan: &mut Plan, m: &mut Mistakes<'_>) {
 
 fn begin(top: &mut Table<'_>, plan: &mut Plan, (base, places): (&Base, &mut Places), m: &mut Mistakes<'_>) {
     if !top.has("begin") {
-        top.refuse("[begin] is missing: say how = \"download\", \"restore\" or \"as-is\"", m);
+        top.lacks("begin", "[begin] is missing: say how = \"download\", \"restore\" or \"as-is\"");
     }
     top.table("begin", m, |t, m| {
         places.how = t.line_of("how", m);
@@ -276,7 +281,7 @@ fn begin(top: &mut Table<'_>, plan: &mut Plan, (base, places): (&Base, &mut Plac
         plan.begin = match (how, from) {
             (Some(1), Some(from)) => Begin::Restore { from },
             (Some(1), None) if !t.has("from") => {
-                t.refuse("from is missing: the folder whose snapshots are copied before each run", m);
+                t.lacks("from", "begin: from is missing: the folder whose snapshots are copied before each run");
                 Begin::AsIs
             }
             (Some(0 | 2), Some(_)) => {
@@ -333,12 +338,15 @@ fn severity(value: &DeValue<'_>) -> Result<Severity, String> {
 
 fn concurrent(top: &mut Table<'_>, plan: &mut Plan, m: &mut Mistakes<'_>) {
     let arms: Vec<String> = plan.arms.iter().map(|arm| arm.name.clone()).collect();
+    // Where an arm has a mistake, its name may be none.
+    let sound = m.is_empty();
     top.table("concurrent", m, |t, m| {
         let twice = t.take("twice", m, |v| {
             let wanted = text(v)?;
             let known = || arms.iter().map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", ");
-            arms.iter()
-                .position(|arm| *arm == wanted)
+            let place = arms.iter().position(|arm| *arm == wanted);
+            place
+                .or_else(|| (!sound).then_some(0))
                 .ok_or_else(|| format!("{wanted:?} is no arm; name the one that runs twice in each turn: {}", known()))
         });
         let shared_device = t.take("shared_device", m, severity).unwrap_or(Severity::Refuse);

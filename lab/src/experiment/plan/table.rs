@@ -57,6 +57,10 @@ impl<'a> Mistakes<'a> {
         self.found.is_empty()
     }
 
+    pub(super) fn count(&self) -> usize {
+        self.found.len()
+    }
+
     /// In the order of the file; those without a line first.
     pub(super) fn in_order(mut self) -> Vec<Mistake> {
         self.found.sort_by_key(|mistake| mistake.line);
@@ -72,12 +76,14 @@ pub(super) struct Table<'a> {
     offset: usize,
     entries: &'a DeTable<'a>,
     known: Vec<&'static str>,
+    /// Keys that are needed and not there, and what is said of each.
+    absent: Vec<(&'static str, String)>,
 }
 
 impl<'a> Table<'a> {
     /// The file's top.
     pub(super) fn top(entries: &'a DeTable<'a>) -> Self {
-        Table { path: String::new(), offset: 0, entries, known: Vec::new() }
+        Table { path: String::new(), offset: 0, entries, known: Vec::new(), absent: Vec::new() }
     }
 
     /// Its line.
@@ -93,6 +99,11 @@ impl<'a> Table<'a> {
     /// Whether the table has `key`.
     pub(super) fn has(&self, key: &str) -> bool {
         self.entries.contains_key(key)
+    }
+
+    /// Whether nothing is in it.
+    pub(super) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
     }
 
     fn name(&self, key: &str) -> String {
@@ -131,10 +142,14 @@ impl<'a> Table<'a> {
         read: impl FnOnce(&DeValue<'a>) -> Result<T, String>,
     ) -> Option<T> {
         if !self.has(key) {
-            let line = if self.path.is_empty() { None } else { self.line(m) };
-            m.push(line, format!("{} is missing", self.name(key)));
+            self.lacks(key, format!("{} is missing", self.name(key)));
         }
         self.take(key, m, |value| read(value).map_err(|what| if what == EMPTY { NEEDED.to_owned() } else { what }))
+    }
+
+    /// Reports that `key` is missing, unless a key that is there was probably meant to be it: that one is told instead.
+    pub(super) fn lacks(&mut self, key: &'static str, what: impl Into<String>) {
+        self.absent.push((key, what.into()));
     }
 
     /// Reads `key` into `place`, which keeps its default where the key is missing.
@@ -189,7 +204,7 @@ impl<'a> Table<'a> {
         let (path, offset) = (self.name(key), entry.span().start);
         match entry.get_ref() {
             DeValue::Table(entries) => {
-                let mut table = Table { path, offset, entries, known: Vec::new() };
+                let mut table = Table { path, offset, entries, known: Vec::new(), absent: Vec::new() };
                 read(&mut table, m);
                 table.finish(m);
             }
@@ -234,20 +249,25 @@ impl<'a> Table<'a> {
         m.push(self.line(m), what);
     }
 
-    /// Reports every key that nobody took.
-    pub(super) fn finish(self, m: &mut Mistakes<'_>) {
+    /// Reports every key that nobody took, and every one that is missing.
+    pub(super) fn finish(mut self, m: &mut Mistakes<'_>) {
         for key in self.entries.keys() {
             let text: &str = key.get_ref();
             if self.known.contains(&text) {
                 continue;
             }
-            let hint = match self.known.iter().find(|known| alike(known, text)) {
+            let near = self.known.iter().filter(|known| alike(known, text));
+            let meant = near.min_by_key(|known| distance(known.as_bytes(), text.as_bytes())).copied();
+            self.absent.retain(|(absent, _)| meant != Some(absent));
+            let hint = match meant {
                 Some(known) => format!("; did you mean {known}?"),
                 None => format!("; known here: {}", self.known.join(", ")),
             };
             let line = m.line(key.span().start);
             m.push(line, format!("{}: unknown key{hint}", self.name(text)));
         }
+        let line = if self.path.is_empty() { None } else { self.line(m) };
+        self.absent.into_iter().for_each(|(_, what)| m.push(line, what));
     }
 }
 

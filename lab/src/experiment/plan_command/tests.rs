@@ -5,7 +5,7 @@ fn plan(more: &str) -> Plan {
     let text = format!(
         "name = \"p\"\nfolder = \"/state\"\nreplicates = 2\n{more}\n[host]\ncool_down = \"5m\"\npatience = \"10m\"\n\
          [begin]\nhow = \"as-is\"\n[workload]\ncommand = [\"v\"]\nledger = \"/mnt/l\"\n\
-         [[arm]]\nname = \"small\"\nmemory_max = \"4G\"\n[[arm]]\nname = \"large\"\nenvironment = {{ TOKEN = \"hidden\" }}\n"
+         [[arm]]\nname = \"small\"\nmemory_max = \"1550M\"\n[[arm]]\nname = \"large\"\nenvironment = {{ TOKEN = \"hidden\" }}\n"
     );
     parse(&text, Path::new("/p.toml")).unwrap_or_else(|m| panic!("{m:#?}"))
 }
@@ -31,7 +31,7 @@ fn a_page_has_the_schedule_the_arms_and_every_finding_and_no_value_of_a_variable
     let page = text::page(&outlook);
     for said in [
         "turn  run  arm    replicate\n1     1    small  1\n2     2    large  1\n3     3    large  2\n4     4    small  2\n",
-        "small  memory_max 4.0 GiB, swap_max 0 B\n",
+        "small  memory_max 1550 MiB, swap_max 0 B\n",
         "large  TOKEN=...\n",
         "refused  no group of processes can be made here: not asked\n         -> ",
         "It may not run: ",

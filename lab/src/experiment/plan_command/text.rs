@@ -40,11 +40,11 @@ fn arms(arms: &[ArmOutlook]) -> String {
 
 fn differs(arm: &ArmOutlook) -> String {
     let limits = &arm.limits;
-    let bytes = |name: &str, value: Option<u64>| value.map(|value| format!("{name} {}", words::bytes(value)));
+    let size = |name: &str, value: Option<u64>| value.map(|value| format!("{name} {}", words::size(value)));
     let mut all: Vec<String> = [
-        bytes("memory_max", limits.memory_max),
-        bytes("memory_high", limits.memory_high),
-        bytes("swap_max", limits.swap_max),
+        size("memory_max", limits.memory_max),
+        size("memory_high", limits.memory_high),
+        size("swap_max", limits.swap_max),
         arm.cache_entries.map(|entries| format!("cache_entries {entries}")),
         limits.cpus.as_ref().map(|cpus| format!("cpus {cpus}")),
         arm.binary.as_ref().map(|binary| format!("binary {}", binary.display())),

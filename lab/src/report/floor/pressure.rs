@@ -10,7 +10,8 @@ pub(crate) fn pressure(subjects: &Subjects<'_>) -> Vec<Caveat> {
     const MUCH: f64 = 0.01;
     let share = |subject: &Subject<'_>| {
         let told = subject.run.told.as_ref().and_then(|told| told.io_some);
-        let by_told = told.filter(|_| subject.run.end() > 0.0).map(|seconds| seconds / subject.run.end());
+        let lasted = subject.measured.course.until;
+        let by_told = told.filter(|_| lasted > 0.0).map(|seconds| seconds / lasted);
         subject.usual.io_some.mean().or(by_told)
     };
     let key = |subject: &'_ Subject<'_>| {

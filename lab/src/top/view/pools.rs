@@ -3,6 +3,7 @@
 use super::numbers::{number, percent};
 use super::{Scene, cut_below};
 use crate::top::state::Pool;
+use crate::words::clean;
 use faultline_catalog::Source;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -59,7 +60,7 @@ fn figures(scene: &Scene<'_>, pool: &Pool) -> [String; 5] {
 fn line(name: &str, figures: &[String], width: usize) -> String {
     let shown = figures.len().min(width.saturating_sub(NAME + 1) / FIGURE);
     let room = width.saturating_sub(shown * FIGURE + 1);
-    let name: String = name.chars().filter(|letter| !letter.is_control()).take(room).collect();
+    let name: String = clean(name).chars().take(room).collect();
     let mut line = format!("{name:<room$}");
     for figure in figures.iter().take(shown) {
         line += &format!("{figure:>FIGURE$}");

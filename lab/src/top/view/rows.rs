@@ -91,7 +91,7 @@ fn brief(scene: &Scene<'_>, value: Option<f64>, words: impl FnOnce(f64) -> Strin
 
 fn who(scene: &Scene<'_>) -> Row {
     let (page, look) = (scene.state().newest(), scene.look);
-    let text = |name| page.label(&process::TARGET_INFO, name).map(clean);
+    let text = |name| page.label(&process::TARGET_INFO, name).map(short);
     let words = match page.flag(&process::UP, &[]) {
         Some(true) => {
             let program = [text("client"), text("version")].into_iter().flatten().collect::<Vec<_>>().join(" ");
@@ -112,9 +112,9 @@ fn who(scene: &Scene<'_>) -> Row {
     row("Who", spans, Beside::Nothing)
 }
 
-/// Text of others without what would move the cursor.
-fn clean(text: &str) -> String {
-    text.chars().filter(|letter| !letter.is_control()).take(60).collect()
+/// Text of others, not too long.
+fn short(text: &str) -> String {
+    words::clean(text).chars().take(60).collect()
 }
 
 fn shortened(identity: &str) -> String {
@@ -134,10 +134,11 @@ fn phase_row(scene: &Scene<'_>) -> Row {
                 "behind" | "gone" | "absent" | "halted" => look.bad(),
                 _ => look.warn(),
             };
-            vec![Span::styled(clean(phase).replace('_', " "), style)]
+            vec![Span::styled(short(phase).replace('_', " "), style)]
         }
         None => vec![Span::raw(absent(scene, Source::Conclusions))],
     };
+    spans.extend(held(page).map(|words| Span::styled(format!(", {words}"), look.bad())));
     match page.flag(&validator::HEALTHY, &[]) {
         Some(true) => spans.push(Span::raw(", healthy")),
         Some(false) => spans.push(Span::styled(", not healthy", look.bad())),
@@ -152,11 +153,23 @@ fn phase_row(scene: &Scene<'_>) -> Row {
     if let Some(restarts) = restarts {
         let reasons = page.by_label(&process::RESTARTS, "reason").filter(|(_, count)| *count > 0.0);
         let reasons: Vec<_> =
-            reasons.map(|(reason, n)| format!("{} {}", clean(reason).replace('_', " "), number(n))).collect();
+            reasons.map(|(reason, n)| format!("{} {}", short(reason).replace('_', " "), number(n))).collect();
         let reasons = if reasons.is_empty() { String::new() } else { format!(" ({})", reasons.join(", ")) };
         spans.push(Span::raw(format!(", restarts {}{reasons}", number(restarts))));
     }
     row("Phase", spans, Beside::Nothing)
+}
+
+/// What keeps the process from running; `None` if nothing is known to.
+fn held(page: &Page) -> Option<&'static str> {
+    let states = [
+        ("stopped", "stopped by a signal"),
+        ("tracing_stop", "stopped by a debugger"),
+        ("zombie", "main thread exited"),
+    ];
+    let stopped = states.into_iter().find(|(state, _)| page.flag(&process::STATE, &[state]) == Some(true));
+    let frozen = (page.flag(&cgroup::FROZEN, &[]) == Some(true)).then_some("cgroup frozen");
+    frozen.or(stopped.map(|(_, words)| words))
 }
 
 fn behind(scene: &Scene<'_>) -> Row {
@@ -231,13 +244,16 @@ fn faults(scene: &Scene<'_>) -> [Row; 2] {
 
 fn cache(scene: &Scene<'_>) -> [Row; 3] {
     let (state, page) = (scene.state(), scene.state().newest());
-    let capacity = |kind| page.get(&validator::CACHE_CAPACITY, &[kind]).filter(|entries| *entries > 0.0);
-    let capacity = capacity("observed").or_else(|| capacity("configured"));
+    let entries = |metric, kind| page.get(metric, &[kind]).filter(|entries| *entries > 0.0);
+    let either = |metric| entries(metric, "observed").or_else(|| entries(metric, "configured"));
+    let (capacity, target) = (either(&validator::CACHE_CAPACITY), either(&validator::CACHE_SHRINK_TARGET));
     let loaded = state.now(What::Loaded);
     let share = loaded.zip(capacity).map(|(loaded, capacity)| loaded / capacity);
     let words = match (loaded, share) {
         (Some(loaded), Some(share)) => {
-            format!("{} of {} entries, {}", number(loaded), brief(scene, capacity, number), percent(share))
+            let of = format!("{} of {} entries, {}", number(loaded), brief(scene, capacity, number), percent(share));
+            // A full cache stands at this level: it never reaches its capacity.
+            target.map_or(of.clone(), |target| format!("{of}, evicts above {}", number(target)))
         }
         _ => {
             format!("{}, capacity {}", told(scene, loaded, Source::Datapoints, number), brief(scene, capacity, number))

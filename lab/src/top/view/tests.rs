@@ -62,6 +62,19 @@ fn after_one_page_rates_are_dashes_and_not_zeros() {
 }
 
 #[test]
+fn a_process_that_is_stopped_or_frozen_says_so_beside_its_phase() {
+    for (series, words) in [
+        ("agave_process_state{state=\"stopped\"} 1", "at tip, stopped by a signal"),
+        ("agave_process_state{state=\"zombie\"} 1", "at tip, main thread exited"),
+        ("agave_cgroup_frozen 1", "at tip, cgroup frozen"),
+        ("agave_process_state{state=\"sleeping\"} 1\nagave_cgroup_frozen 0", "at tip, healthy"),
+    ] {
+        let screen = screen(&after(&[&format!("{PAGE}{series}\n")]), 80, 24, 0);
+        assert!(screen.contains(words), "{words}:\n{screen}");
+    }
+}
+
+#[test]
 fn a_page_without_a_validator_says_who_is_down_and_shows_no_figure() {
     let page = "faultline_build_info{version=\"1\"} 1\nagave_up 0\nfaultline_source_up{source=\"process\"} 0\n\
                 faultline_source_up{source=\"rpc\"} 0\nfaultline_source_up{source=\"datapoints\"} 1\n\
@@ -189,6 +202,7 @@ fn what_others_write_cannot_steer_the_terminal() {
         ("phase=\"at_tip\"", "phase=\"\x1b[2J\""),
         ("reason=\"exit\"} 0", "reason=\"\u{9b}2J\"} 0"),
         ("up{source=\"rpc\"} 1", "up{source=\"\x1b[2J\"} 0"),
+        ("client=\"agave\"", "client=\"a\u{202e}\u{200d}b\u{ad}\u{feff}\""),
     ] {
         assert!(page.contains(was), "{was}");
         page = page.replace(was, is);
@@ -199,8 +213,11 @@ fn what_others_write_cannot_steer_the_terminal() {
     for help in [false, true] {
         session.help = help;
         let screen = screen(&session, 160, 60, 20);
-        assert!(!screen.chars().any(|letter| letter.is_control() && letter != '\n'), "{screen:?}");
+        assert!(!screen.chars().any(|letter| words::is_unfit(letter) && letter != '\n'), "{screen:?}");
     }
+    session.take(Err("refused \x1b[2J\u{202e}e\u{200d}".to_owned()), at(30));
+    let screen = screen(&session, 160, 60, 30);
+    assert!(!screen.chars().any(|letter| words::is_unfit(letter) && letter != '\n'), "{screen:?}");
 }
 
 #[test]

@@ -17,7 +17,7 @@ pub(super) fn arms(top: &mut Table<'_>, base: &Base, m: &mut Mistakes<'_>) -> (V
     let (mut arms, mut places) = (Vec::new(), Vec::new());
     let none = !top.has("arm") && !top.has("factors");
     if none {
-        top.refuse("there is no [[arm]] and no [factors]: nothing is tried", m);
+        top.lacks("arm", "there is no [[arm]] and no [factors]: nothing is tried");
     }
     top.tables("arm", m, |t, m| {
         places.push(t.line(m));
@@ -29,9 +29,9 @@ pub(super) fn arms(top: &mut Table<'_>, base: &Base, m: &mut Mistakes<'_>) -> (V
         let crossed: usize = factors.iter().map(|levels| levels.len().min(MOST + 1)).fold(1, usize::saturating_mul);
         if crossed > MOST {
             t.refuse(format!("their cross has more than {MOST} arms; leave some levels out"), m);
-        } else if factors.is_empty() {
+        } else if t.is_empty() {
             t.refuse("is empty: name what varies, as in memory_max = [\"128G\", \"256G\"]", m);
-        } else {
+        } else if !factors.is_empty() {
             let cross = cross(&factors);
             places.extend(cross.iter().map(|_| line));
             arms.extend(cross);
@@ -64,8 +64,7 @@ fn arm(t: &mut Table<'_>, base: &Base, m: &mut Mistakes<'_>) -> Arm {
             read_operations: t.take("read_operations", m, |v| whole(v, 1..=u64::MAX >> 1)),
             write_operations: t.take("write_operations", m, |v| whole(v, 1..=u64::MAX >> 1)),
         };
-        let none = [limit.read_bytes, limit.write_bytes, limit.read_operations, limit.write_operations];
-        if none.iter().all(Option::is_none) {
+        if !["read_bytes", "write_bytes", "read_operations", "write_operations"].iter().any(|key| t.has(key)) {
             t.refuse("limits nothing: give read_bytes, write_bytes, read_operations or write_operations", m);
         }
         arm.io.push(limit);
@@ -151,6 +150,7 @@ fn named(
     m: &mut Mistakes<'_>,
     read: impl Fn(&DeValue<'_>) -> Result<Arm, String>,
 ) -> Option<Vec<Level>> {
+    let before = m.count();
     let levels = t.every(key, m, |name, value| {
         let name = plain_name(name.to_owned())?;
         if name.is_empty() {
@@ -158,6 +158,9 @@ fn named(
         }
         Ok(Level { name, sets: read(value)? })
     });
+    if levels.is_empty() && t.has(key) && m.count() == before {
+        t.refuse(format!("{key} is empty: name its levels"), m);
+    }
     (!levels.is_empty()).then_some(levels)
 }
 

@@ -85,7 +85,6 @@ fn all_mistakes_are_told_at_once_with_file_and_line() {
             "/plans/plan.toml:1: name: \"Big Plan\": a name has 1 to 40 lower-case letters, digits and dashes, as in \
              \"ram-mainnet\"",
             "/plans/plan.toml:3: replicates: a whole number from 1 to 1000 is wanted, not the number 0",
-            "/plans/plan.toml:5: workload.command is missing",
             "/plans/plan.toml:5: workload.comand: unknown key; did you mean command?",
             "/plans/plan.toml:8: begin.how: one of \"download\", \"restore\", \"as-is\" is wanted, not the string \
              \"wipe\"",
@@ -94,6 +93,39 @@ fn all_mistakes_are_told_at_once_with_file_and_line() {
             "/plans/plan.toml:13: stop.duration: a time with its unit, such as \"12h\", is wanted, not the number 12",
         ]
     );
+}
+
+#[test]
+fn one_mistake_is_told_in_one_message() {
+    let mut wrong = Vec::new();
+    let mut one = |text: &str, says: &str| {
+        let found = mistakes(text);
+        if found.len() != 1 || !found[0].contains(says) {
+            wrong.push(format!("{says:?} alone is wanted: {found:#?}"));
+        }
+    };
+    let every = include_str!("every_key.toml");
+    for line in every.lines().filter(|line| line.contains(" = ")) {
+        let key = line.split(' ').next().unwrap();
+        one(&every.replacen(line, &format!("{key} = [1979-05-27]"), 1), key);
+        one(&every.replacen(line, &format!("x{line}"), 1), &format!("did you mean {key}?"));
+    }
+    for head in ["workload", "begin", "stop", "host", "recorder", "report", "factors"] {
+        one(&every.replacen(&format!("[{head}]"), &format!("[{head}x]"), 1), &format!("did you mean {head}?"));
+    }
+    one(&SMALL.replace("[[arm]]", "[[arms]]"), "did you mean arm?");
+    one(&SMALL.replace("ledger = ", "leger = "), "did you mean ledger?");
+    let factors = |text: &str| format!("{}[factors]\n{text}\n", SMALL.split("[[arm]]").next().unwrap());
+    one(&factors("memory_max = [\"1550MM\"]"), "factors.memory_max: \"1550MM\": this unit is not known");
+    one(&factors("memory_mx = [\"1550M\"]"), "did you mean memory_max?");
+    one(&factors("environment = {}"), "environment is empty");
+    one(&factors("environment = { a = { X = 5 } }"), "factors.environment.a: a string is wanted");
+    one(&factors(""), "factors: is empty");
+    one(&format!("{SMALL}io = [{{ device = \"/dev/sda\", read_bytes = \"5X\" }}]\n"), "arm.io.read_bytes: \"5X\"");
+    one(&with("folder = ", "force_order = 1\norder = \"sequential\"\nfolder = "), "force_order: true or false");
+    let twice = concurrent(&format!("twice = \"all\"\n{TWO_LANES}"));
+    one(&twice.replace("name = \"all\"", "name = \" all\""), "arm.name: \" all\"");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 #[test]

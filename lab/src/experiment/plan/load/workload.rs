@@ -113,9 +113,6 @@ pub(super) fn lanes(
     if let (Some((_, line)), true) = (&single, top.has("lane")) {
         m.push(*line, "workload: with [[lane]] its folders and ports stand there, not here");
     }
-    if single.is_none() && !top.has("lane") && top.has("workload") {
-        m.push(places.workload, "workload.ledger is missing: the folder that a run works in");
-    }
     if let Some((lane, line)) = single {
         lanes.push(lane);
         places.lanes.push(line);
