@@ -91,6 +91,15 @@ fn cost() -> Section {
             .zero_based()
             .says("Against the schedule.", "Tens of milliseconds: no core was free. CPUAffinity keeps one for it.")
             .runbook("FaultlineOverBudget"),
+        lines("Clock steps")
+            .ask("increase(faultline_clock_steps_total{@}[$__rate_interval])", "steps")
+            .unit("none")
+            .size(24, 5)
+            .zero_based()
+            .says(
+                "Times the system's wall clock was set. Counters and rates are not affected.",
+                "More than one after a boot: the time service and something else both set the clock.",
+            ),
     ];
     Section { title: "What it costs", panels }
 }

@@ -1,5 +1,7 @@
 //! Memory by type against its limits, and who waits for pages.
 
+mod accounts;
+
 use super::dashboard::{CLUSTER, Dashboard, INSTANCE, JOB, Section};
 use super::overview::{exhaustion, headroom, own_limit_counts, predicted, taken, used};
 use super::panel::{Panel, bars, lines, stat};
@@ -11,7 +13,7 @@ pub(super) fn dashboard() -> Dashboard {
         about: "What the validator's memory is made of, how far it is from its limits, and which threads wait for pages.",
         since: "now-6h",
         variables: vec![JOB, CLUSTER, INSTANCE],
-        sections: vec![room(), kinds(), faults(), pressure(), disks()],
+        sections: vec![room(), kinds(), accounts::section(), faults(), pressure(), disks()],
     }
 }
 

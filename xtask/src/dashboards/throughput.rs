@@ -15,7 +15,7 @@ pub(super) fn dashboard() -> Dashboard {
         about: "Transactions per second, slots behind the tip, the phases of a start, and which threads do the work.",
         since: "now-6h",
         variables: vec![JOB, CLUSTER, INSTANCE],
-        sections: vec![now(), throughput(), catch_up(), threads()],
+        sections: vec![now(), throughput(), catch_up(), shreds(), threads()],
     }
 }
 
@@ -215,6 +215,50 @@ fn catch_up() -> Section {
             .says("How much state it holds.", "It grows with the cluster; a jump at a start is the snapshot."),
     ];
     Section { title: "Catching up", panels }
+}
+
+fn shreds() -> Section {
+    let panels = vec![
+        lines("Repair requests")
+            .ask("rate(agave_repair_requests_total{@}[$__rate_interval])", "{{kind}}")
+            .unit("suffix:/s")
+            .slow()
+            .size(8, 8)
+            .zero_based()
+            .steps("transparent", &[(100.0, "orange")])
+            .says(
+                "Requests for shreds that did not arrive. Many are normal while it catches up, few at the tip.",
+                "More than 100 a second at the tip: shreds are dropped or read too late. See the buffer errors beside, then \
+                 CPU and memory: a starved validator asks for repair.",
+            )
+            .runbook("AgaveFallingBehind"),
+        lines("Shreds that did not arrive by themselves")
+            .ask("rate(agave_shreds_repaired_total{@}[$__rate_interval])", "by repair")
+            .ask("rate(agave_shreds_recovered_total{@}[$__rate_interval])", "by erasure coding")
+            .unit("suffix:/s")
+            .slow()
+            .size(8, 8)
+            .zero_based()
+            .says(
+                "Data shreds that repair brought, and those that were computed from others.",
+                "by erasure coding grows: the network loses datagrams. by repair grows too: it loses more than coding mends.",
+            )
+            .runbook("AgaveFallingBehind"),
+        lines("UDP buffer errors")
+            .ask("rate(agave_udp_buffer_errors_total{@}[$__rate_interval])", "{{buffer}}")
+            .unit("suffix:/s")
+            .slow()
+            .size(8, 8)
+            .zero_based()
+            .says(
+                "Datagrams that the kernel dropped because the buffer of a socket was full, in the validator's whole \
+                 network namespace.",
+                "receive: its threads read too slowly, for want of CPU or memory, or net.core.rmem_max is below what Agave asks \
+                 for.",
+            )
+            .runbook("AgaveFallingBehind"),
+    ];
+    Section { title: "Shreds and repair", panels }
 }
 
 fn by_pool(title: &'static str, metric: &str) -> Panel {
