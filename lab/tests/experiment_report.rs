@@ -59,7 +59,7 @@ impl Made {
             pressure: BTreeMap::from([("io".to_owned(), Pressure { some_us: io_us, full_us: 0 })]),
             ..Evidence::default()
         };
-        let ending = Ending { outcome, validity: Validity::Valid, evidence, notes: Vec::new() };
+        let ending = Ending { outcome, validity: Validity::Valid, evidence, notes: Vec::new(), stopped_unix_ns: None };
         self.write(Entry::RunEnded { run, attempt: 1, ending: Box::new(ending) });
     }
 

@@ -152,7 +152,7 @@ fn a_larger_program_cache_changes_what_the_experiments_report_says_and_raw_lines
 }
 
 /// The follower's anonymous memory is 1,440 MiB when it has caught up and grows by 2.5 MiB a second.
-const LIMITS: [(&str, u64); 3] = [("1800M", 1800 * MIB), ("1560M", 1560 * MIB), ("1480M", 1480 * MIB)];
+const LIMITS: [(&str, u64); 3] = [("1800M", 1800 * MIB), ("1560M", 1560 * MIB), ("1380M", 1380 * MIB)];
 
 /// In seconds: within it the second is killed even where others slow everything down. It takes 30 s on a quiet machine.
 const LONG_ENOUGH: u32 = 90;
@@ -167,12 +167,14 @@ fn each_limit_does_what_was_measured_by_hand(runs: &[Run]) {
         assert_eq!(kills.is_some_and(|kills| kills > 0), outcome == "out_of_memory", "{}: {}", run.arm, run.ending);
         let (peak, limit) = (run.evidence("/memory_peak"), LIMITS.iter().find(|(arm, _)| *arm == run.arm));
         assert!(
-            peak.zip(limit).is_some_and(|(peak, (_, limit))| peak <= *limit && peak > 1400 * MIB),
+            peak.zip(limit).is_some_and(|(peak, (_, limit))| peak <= *limit && peak > 1300 * MIB),
             "{}",
             run.ending
         );
     }
-    assert_eq!((middle.happened(EventKind::AtTip), small.happened(EventKind::AtTip)), (1, 0));
+    // One that is squeezed may fall behind and be at the tip again.
+    let at_tip = [middle, small].map(|run| run.happened(EventKind::AtTip));
+    assert!(at_tip[0] >= 1 && at_tip[1] == 0, "{at_tip:?}");
     let [(at_ease, before_at_ease), (squeezed, before_squeezed)] = [large, middle].map(|run| run.major_faults(15));
     println!(
         "major faults in the last 15 s: {} with room, {} squeezed",

@@ -101,6 +101,9 @@ pub struct Ending {
     /// What was done and found on the way, in words: warnings, residency of the page cache, host.
     #[serde(default)]
     pub notes: Vec<String>,
+    /// When the runner asked it to end, or saw that it had ended; `None` if it was never begun or an older version wrote this.
+    #[serde(default)]
+    pub stopped_unix_ns: Option<i64>,
 }
 
 impl Ending {

@@ -151,6 +151,7 @@ impl<'w> Runner<'w> {
                 validity: Validity::Valid,
                 evidence: Evidence::default(),
                 notes,
+                stopped_unix_ns: None,
             };
             self.world.tell(&format!("run {run} was cut off and will be repeated"));
             self.write(Entry::RunEnded { run, attempt, ending: Box::new(ending) })?;

@@ -99,6 +99,7 @@ pub(crate) fn truth(sightings: &Sightings, thresholds: Thresholds) -> Vec<Moment
             let runs = sightings.started.iter().any(|(pid, at)| *pid == glance.pid && *at <= glance.at);
             life.first_slot = life.first_slot.or(slot.map(|(lowest, _)| lowest));
             life.replayed = slot.zip(life.first_slot).map_or(0, |((lowest, _), first)| lowest.saturating_sub(first));
+            life.advances(glance.at, slot);
             life.goes_on(glance, distance.filter(|_| runs), thresholds);
         }
         moments.push(Moment {
@@ -173,6 +174,8 @@ struct LifeOf {
     /// The first slot it gave, and how many it has replayed since.
     first_slot: Option<u64>,
     replayed: u64,
+    /// The highest of its slots, and when it was first given.
+    newest: Option<(u64, f64)>,
     maybe_near: Lasting,
     surely_near: Lasting,
     maybe_far: Lasting,
@@ -195,6 +198,7 @@ impl Default for LifeOf {
             surely_at_tip: false,
             first_slot: None,
             replayed: 0,
+            newest: None,
             maybe_near,
             surely_near,
             maybe_far,
@@ -209,6 +213,14 @@ impl Default for LifeOf {
 }
 
 impl LifeOf {
+    fn advances(&mut self, now: f64, slot: Option<Range>) {
+        if let Some((lowest, _)) = slot
+            && self.newest.is_none_or(|(before, _)| lowest > before)
+        {
+            self.newest = Some((lowest, now));
+        }
+    }
+
     fn goes_on(&mut self, glance: &Glance, distance: Option<Range>, thresholds: Thresholds) {
         let now = glance.at;
         let passed = now - self.last.replace(now).unwrap_or(now);
@@ -221,7 +233,9 @@ impl LifeOf {
         let holds = |what: fn(Range, Thresholds) -> bool| distance.is_some_and(|range| what(range, thresholds));
         // Before it has replayed that many slots it may be near only because the leader is young, without having heard of its tip.
         let came = self.replayed >= thresholds.at_tip_slots;
-        let near = came && holds(|(_, highest), of| highest + UNDER_WAY <= of.at_tip_slots);
+        // Nor does the daemon call it at the tip while its slot stands still.
+        let moves = self.newest.is_some_and(|(_, at)| now - at <= 2.0 * TICK);
+        let near = came && moves && holds(|(_, highest), of| highest + UNDER_WAY <= of.at_tip_slots);
         self.surely_near.holds(now, near);
         self.maybe_near.holds(now, holds(|(lowest, _), of| lowest <= of.at_tip_slots + UNDER_WAY));
         self.surely_far.holds(now, holds(|(lowest, _), of| lowest > of.behind_slots + UNDER_WAY));
@@ -236,7 +250,8 @@ impl LifeOf {
         }
     }
 
-    /// The daemon checks durations at ticks: a change is possible after the configured time and certain one tick later.
+    /// The daemon checks durations at ticks: a change is possible after the configured time and certain one tick later. Where the
+    /// phase was unknown it says `behind` at once; that it waits otherwise is left to its own tests.
     fn change(&mut self, now: f64, of: Thresholds) {
         if self.maybe_near.for_long(now, of.at_tip_for) {
             self.phases.at_tip = true;
@@ -244,7 +259,7 @@ impl LifeOf {
         if self.surely_near.for_long(now, of.at_tip_for + TICK) {
             self.phases = Phases::AT_TIP;
         }
-        if self.maybe_far.for_long(now, of.behind_for) && self.phases.at_tip {
+        if self.maybe_far.for_long(now, 0.0) && self.phases.at_tip {
             self.phases.behind = true;
         }
         if self.surely_far.for_long(now, of.behind_for + TICK) {

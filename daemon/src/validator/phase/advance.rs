@@ -6,22 +6,34 @@ use std::time::Duration;
 /// A slot keeps pace if it advances by one a second at least, seen over this long at most: a cluster makes about 2.5.
 const PACE: Duration = Duration::from_secs(10);
 
+/// Fewer slots than this show no pace: a starved validator replays one or two at a time.
+const FEW: u64 = 3;
+
 /// What one source says of the validator's own slot and of the tip it knows. An answer that repeats the slot before is no
 /// news of the validator: a process that hangs may still be asked, and may still push.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Advance {
     own: Option<(u64, Stamp)>,
-    paced: Option<(u64, Stamp)>,
+    pace: Option<Pace>,
     tip: Option<(u64, Stamp)>,
+}
+
+/// Whether the own slot keeps pace.
+#[derive(Debug, Clone, Copy)]
+struct Pace {
+    /// Where it is measured from.
+    from: (u64, Stamp),
+    /// When it was last kept.
+    kept: Stamp,
 }
 
 impl Advance {
     /// Takes what was heard at `at`. The slot is compared with the one heard before, not with the highest one: a slot that
     /// was wrong once must not hide those that follow.
     pub fn see(&mut self, own: Option<u64>, tip: Option<u64>, at: Stamp) {
-        advance(&mut self.own, own, at, |_| 1);
-        advance(&mut self.paced, own, at, |passed| passed.min(PACE).as_secs().max(1));
-        advance(&mut self.tip, tip, at, |_| 1);
+        advance(&mut self.own, own, at);
+        keep_pace(&mut self.pace, own, at);
+        advance(&mut self.tip, tip, at);
     }
 
     /// When the validator's own slot advanced last; `None` before it told one.
@@ -32,7 +44,7 @@ impl Advance {
     /// When the validator's own slot was last seen to keep pace with a cluster; `None` before it told one. A starved validator
     /// advances now and then, and falls behind.
     pub fn paced(&self) -> Option<Stamp> {
-        self.paced.map(|(_, at)| at)
+        self.pace.map(|pace| pace.kept)
     }
 
     /// When the tip advanced last; `None` before one was told.
@@ -41,14 +53,30 @@ impl Advance {
     }
 }
 
-/// `least` says by how many slots it must have advanced in the time that has passed.
-fn advance(last: &mut Option<(u64, Stamp)>, slot: Option<u64>, at: Stamp, least: fn(Duration) -> u64) {
+fn advance(last: &mut Option<(u64, Stamp)>, slot: Option<u64>, at: Stamp) {
     let Some(slot) = slot else { return };
     *last = match *last {
         Some((before, since)) if slot <= before => Some((slot, since)),
-        Some((before, since)) if slot - before < least(at.since(since)) => Some((before, since)),
         _ => Some((slot, at)),
     };
+}
+
+fn keep_pace(last: &mut Option<Pace>, slot: Option<u64>, at: Stamp) {
+    let Some(slot) = slot else { return };
+    let Some(pace) = last else {
+        *last = Some(Pace { from: (slot, at), kept: at });
+        return;
+    };
+    let (before, since) = pace.from;
+    let passed = at.since(since);
+    if slot < before {
+        pace.from.0 = slot;
+    } else if slot - before >= passed.as_secs().max(FEW) {
+        *pace = Pace { from: (slot, at), kept: at };
+    } else if passed >= PACE {
+        // It did not keep pace; from here it may again.
+        pace.from = (slot, at);
+    }
 }
 
 #[cfg(test)]
@@ -82,6 +110,16 @@ mod tests {
         assert_eq!(advance.paced(), Some(at(3)), "three slots in ten minutes");
         advance.see(Some(114), None, at(603));
         assert_eq!(advance.paced(), Some(at(603)), "a halted cluster goes on");
+    }
+
+    #[test]
+    fn a_slot_that_advances_at_half_the_pace_never_keeps_it_however_long_that_takes() {
+        let mut advance = Advance::default();
+        for second in 0..60 {
+            advance.see(Some(100 + second / 2), None, at(second));
+        }
+        assert_eq!(advance.paced(), Some(at(0)));
+        assert_eq!(advance.own(), Some(at(58)));
     }
 
     #[test]

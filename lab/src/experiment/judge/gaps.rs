@@ -24,6 +24,13 @@ pub struct Lasted {
     pub length: Duration,
 }
 
+impl Lasted {
+    /// When it was over, in nanoseconds since 1970.
+    pub fn until_unix_ns(self) -> i64 {
+        self.from_unix_ns.saturating_add(i64::try_from(self.length.as_nanos()).unwrap_or(i64::MAX))
+    }
+}
+
 /// What a recording has of a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Recorded {

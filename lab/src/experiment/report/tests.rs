@@ -52,7 +52,7 @@ fn tried(run: u32, attempt: u32, outcome: Outcome, validity: Validity) -> Vec<En
         ..Evidence::default()
     };
     let notes = vec!["warning: swap is on".to_owned(), "0.2 % of the ledger was left in the page cache".to_owned()];
-    let ending = Box::new(Ending { outcome, validity, evidence, notes });
+    let ending = Box::new(Ending { outcome, validity, evidence, notes, stopped_unix_ns: None });
     vec![
         Entry::TurnBegun { turn: run, attempt },
         Entry::Step { run, attempt, step: Step::Host },
@@ -181,8 +181,13 @@ fn an_experiment_of_which_nothing_counts_says_so_and_still_has_its_chapter() {
 
 #[test]
 fn what_the_experiment_saw_holds_over_what_the_recording_says_of_the_end() {
-    let ending =
-        |outcome| Ending { outcome, validity: Validity::Valid, evidence: Evidence::default(), notes: Vec::new() };
+    let ending = |outcome| Ending {
+        outcome,
+        validity: Validity::Valid,
+        evidence: Evidence::default(),
+        notes: Vec::new(),
+        stopped_unix_ns: None,
+    };
     let kept_up = |outcome, kind| told::told(&ending(outcome), None, kind).kept_up;
     for outcome in [Outcome::OutOfMemory, Outcome::NeverExecuted, Outcome::NoProgress, Outcome::NotAtTip] {
         assert_eq!(kept_up(outcome.clone(), Kind::Validator), Some(false), "{outcome:?}");

@@ -14,6 +14,7 @@ pub(crate) fn told(ending: &Ending, arm: Option<&Arm>, kind: Kind) -> Told {
         why,
         end: words(&ending.outcome, kind),
         evidence: evidence(&ending.evidence),
+        stopped_unix_ns: ending.stopped_unix_ns,
         oom: ending.outcome == Outcome::OutOfMemory,
         limit: arm.and_then(|arm| arm.memory_max.or(arm.memory_high)),
         io_some: ending.evidence.pressure.get("io").map(|io| io.some_us as f64 / 1e6),

@@ -69,7 +69,8 @@ impl Runner<'_> {
                 Halt::Journal(_) => continue,
             };
             let (validity, evidence) = (Validity::Valid, after.unwrap_or_default());
-            let ending = Ending { outcome, validity, evidence, notes: std::mem::take(&mut run.notes) };
+            let notes = std::mem::take(&mut run.notes);
+            let ending = Ending { outcome, validity, evidence, notes, stopped_unix_ns: None };
             worse = worse.or(self.write_end(run, ending).err());
         }
         // That there is no room is known already, and says more than a line that could not be written.
@@ -159,7 +160,8 @@ impl Runner<'_> {
         let validity = validity.doubted(late.map(|late| {
             format!("it went on for {} longer than planned: this program, or the whole host, stood still", time(late))
         }));
-        Ending { outcome, validity, evidence: facts.after, notes: std::mem::take(&mut run.notes) }
+        let stopped_unix_ns = run.lasted.map(Lasted::until_unix_ns);
+        Ending { outcome, validity, evidence: facts.after, notes: std::mem::take(&mut run.notes), stopped_unix_ns }
     }
 
     /// What a run's recording says of its cache, and how much of the run it has.

@@ -66,6 +66,7 @@ fn what(run: &RunStatus, next: &mut Option<&'static str>) -> String {
                 validity: run.validity.clone().unwrap_or_default(),
                 evidence: faultline_rig::Evidence::default(),
                 notes: Vec::new(),
+                stopped_unix_ns: None,
             };
             if again { format!("{}; to be repeated", said.in_words()) } else { said.in_words() }
         }

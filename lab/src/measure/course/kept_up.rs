@@ -2,7 +2,7 @@
 
 use super::{Course, KeptUp, Span, broken};
 use crate::measure::stall::Stall;
-use crate::run::Run;
+use crate::run::{Run, Tick};
 use crate::words::{moment, time};
 use std::time::Duration;
 
@@ -65,9 +65,12 @@ fn without_share(run: &Run, course: &Course) -> KeptUp {
 }
 
 /// At the tip, and not known: of the time since `from` in which a process was followed or was to be restarted, and which was
-/// recorded.
+/// recorded. A validator that was asked to end answers nothing while it does: that time is not among it.
 fn shares(run: &Run, course: &Course, from: f64) -> Option<(f64, f64)> {
-    let last = run.ticks.iter().rposition(|tick| tick.process.is_some())?;
+    let stopped = run.told.as_ref().and_then(|told| told.stopped_unix_ns);
+    let stopped = stopped.map(|at| at.saturating_sub(run.origin_unix_ns) as f64 / 1e9);
+    let counts = |tick: &Tick| tick.process.is_some() && stopped.is_none_or(|stopped| tick.at <= stopped);
+    let last = run.ticks.iter().rposition(counts)?;
     let followed = run.ticks.get(..=last)?.iter().zip(&course.phase_of);
     let (mut near, mut unknown, mut all) = (0.0, 0.0, 0.0);
     for ((before, phase), after) in followed.zip(run.ticks.get(1..=last).unwrap_or_default()) {
@@ -97,4 +100,30 @@ fn stalls(run: &Run, stalls: &[Stall]) -> Option<String> {
     let from: String = moment(at).chars().skip("2025-01-31 ".len()).collect();
     let long = Duration::try_from_secs_f64(longest.span.seconds().round()).unwrap_or_default();
     Some(format!("its slot did not advance for {} from {from} on{more}", time(long)))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::measure::course::course;
+    use crate::run::{Run, Session, Tick, Told};
+
+    /// At the tip for 80 s; then asked to end, which takes it 20 s in which nothing is known.
+    fn slow_to_end(told: Option<Told>) -> Run {
+        let tick = |second: u32| Tick {
+            at: f64::from(second),
+            process: (second < 100).then_some(0),
+            phase: (second < 80).then(|| "at_tip".into()),
+            ..Tick::default()
+        };
+        let sessions = vec![Session { interval: 1.0, ..Session::default() }];
+        Run { ticks: (0..=101).map(tick).collect(), sessions, told, ..Run::default() }
+    }
+
+    #[test]
+    fn time_in_which_a_run_ends_because_it_was_asked_to_does_not_count() {
+        assert_eq!(course(&slow_to_end(None)).kept_up.answer, None);
+        let told = Told { stopped_unix_ns: Some(79_500_000_000), ..Told::default() };
+        let kept_up = course(&slow_to_end(Some(told))).kept_up;
+        assert_eq!((kept_up.answer, kept_up.share), (Some(true), Some(1.0)), "{}", kept_up.why);
+    }
 }

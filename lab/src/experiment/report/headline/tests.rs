@@ -23,7 +23,7 @@ fn ending(letter: char) -> Option<Ending> {
         other => panic!("{other}"),
     };
     let validity = if letter == 'i' { Validity::Invalid("too small".to_owned()) } else { Validity::Valid };
-    Some(Ending { outcome, validity, evidence: Evidence::default(), notes: Vec::new() })
+    Some(Ending { outcome, validity, evidence: Evidence::default(), notes: Vec::new(), stopped_unix_ns: None })
 }
 
 /// An experiment by its arms: `NAME LIMIT RUNS`, the limit `none` or as in a plan, the runs as letters.
