@@ -35,7 +35,9 @@ impl SlotSources {
         let own = rpc.and_then(|facts| facts.epoch_info).map(|info| info.absolute_slot);
         let received = rpc.and_then(|facts| facts.max_shred);
         let slot_at = rpc.and_then(|facts| facts.slot_at);
-        if let Some(at) = slot_at {
+        if evidence.stopped {
+            self.rpc.stood_still(now);
+        } else if let Some(at) = slot_at {
             self.rpc.see(own, received, at);
         }
         let pushed = known.datapoints.slots;
@@ -75,6 +77,7 @@ impl SlotSources {
             let pushed = of(&self.pushes).filter(|_| !answers);
             of(&self.rpc).max(pushed)
         };
+        evidence.made_up = self.rpc.made_up();
         evidence.pushes_only = pushes_only;
         evidence.advanced = newest(Advance::own);
         evidence.paced = newest(Advance::paced);

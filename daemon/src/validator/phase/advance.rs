@@ -9,6 +9,9 @@ const PACE: Duration = Duration::from_secs(10);
 /// Fewer slots than this show no pace: a starved validator replays one or two at a time.
 const FEW: u64 = 3;
 
+/// No cluster makes more slots in a second, on average: it aims at 2.5.
+const CLUSTER_SLOTS: u64 = 4;
+
 /// What one source says of the validator's own slot and of the tip it knows. An answer that repeats the slot before is no
 /// news of the validator: a process that hangs may still be asked, and may still push.
 #[derive(Debug, Clone, Copy, Default)]
@@ -16,6 +19,9 @@ pub struct Advance {
     own: Option<(u64, Stamp)>,
     pace: Option<Pace>,
     tip: Option<(u64, Stamp)>,
+    /// The own slot, and when it was last seen to be no further. It stays while the slot comes on too fast.
+    still: Option<(u64, Stamp)>,
+    made_up: u64,
 }
 
 /// Whether the own slot keeps pace.
@@ -33,7 +39,32 @@ impl Advance {
     pub fn see(&mut self, own: Option<u64>, tip: Option<u64>, at: Stamp) {
         advance(&mut self.own, own, at);
         keep_pace(&mut self.pace, own, at);
+        self.make_up(own, at);
         advance(&mut self.tip, tip, at);
+    }
+
+    /// The process did not run until `at`: its slot was no further then.
+    pub fn stood_still(&mut self, at: Stamp) {
+        if let Some((_, since)) = &mut self.still {
+            *since = at;
+        }
+    }
+
+    fn make_up(&mut self, own: Option<u64>, at: Stamp) {
+        let Some(slot) = own else { return };
+        let (before, since) = self.still.unwrap_or((slot, at));
+        let passed = at.since(since);
+        let made_by_cluster = CLUSTER_SLOTS * (passed.as_secs() + 1);
+        self.made_up = slot.saturating_sub(before).saturating_sub(made_by_cluster);
+        if self.made_up == 0 || passed >= PACE {
+            self.still = Some((slot, at.max(since)));
+        }
+    }
+
+    /// How many slots it came on within seconds beyond what a cluster makes meanwhile: so far behind it was at least, even if its
+    /// answers did not tell.
+    pub fn made_up(&self) -> u64 {
+        self.made_up
     }
 
     /// When the validator's own slot advanced last; `None` before it told one.
@@ -120,6 +151,28 @@ mod tests {
         }
         assert_eq!(advance.paced(), Some(at(0)));
         assert_eq!(advance.own(), Some(at(58)));
+    }
+
+    #[test]
+    fn slots_that_a_cluster_cannot_make_so_fast_were_made_up() {
+        let mut advance = Advance::default();
+        for second in 0..20 {
+            advance.see(Some(50 + 5 * second / 2), None, at(second));
+            assert_eq!(advance.made_up(), 0);
+        }
+        // It answers nothing for 40 s, and had gone on meanwhile.
+        advance.see(Some(197), None, at(59));
+        assert_eq!(advance.made_up(), 0);
+        // It is stopped for 40 s.
+        (60..100).for_each(|second| advance.stood_still(at(second)));
+        advance.see(Some(200), None, at(100));
+        assert_eq!(advance.made_up(), 0);
+        advance.see(Some(240), None, at(101));
+        advance.see(Some(290), None, at(102));
+        assert_eq!(advance.made_up(), 290 - 200 - 12);
+        advance.see(Some(295), None, at(110));
+        advance.see(Some(297), None, at(111));
+        assert_eq!(advance.made_up(), 0);
     }
 
     #[test]

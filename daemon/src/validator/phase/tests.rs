@@ -78,6 +78,7 @@ const MUTE: Second = Second {
         start: None,
         running: false,
         behind: None,
+        made_up: 0,
         at: None,
         advanced: None,
         paced: None,
@@ -153,6 +154,17 @@ fn a_stopped_process_is_in_no_known_phase_at_once_and_its_pause_counts_as_behind
     assert_eq!(life.tracker.stalled(), None, "behind is not stalled");
     assert_eq!(life.lives(61, running(0)), Some(Phase::AtTip));
     assert_eq!(life.spent(Phase::AtTip), at_tip);
+}
+
+#[test]
+fn a_pause_counts_as_behind_if_it_makes_up_many_slots_though_no_answer_tells_a_distance() {
+    let mut life = Life::new();
+    life.lives(161, running(0));
+    life.lives(40, stopped());
+    assert_eq!(life.lives(2, running(0)), None);
+    let fast = Second { evidence: Evidence { made_up: 80, ..running(14).evidence }, ..running(14) };
+    assert_eq!(life.lives(1, fast), Some(Phase::Behind));
+    assert_eq!((life.lives(10, running(0)), life.tracker.kept_up()), (Some(Phase::Behind), Some(false)));
 }
 
 #[test]

@@ -6,8 +6,8 @@
 //!
 //! Time counts for a phase once the next evidence has come. Without evidence for [`PATIENCE`] ([`SLOW_PATIENCE`] where only
 //! pushes tell the slot) the phase is unknown, and so is the time from the last evidence on. When evidence comes back, what it
-//! shows decides that time: beyond `at_tip_slots` the validator was behind. After a pause its first answers may not know the
-//! new tip yet, so that being near counts after [`SETTLE`] only.
+//! shows decides that time: beyond `at_tip_slots` the validator was behind, and so it was if it makes up more than that within
+//! seconds. After a pause its first answers may not know the new tip yet, so that being near counts after [`SETTLE`] only.
 //!
 //! A validator that has not yet told how far it is, is initializing, for however long: a start searches and downloads for many
 //! minutes without a push, and without a right on the admin socket nothing else is heard of it.
@@ -52,6 +52,8 @@ pub struct Evidence {
     pub running: bool,
     /// Slots behind the tip.
     pub behind: Option<u64>,
+    /// Slots by which it came on faster than a cluster: it was so far behind a moment ago.
+    pub made_up: u64,
     /// When it was heard of last, whatever it said.
     pub at: Option<Stamp>,
     /// When its own slot advanced last; `None` until it has told one.
@@ -271,7 +273,8 @@ impl Tracker {
         }
         let since = *self.back_since.get_or_insert(now);
         let next = self.next(now, evidence);
-        let far = next.runs() && evidence.behind.is_some_and(|behind| behind > self.config.at_tip_slots);
+        let far = evidence.behind.max(Some(evidence.made_up)).is_some_and(|behind| behind > self.config.at_tip_slots);
+        let far = far && next.runs();
         let next = if far && next == Phase::AtTip { Phase::Behind } else { next };
         if far || !next.runs() || now.since(since) >= SETTLE {
             (self.phase, self.known, self.back_since) = (next, true, None);
