@@ -226,7 +226,7 @@ fn play(scene: &mut Scene) -> Result<Times> {
 }
 
 #[test]
-#[ignore = "takes four minutes, and is not yet seen to pass: cargo test -p faultline --test scenario -- --ignored"]
+#[ignore = "takes four minutes: .ci/run --long, or cargo test --workspace --test scenario -- --ignored"]
 fn page_recording_and_report_never_contradict_a_witness_of_a_real_follower() -> Result<()> {
     if Binaries::find().is_none() {
         eprintln!("{SKIP_MESSAGE}");

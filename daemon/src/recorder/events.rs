@@ -20,6 +20,8 @@ pub(super) struct Events {
     phase: Option<Text>,
     last_known: Option<Text>,
     stalled: bool,
+    /// The newest processed slot: a process that is stopped tells none.
+    slot: Option<f64>,
     /// By reason, as the metric counts them.
     restarts: [f64; 3],
     clock_steps: f64,
@@ -89,7 +91,7 @@ impl Events {
 
     /// Another process, or none.
     fn follow(&mut self, tick: &Tick, target: Option<&Arc<Target>>, describe: &Describe, out: &mut Vec<Entry>) {
-        self.target = target.cloned();
+        (self.target, self.slot) = (target.cloned(), None);
         out.push(Entry::Process(target.map(|target| {
             let started = tick.number_of(&p::START_TIME, &[]).and_then(|s| Duration::try_from_secs_f64(s).ok());
             Arc::new(Followed {
@@ -116,9 +118,9 @@ impl Events {
 
     fn stall(&mut self, tick: &Tick, out: &mut Vec<Entry>) {
         let stalled = tick.number_of(&v::STALLED, &[]) == Some(1.0);
+        self.slot = tick.number_of(&v::SLOT, &["processed"]).or(self.slot);
         if stalled && !self.stalled {
-            let slot = tick.number_of(&v::SLOT, &["processed"]);
-            out.push(Entry::event(tick.at, EventKind::Stall, &json!({ "slot": slot })));
+            out.push(Entry::event(tick.at, EventKind::Stall, &json!({ "slot": self.slot })));
         }
         self.stalled = stalled;
     }

@@ -180,13 +180,15 @@ fn a_slot_that_stands_still_at_the_tip_is_told_once_until_it_advances() {
         .map(|(number, stalled)| {
             let mut tick = (*tick(number, None, 0)).clone();
             let stalled = stalled.map(|stalled| Reading::flag(&v::STALLED, [], stalled == 1.0));
-            let readings = stalled.into_iter().collect();
+            // A process that is stopped tells no slot.
+            let slot = (number == 1).then(|| Reading::whole(&v::SLOT, ["processed".into()], 7));
+            let readings = stalled.into_iter().chain(slot).collect();
             tick.batches.push(Arc::new(Batch { readings, ..Batch::empty(Source::Conclusions, tick.at) }));
             (Arc::new(tick), seen(None, None))
         })
         .collect();
     let told: Vec<String> = told(&ticks).into_iter().filter(|line| !line.starts_with("tick")).collect();
-    assert_eq!(told, ["2 stall {\"slot\":null}", "5 stall {\"slot\":null}"]);
+    assert_eq!(told, ["2 stall {\"slot\":7.0}", "5 stall {\"slot\":7.0}"]);
 }
 
 #[test]

@@ -29,7 +29,7 @@ fn add(values: &mut Values, list: &AllowList, line: &str) -> bool {
 }
 
 /// (values by (name, field, tag values), overflow), field by field as slowly as it can be said.
-type Model = (BTreeMap<(bool, String, String, Vec<String>), (i64, f64)>, u64);
+type Model = (BTreeMap<(bool, String, String, Vec<String>), f64>, u64);
 
 fn model(entries: &[Allowed], most: usize, lines: &[String]) -> Model {
     let (mut all, mut overflow) = (BTreeMap::new(), 0);
@@ -49,13 +49,8 @@ fn model(entries: &[Allowed], most: usize, lines: &[String]) -> Model {
                 overflow += 1;
                 continue;
             }
-            let (newest, held): &mut (i64, f64) = all.entry(key).or_insert((i64::MIN, 0.0));
-            let time = point.timestamp().unwrap_or(0);
-            if is_sum {
-                *held += value;
-            } else if time >= *newest {
-                (*newest, *held) = (time, value);
-            }
+            let held: &mut f64 = all.entry(key).or_insert(0.0);
+            *held = if is_sum { *held + value } else { value };
         }
     }
     (all, overflow)
@@ -109,7 +104,7 @@ proptest! {
                 ((is_sum, reading.labels[0].to_string(), reading.labels[1].to_string(), tags), reading.value.number())
             })
             .collect();
-        let expected: Vec<_> = expected.into_iter().map(|(key, (_, value))| (key, Some(value))).collect();
+        let expected: Vec<_> = expected.into_iter().map(|(key, value)| (key, Some(value))).collect();
         prop_assert_eq!(told, expected);
     }
 }

@@ -33,11 +33,10 @@ impl Key {
     }
 }
 
-/// A series: the validator's time and the value of a level, or a sum.
+/// A series: a level, or a sum.
 #[derive(Debug, Clone)]
 struct Series {
     key: Key,
-    time: i64,
     value: f64,
 }
 
@@ -86,7 +85,6 @@ impl Values {
         let row = rows.binary_search_by(|row| row.tag_values.iter().map(|v| &**v).cmp(tags.iter().copied()));
         let known = row.ok().and_then(|at| rows.get_mut(at)).map(|row| std::mem::take(&mut row.places));
         let mut places = known.unwrap_or_else(|| vec![None; group.entries.len()]);
-        let time = point.timestamp().unwrap_or(0);
         for (entry, place) in group.entries.iter().zip(&mut places) {
             let Some(Found::Number(value)) = found.get(entry.field_at) else { continue };
             // A delta below zero is a wrapped cast: a sum never falls. Nor does it become infinite.
@@ -97,7 +95,7 @@ impl Values {
                 *place = self.find_or_make(most, Key::new(name, group, entry, &tags));
             }
             match place.and_then(|at| self.series.get_mut(at)) {
-                Some(series) => series.take(time, *value),
+                Some(series) => series.take(*value),
                 None => self.overflow += 1,
             }
         }
@@ -130,17 +128,17 @@ impl Values {
             return None;
         }
         self.by_key.insert(key.clone(), self.series.len());
-        self.series.push(Series { key, time: i64::MIN, value: 0.0 });
+        self.series.push(Series { key, value: 0.0 });
         Some(self.series.len() - 1)
     }
 
-    /// Adds what other values of the same validator hold.
+    /// Adds what was heard later of the same validator.
     pub fn merge(&mut self, most: usize, other: Values) {
         self.overflow += other.overflow;
         for series in other.series {
             let at = self.find_or_make(most, series.key);
             match at.and_then(|at| self.series.get_mut(at)) {
-                Some(own) => own.take(series.time, series.value),
+                Some(own) => own.take(series.value),
                 None => self.overflow += 1,
             }
         }
@@ -162,13 +160,10 @@ impl Values {
 }
 
 impl Series {
-    /// A level is as new as its newest point; a sum is the sum of all.
-    fn take(&mut self, time: i64, value: f64) {
-        if self.key.is_sum {
-            self.value += value;
-        } else if time >= self.time {
-            (self.time, self.value) = (time, value);
-        }
+    /// A level is what was heard last, whatever time the point has: one with a time far ahead must not stay. A sum is the sum of
+    /// all.
+    fn take(&mut self, value: f64) {
+        self.value = if self.key.is_sum { self.value + value } else { value };
     }
 
     fn reading(&self) -> Reading {
