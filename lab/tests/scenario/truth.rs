@@ -234,7 +234,7 @@ impl LifeOf {
         // Before it has replayed that many slots it may be near only because the leader is young, without having heard of its tip.
         let came = self.replayed >= thresholds.at_tip_slots;
         // Nor does the daemon call it at the tip while its slot stands still.
-        let moves = self.newest.is_some_and(|(_, at)| now - at <= 2.0 * TICK);
+        let moves = self.newest.is_some_and(|(_, at)| now - at <= TICK);
         let near = came && moves && holds(|(_, highest), of| highest + UNDER_WAY <= of.at_tip_slots);
         self.surely_near.holds(now, near);
         self.maybe_near.holds(now, holds(|(lowest, _), of| lowest <= of.at_tip_slots + UNDER_WAY));
