@@ -14,6 +14,12 @@ const FROM_NOTHING: [(&str, &str); 2] =
 /// So many lines.
 const LINES: usize = 10;
 
+/// README is read in one sitting: what is cut goes to docs/.
+const README_LINES: usize = 150;
+
+/// The page that has every configuration key, and the file that it quotes whole.
+const KEYS: (&str, &str) = ("docs/CONFIGURATION.md", "daemon/src/config/default.toml");
+
 /// Adds every claim that does not hold. `members` are package, folder and what it may depend on.
 pub(crate) fn check(
     root: &Path,
@@ -26,6 +32,13 @@ pub(crate) fn check(
         let folder = file.parent().unwrap_or(Path::new(""));
         for target in links(&text).filter(|target| !root.join(folder).join(target).exists()) {
             broken.push(format!("{}: the link {target} leads nowhere", file.display()));
+        }
+        for (target, anchor) in anchors(&text) {
+            let page = if target.is_empty() { root.join(file) } else { root.join(folder).join(target) };
+            let has = |page: String| page.lines().any(|line| line.starts_with('#') && slug(line) == anchor);
+            if page.extension().is_some_and(|e| e == "md") && !std::fs::read_to_string(&page).is_ok_and(has) {
+                broken.push(format!("{}: {target}#{anchor}: there is no such heading", file.display()));
+            }
         }
         for (source, test) in named_tests(&text) {
             if !read(root, Path::new(source)).is_ok_and(|code| code.contains(&format!("fn {test}("))) {
@@ -44,6 +57,14 @@ pub(crate) fn check(
         for command in COMMANDS.iter().filter(|command| !text.contains(**command)) {
             broken.push(format!("{file}: {command:?} is missing"));
         }
+    }
+    let lines = read(root, Path::new("README.md"))?.lines().count();
+    if lines > README_LINES {
+        broken.push(format!("README.md: {lines} lines, at most {README_LINES}: move text to docs/"));
+    }
+    let (page, keys) = KEYS;
+    if !read(root, Path::new(page))?.contains(&read(root, Path::new(keys))?) {
+        broken.push(format!("{page}: its last block is not {keys}: copy it there"));
     }
     from_nothing(root, broken)
 }
@@ -96,6 +117,18 @@ fn links(text: &str) -> impl Iterator<Item = &str> {
     targets.filter_map(|target| target.split('#').next())
 }
 
+/// Targets of links into pages, each with the anchor; without a target, into the same page.
+fn anchors(text: &str) -> impl Iterator<Item = (&str, &str)> {
+    let targets = text.split("](").skip(1).filter_map(|after| after.split(')').next());
+    targets.filter(|target| !target.contains("://")).filter_map(|target| target.split_once('#'))
+}
+
+/// The anchor that a heading gets.
+fn slug(heading: &str) -> String {
+    let kept = heading.trim_start_matches('#').trim().chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
+    kept.map(|c| if c == ' ' { '-' } else { c.to_ascii_lowercase() }).collect()
+}
+
 /// Names like `daemon/src/hub.rs::a_test`, in backquotes.
 fn named_tests(text: &str) -> impl Iterator<Item = (&str, &str)> {
     let quoted = text.split('`').skip(1).step_by(2);
@@ -110,6 +143,13 @@ mod tests {
     fn only_links_into_the_tree_are_followed() {
         let text = "[a](docs/A.md#part) [b](https://example.org/x) [c](#here) `x[1](y)`";
         assert_eq!(links(text).collect::<Vec<_>>(), ["docs/A.md", "y"]);
+    }
+
+    #[test]
+    fn an_anchor_is_the_heading_in_lower_case_with_dashes_for_spaces() {
+        let found: Vec<_> = anchors("[a](docs/A.md#the-lab) [b](https://x.org/#y) [c](#1-install) [d](B.md)").collect();
+        assert_eq!(found, [("docs/A.md", "the-lab"), ("", "1-install")]);
+        assert_eq!([slug("### 1. Install"), slug("## Sockets, restarts")], ["1-install", "sockets-restarts"]);
     }
 
     #[test]

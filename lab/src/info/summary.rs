@@ -242,7 +242,9 @@ fn missing(summary: &Summary) -> Vec<String> {
         all.push(format!("samples: {samples}"));
     }
     if !points.is_empty() {
-        all.push(format!("datapoints of the validator: {points}; it has to push to the daemon, see the README"));
+        all.push(format!(
+            "datapoints of the validator: {points}; set its SOLANA_METRICS_CONFIG, see docs/CONFIGURATION.md"
+        ));
     }
     let killed = summary.events.iter().filter(|event| event.kind == EventKind::OomKill.name()).count();
     if killed > 0 {
