@@ -114,7 +114,10 @@ impl App {
         sources.extend(sources::told(&config, listening, told, live.config()));
         if let Some(recorder) = &recorder {
             intake.record_to(recorder.points());
-            sources.push(recorder.source(following.clone(), flight.clone()));
+            let flight = flight.clone();
+            sources.push(recorder.source(following.clone(), move |finding| {
+                flight.iter().for_each(|flight| flight.tell(finding));
+            }));
         }
         let auth_failures = AuthFailures::new("metrics");
         sources.push(Box::new(selfwatch::Selfwatch::new(&root, options.demo).with(auth_failures.clone())));
@@ -195,7 +198,7 @@ impl App {
         face.task("web", |stop| web.run(stop));
         tracing::info!(metrics = %places.0, ingest = places.1.map(tracing::field::display), "listening");
         if let Some(page) = demo.as_ref().and(page) {
-            tracing::info!("the demo runs: open {page} in a browser");
+            tracing::info!("demo started: open {page} in a browser");
         }
         let watched = signals::watch(&self.live, self.flight.as_ref(), &self.ticks, self.clock, &stages).await;
         let mut graceful = watched?;
@@ -207,7 +210,7 @@ impl App {
             graceful &= tokio::select! {
                 busy = stage.end(GRACE) => busy.is_empty(),
                 () = &mut forced => {
-                    tracing::warn!(stage = name, "stopped by force at a second signal: what was not written or sent is lost");
+                    tracing::warn!(stage = name, "forced exit after a second signal: unwritten and unsent data is lost");
                     return Ok(false);
                 }
             };
@@ -322,7 +325,7 @@ fn listener(
     if !config.ingest.enabled {
         if !inherited.is_empty() {
             tracing::warn!(
-                "systemd listens for pushes that the configuration switches off: who pushes there gets no answer"
+                "a systemd socket accepts pushes, but the configuration disables ingest: pushes get no answer"
             );
         }
         return Ok(None);
@@ -354,7 +357,7 @@ fn overruled(key: &'static str, asked: SocketAddr, default: SocketAddr, inherite
             key,
             asked,
             listening,
-            "not listened on: the address of systemd's socket unit holds, change it there"
+            "listen address ignored: the systemd socket unit sets it; change it there"
         );
     }
 }

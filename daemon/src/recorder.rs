@@ -7,21 +7,19 @@
 mod account;
 pub mod disks;
 mod events;
-pub mod points;
 mod queue;
 mod reel;
 
 pub use account::Account;
-pub use points::Points;
 pub use reel::Reel;
 
 use crate::clock::Clock;
-use crate::flight;
 use crate::hub::{Latest, Sink};
 use crate::manifest::Described;
-use crate::sources::Poll;
 use crate::supervisor::Stop;
 use crate::target::{Following, Target};
+use crate::tick::{Finding, Poll};
+use crate::validator::recorded::{Points, Recorded};
 use account::Told;
 use events::{Describe, Events};
 use faultline_catalog::{Stamp, Tick};
@@ -99,13 +97,17 @@ impl Handle {
 
     /// For the validator's points.
     pub fn points(&self) -> Points {
-        Points::new(Arc::clone(&self.queue))
+        let queue = Arc::clone(&self.queue);
+        Points::new(move |what| match what {
+            Recorded::Point(point) => drop(queue.push(Message::Point(point))),
+            Recorded::Dropped(count) => queue.lose(count),
+        })
     }
 
-    /// The recorder as a source, which tells of the flight recorder too; asked before the tick goes to the sinks.
-    pub fn source(&self, following: Following, flight: Option<flight::Handle>) -> Box<dyn Poll> {
-        let (accounts, queue) = (self.accounts.clone(), Arc::clone(&self.queue));
-        Box::new(Told { accounts, queue, following, seen: Arc::clone(&self.seen), flight, lost: (0, Duration::ZERO) })
+    /// The recorder as a source, asked before the tick goes to the sinks. `more` adds to each finding.
+    pub fn source(&self, following: Following, more: impl Fn(&mut Finding) + Send + 'static) -> Box<dyn Poll> {
+        let (accounts, queue, seen) = (self.accounts.clone(), Arc::clone(&self.queue), Arc::clone(&self.seen));
+        Box::new(Told { accounts, queue, following, seen, more: Box::new(more), lost: (0, Duration::ZERO) })
     }
 
     /// Sets a mark; false if there is no room for it.

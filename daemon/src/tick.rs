@@ -1,12 +1,13 @@
 //! The tick: asks every source that is due, on one dedicated thread, and hands the result to the hub.
 
 mod book;
+mod source;
 
 pub use book::{Book, News};
+pub use source::{Condition, Finding, Look, Poll};
 
 use crate::clock::{Clock, Due, Schedule};
 use crate::hub::Hub;
-use crate::sources::{Condition, Look, Poll};
 use crate::supervisor::Stop;
 use crate::target::{Following, Target};
 use faultline_catalog::{Batch, Stamp, Tick};

@@ -5,6 +5,7 @@ pub mod coverage;
 pub mod intake;
 pub mod phase;
 pub mod recent;
+pub mod recorded;
 pub mod senders;
 pub mod slots;
 pub mod tally;

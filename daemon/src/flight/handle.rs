@@ -1,6 +1,6 @@
 //! What others hold of a flight recorder: they ask for a save and see how it stands.
 
-use crate::sources::Finding;
+use crate::tick::Finding;
 use faultline_catalog::metrics::daemon as d;
 use faultline_catalog::{Problem, Reading, Status};
 use std::path::PathBuf;
@@ -107,7 +107,7 @@ impl Handle {
         let under_way = self.0.under_way.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = self.0.all_done.wait_timeout_while(under_way, patience, |count| *count > 0);
         if waited.is_ok_and(|(count, _)| *count > 0) {
-            tracing::warn!("the flight recorder's last save is not done yet");
+            tracing::warn!("the flight recorder's last save is still running");
         }
     }
 

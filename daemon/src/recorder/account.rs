@@ -2,9 +2,8 @@
 
 use super::queue::{Queue, Seen};
 use super::reel::SHOW_FOR;
-use crate::flight;
-use crate::sources::{Finding, Look, Poll};
 use crate::target::Following;
+use crate::tick::{Finding, Look, Poll};
 use faultline_catalog::metrics::daemon as d;
 use faultline_catalog::{Problem, Reading, Source, Status};
 use faultline_kernel::ProcessId;
@@ -66,7 +65,8 @@ pub(super) struct Told {
     pub(super) queue: Arc<Queue>,
     pub(super) following: Following,
     pub(super) seen: Arc<Mutex<Seen>>,
-    pub(super) flight: Option<flight::Handle>,
+    /// Adds to each finding.
+    pub(super) more: Box<dyn Fn(&mut Finding) + Send>,
     /// What had found no room in the queue by the last look, and the uptime until which that is shown.
     pub(super) lost: (u64, Duration),
 }
@@ -108,9 +108,7 @@ impl Poll for Told {
         finding.problems = self.accounts.iter().filter_map(|account| account.problem()).collect();
         finding.up = finding.problems.is_empty();
         finding.problems.extend(self.overrun(look.now.uptime));
-        if let Some(flight) = &self.flight {
-            flight.tell(&mut finding);
-        }
+        (self.more)(&mut finding);
         let lost = self.queue.lost();
         for account in &self.accounts {
             let (rows, dropped) = account.counts();

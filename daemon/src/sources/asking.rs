@@ -102,7 +102,7 @@ impl Standing {
         let (source, gone) = (source.name(), problems.iter().any(|problem| problem.status == Status::Gone));
         match up {
             _ if words.is_empty() => {}
-            true => tracing::info!(source, problems = words, "answers, in part"),
+            true => tracing::info!(source, problems = words, "answers in part"),
             false if gone => tracing::warn!(source, problems = words, "does not answer"),
             false => tracing::info!(source, problems = words, "does not answer"),
         }

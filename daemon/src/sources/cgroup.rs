@@ -1,7 +1,7 @@
 //! The cgroup the followed process lives in, version 2 or 1, and the limit that holds there, every tick.
 
 use super::host::{Memory, minor_faults, pressure};
-use super::{Finding, Look, Poll};
+use crate::tick::{Finding, Look, Poll};
 use faultline_catalog::metrics::cgroup as c;
 use faultline_catalog::{Problem, Reading, Source, Stamp, Status, Text};
 use faultline_kernel::parse::cgroup_io::Device;

@@ -6,11 +6,11 @@ mod slots;
 
 use super::admin::AdminFacts;
 use super::rpc::{self, RpcFacts, identity_of};
-use super::{Finding, Look, Poll};
 use crate::config;
 use crate::hub::Latest;
 use crate::tail;
 use crate::target::Target;
+use crate::tick::{Finding, Look, Poll};
 use crate::validator::intake::{Facts, Intake};
 use crate::validator::phase::{Evidence, Phase, Tracker, word};
 
@@ -116,7 +116,7 @@ impl Conclusions {
         let has_rpc = self.config.rpc.url.is_some() || target.validator.as_ref().is_some_and(|v| v.rpc_port.is_some());
         let can_be_asked = (self.config.rpc.enabled && has_rpc) || known.admin.as_ref().is_some_and(|facts| facts.up);
         if !can_be_asked && self.told.intake.assume_identity(look.now) {
-            tracing::warn!("the validator cannot be asked for its identity; its only sender is taken for it");
+            tracing::warn!("the validator does not report its identity; the only sender of pushes is assumed to be it");
         }
         if let Some(facts) = &known.rpc
             && let (Some(info), Some(at)) = (facts.epoch_info, facts.slot_at)

@@ -1,6 +1,6 @@
 //! The machine around the validator, every tick.
 
-use super::{Finding, Look, Poll};
+use crate::tick::{Finding, Look, Poll};
 use faultline_catalog::metrics::host as h;
 use faultline_catalog::{Metric, Source, Stamp};
 use faultline_kernel::parse::meminfo::{self, Meminfo};

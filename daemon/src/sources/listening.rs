@@ -1,12 +1,13 @@
 //! What the tick sees of sources that fill a slot of their own: the datapoints, JSON-RPC, the admin socket, the log.
 
 use super::admin::AdminFacts;
-use super::{Finding, Look, Poll, rpc};
+use super::rpc;
 use crate::forward;
 use crate::hub::Latest;
 use crate::ingest;
 use crate::tail;
 use crate::target::Following;
+use crate::tick::{Finding, Look, Poll};
 use crate::validator::intake::Intake;
 use faultline_catalog::{Problem, Source, Stamp};
 

@@ -1,6 +1,6 @@
 //! The process as a whole: `stat`, `status`, `io`, `oom_score`, `limits` and the size of `fd`, every tick.
 
-use super::{Finding, Look, Poll};
+use crate::tick::{Finding, Look, Poll};
 use faultline_catalog::metrics::process as p;
 use faultline_catalog::{Reading, Source};
 use faultline_kernel::parse::pid_stat::State;

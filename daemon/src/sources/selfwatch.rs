@@ -1,7 +1,7 @@
 //! The daemon's own cost, every tick.
 
-use super::{Finding, Look, Poll};
 use crate::auth_failures::AuthFailures;
+use crate::tick::{Finding, Look, Poll};
 use faultline_catalog::metrics::daemon as d;
 use faultline_catalog::{Reading, Source};
 use faultline_kernel::{HostRoot, ProcessFiles, ReadError};

@@ -4,8 +4,8 @@
 
 mod pools;
 
-use super::{Finding, Look, Poll};
 use crate::config;
+use crate::tick::{Finding, Look, Poll};
 use faultline_catalog::metrics::{daemon as d, pools as q, process as p};
 use faultline_catalog::{Problem, Reading, Source, Stamp, Status, Text};
 use faultline_kernel::{HostRoot, ProcessFiles, ProcessId, ReadError, Threads as Reader};

@@ -66,7 +66,7 @@ impl Book {
         self.clock_steps += 1;
         let direction = if step > 0.0 { "forward" } else { "back" };
         let seconds = format!("{:.1}", step.abs());
-        tracing::warn!(seconds, direction, "the system's clock was set; rates and lateness use the monotonic clock");
+        tracing::warn!(seconds, direction, "the system clock was set; rates and delays use the monotonic clock");
     }
 
     /// A source looked. What is absent or forbidden is a state and counts when it begins; what vanished or was not
@@ -132,10 +132,7 @@ impl Account {
         if *logged <= MOST_LOGGED {
             note(source, problem);
         } else if *logged == MOST_LOGGED + 1 {
-            tracing::warn!(
-                source = source.name(),
-                "its problems change too often: the next ones are not logged for a minute"
-            );
+            tracing::warn!(source = source.name(), "problems change too often: not logged for a minute");
         }
     }
 }
@@ -144,8 +141,8 @@ impl Account {
 fn note(source: Source, problem: &Problem) {
     let (source, what) = (source.name(), problem.what.as_str());
     match problem.status {
-        Status::Absent | Status::Gone => tracing::debug!(source, what, "not there"),
-        Status::Forbidden => tracing::warn!(source, what, "may not be read"),
+        Status::Absent | Status::Gone => tracing::debug!(source, what, "not found"),
+        Status::Forbidden => tracing::warn!(source, what, "permission denied"),
         Status::Broken => tracing::warn!(source, what, "broken"),
     }
 }

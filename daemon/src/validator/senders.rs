@@ -9,9 +9,9 @@
 use super::allowed::Values;
 use super::coverage::Coverage;
 use super::recent::Recent;
+use super::recorded::Kept;
 use super::slots::Slots;
 use super::tally::Tally;
-use crate::recorder::points::Kept;
 use faultline_catalog::Stamp;
 use std::time::Duration;
 

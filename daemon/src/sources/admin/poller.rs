@@ -173,7 +173,7 @@ impl Question {
             Ok(Answer::ContactInfo(ContactInfo { id, .. })) => heard.identity = Some(id).filter(|id| is_public_key(id)),
             Err(Failure::Answer(Error::Rpc { code: NOT_TOLD, message })) => {
                 let what = format!(
-                    "the admin socket does not tell the identity ({message}); JSON-RPC does, or set target.identity"
+                    "the admin socket does not report the identity ({message}); enable JSON-RPC or set target.identity"
                 );
                 heard.problems.push(Problem::new(Status::Absent, what));
             }

@@ -57,10 +57,10 @@ fn refused(error: &io::Error, path: &str, seen: bool) -> Problem {
         ErrorKind::NotFound if seen => Problem::new(Status::Gone, format!("{path} has vanished")),
         ErrorKind::NotFound => Problem::new(
             Status::Absent,
-            format!("there is no {path}: the validator has not made it yet, or its ledger is elsewhere"),
+            format!("{path} does not exist: the validator has not created it yet, or its ledger is in another folder"),
         ),
         ErrorKind::ConnectionRefused => {
-            Problem::new(Status::Gone, format!("nobody listens at {path}: left behind by a validator that has ended"))
+            Problem::new(Status::Gone, format!("no process listens at {path}: a validator that exited left it behind"))
         }
         _ => Problem::new(Status::Broken, format!("{path}: {error}")),
     }

@@ -207,12 +207,12 @@ async fn a_missing_socket_is_waited_for_and_one_left_behind_is_gone() {
     let folder = tempfile::tempdir().unwrap();
     let running = Running::asking(folder.path());
     let problem = running.problem(Status::Absent).await;
-    assert!(problem.contains("has not made it yet"), "{problem}");
+    assert!(problem.contains("has not created it yet"), "{problem}");
     let server = Server::start(folder.path(), |method| validator(method, "\"LoadingLedger\""));
     running.facts("the progress", |facts| facts.progress == Some(StartProgress::LoadingLedger)).await;
     drop(server);
     let problem = running.problem(Status::Gone).await;
-    assert!(problem.contains("nobody listens"), "{problem}");
+    assert!(problem.contains("no process listens"), "{problem}");
     std::fs::remove_file(folder.path().join("admin.rpc")).unwrap();
     running.facts("its disappearance", |facts| facts.problems.iter().any(|p| p.what.contains("vanished"))).await;
     running.end().await;

@@ -3,7 +3,8 @@
 //! JSON-RPC is asked every second, pushes come every 10 s: a slot of the last push is older than one of the last answer, and
 //! never takes its place while the answer is recent. A source whose slots do not advance is no news.
 
-use super::{Finding, Known};
+use super::Known;
+use crate::tick::Finding;
 use crate::validator::phase::{Advance, Evidence, SLOW_PATIENCE};
 use crate::validator::slots::Slots;
 use faultline_agave::rpc::Health;

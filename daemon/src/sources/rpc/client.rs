@@ -54,7 +54,7 @@ impl Failure {
                 }
                 Stage::Started => (
                     Status::Broken,
-                    format!("nobody listens at {server}, although the validator has started; set rpc.url"),
+                    format!("no process listens at {server}, although the validator has started; set rpc.url"),
                 ),
                 Stage::Answered => (Status::Gone, format!("{server} has closed")),
             },

@@ -1,6 +1,6 @@
 //! One body being parsed, or one stretch of the log: lines in, sums out.
 
-use super::{AllowList, Intake, Moment, PushEnd, Slots, points};
+use super::{AllowList, Intake, Moment, PushEnd, Slots, recorded};
 use faultline_agave::line::{Point, host_id_of, name_of};
 use faultline_agave::log::LogLine;
 use faultline_agave::points::{Kind, Known};
@@ -101,7 +101,7 @@ impl Push {
         self.ours |= added.ours;
         let Some(known) = added.known else { return };
         let recorder = self.intake.recorder.get();
-        let recorded = recorder.and_then(|to| Some((to, points::of(&known, added.time, self.now.unix)?)));
+        let recorded = recorder.and_then(|to| Some((to, recorded::of(&known, added.time, self.now.unix)?)));
         self.cache_seen |= matches!(known, Known::ProgramCache(_));
         let end = self.end_at(&known, added.time);
         if !added.ours {

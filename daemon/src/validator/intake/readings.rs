@@ -16,7 +16,7 @@ const FILTERED_AFTER: u32 = 2;
 const ANSWERS_NOW: Duration = Duration::from_secs(5);
 
 const NEVER_CAME: &str = "no datapoints for a minute although the validator answers JSON-RPC: its SOLANA_METRICS_CONFIG does not lead here, or its RUST_LOG filters them all; it needs RUST_LOG=solana=info,agave=info,solana_metrics=warn or none";
-const STOPPED: &str = "no datapoints for a minute although the validator answers JSON-RPC and pushed before: look in its log for errors of solana_metrics; what stands between it and faultlined may refuse its pushes";
+const STOPPED: &str = "no datapoints for a minute although the validator answers JSON-RPC and pushed before: look for errors of solana_metrics in its log; a proxy between it and faultlined may refuse the pushes";
 
 impl Intake {
     /// Everything this module exports.
@@ -61,7 +61,7 @@ impl Intake {
         }
         if let Some(identity) = state.senders.assumed() {
             let text = format!(
-                "the validator cannot be asked who it is; the only sender is taken for it: {identity}. Set target.identity to be sure"
+                "the validator does not report its identity; the only sender of pushes is assumed to be it: {identity}. Set target.identity to be sure"
             );
             problems.push(Problem::new(Status::Absent, text));
         }

@@ -1,6 +1,5 @@
-//! The validator's points on their way into a recording: each with its own time and every field it had.
+//! The validator's points as a recording keeps them: each with its own time and every field it had.
 
-use super::queue::{Message, Queue};
 use faultline_agave::points::{CostTracker, Known, ProgramCache, ReplaySlot, SetRoot};
 use faultline_recording::{CostTrackerPoint, Point, ProgramCachePoint, ReplaySlotPoint, SetRootPoint};
 use std::sync::Arc;
@@ -9,24 +8,40 @@ use std::time::Duration;
 /// Points kept of a sender not known yet: some minutes of the usual load.
 const MOST_KEPT: usize = 1024;
 
-/// Where points of the followed validator are handed in; waits for nobody.
-#[derive(Debug, Clone)]
-pub struct Points(Arc<Queue>);
+/// What a recorder receives.
+#[derive(Debug)]
+pub enum Recorded {
+    /// A point of the followed validator.
+    Point(Box<Point>),
+    /// So many points were dropped.
+    Dropped(u64),
+}
+
+/// Where points of the followed validator are recorded. Never blocks.
+#[derive(Clone)]
+pub struct Points(Arc<dyn Fn(Recorded) + Send + Sync>);
+
+impl std::fmt::Debug for Points {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Points")
+    }
+}
 
 impl Points {
-    pub(super) fn new(queue: Arc<Queue>) -> Self {
-        Points(queue)
+    /// `record` takes what is handed in, and must not block.
+    pub fn new(record: impl Fn(Recorded) + Send + Sync + 'static) -> Self {
+        Points(Arc::new(record))
     }
 
     /// Hands a point in.
     pub fn add(&self, point: Box<Point>) {
-        self.0.push(Message::Point(point));
+        (self.0)(Recorded::Point(point));
     }
 
     /// Hands in what was kept apart.
     pub fn add_kept(&self, kept: Kept) {
         kept.points.into_iter().for_each(|point| self.add(Box::new(point)));
-        self.0.lose(kept.lost);
+        (self.0)(Recorded::Dropped(kept.lost));
     }
 }
 
@@ -98,6 +113,12 @@ fn cost_tracker(point: &CostTracker, time: i64, received: Duration) -> CostTrack
 mod tests {
     use super::*;
     use faultline_agave::line::Point as Line;
+    use std::sync::mpsc::{Receiver, channel};
+
+    fn heard() -> (Points, Receiver<Recorded>) {
+        let (sender, heard) = channel();
+        (Points::new(move |what| sender.send(what).unwrap()), heard)
+    }
 
     #[test]
     fn a_point_keeps_its_fields_and_its_time_and_lacks_what_it_did_not_have() {
@@ -116,11 +137,15 @@ mod tests {
 
     #[test]
     fn points_kept_apart_are_bounded_and_the_rest_is_counted_when_they_are_handed_in() {
-        let (queue, mut kept) = (Arc::new(Queue::default()), Kept::default());
+        let ((points, heard), mut kept) = (heard(), Kept::default());
         let point = || Box::new(Point::SetRoot(SetRootPoint::default()));
         (0..MOST_KEPT + 3).for_each(|_| kept.add(point()));
-        Points::new(Arc::clone(&queue)).add_kept(kept);
-        assert_eq!((queue.take().len(), queue.lost()), (MOST_KEPT, 3));
+        points.add_kept(kept);
+        let dropped = heard.try_iter().fold((0, 0), |(points, dropped), what| match what {
+            Recorded::Point(_) => (points + 1, dropped),
+            Recorded::Dropped(count) => (points, dropped + count),
+        });
+        assert_eq!(dropped, (MOST_KEPT, 3));
     }
 
     #[test]
@@ -134,8 +159,8 @@ mod tests {
     fn points_of_a_sender_that_turns_out_to_be_ours_are_recorded_then_and_those_of_others_never() {
         use crate::validator::intake::Intake;
         use faultline_catalog::Stamp;
-        let (queue, intake) = (Arc::new(Queue::default()), Intake::new(&crate::config::Datapoints::default()));
-        intake.record_to(Points::new(Arc::clone(&queue)));
+        let ((points, heard), intake) = (heard(), Intake::new(&crate::config::Datapoints::default()));
+        intake.record_to(points);
         intake.restart(None);
         let push = |host: &str, time: u64| {
             let mut push = intake.begin(Stamp::default());
@@ -143,9 +168,9 @@ mod tests {
             intake.commit(push, Stamp::default());
         };
         let times = || -> Vec<i64> {
-            let points = queue.take().into_iter().filter_map(|message| match message {
-                Message::Point(point) => Some(point),
-                _ => None,
+            let points = heard.try_iter().filter_map(|what| match what {
+                Recorded::Point(point) => Some(point),
+                Recorded::Dropped(_) => None,
             });
             let time = |point: Box<Point>| if let Point::SetRoot(root) = *point { root.time_unix_ns } else { 0 };
             points.map(time).collect()

@@ -1,0 +1,109 @@
+//! What a tick asks of a source: it looks, and says what it read and what it could not. The tick adds how long that took.
+
+use crate::target::Target;
+use faultline_catalog::{Problem, Reading, Source, Stamp, Status};
+use faultline_kernel::parse::pid_stat::State;
+use faultline_kernel::{ErrorKind, HostConstants, HostRoot, ReadError};
+use std::cell::{Cell, OnceCell};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What a source is given at a tick.
+#[derive(Debug, Clone, Copy)]
+pub struct Look<'a> {
+    /// When the tick began.
+    pub now: Stamp,
+    /// The followed process; `None` while there is none.
+    pub target: Option<&'a Target>,
+    /// Where the kernel's files are.
+    pub root: &'a HostRoot,
+    /// The kernel's units.
+    pub host: &'a HostConstants,
+    /// What earlier sources of this tick found of the process.
+    pub condition: &'a Condition,
+}
+
+/// How the process stands at this tick: made anew for each tick, filled in by the sources that read it, for those that
+/// are asked after them. A value that was not read at this tick is `None`.
+#[derive(Debug, Default)]
+pub struct Condition {
+    /// What the main thread is doing, from the process source.
+    pub state: Cell<Option<State>>,
+    /// Where its memory is accounted, as the kernel writes it, from the cgroup source. Of an exiting process this is
+    /// where it was last.
+    pub cgroup: OnceCell<Arc<str>>,
+    /// Whether a freezer holds it, from the cgroup source.
+    pub frozen: Cell<Option<bool>>,
+}
+
+/// What a source found.
+#[derive(Debug, Default)]
+pub struct Finding {
+    /// What was read.
+    pub readings: Vec<Reading>,
+    /// What could not be read.
+    pub problems: Vec<Problem>,
+    /// Whether the source did its main job.
+    pub up: bool,
+    /// Whether this was found before: a listening source has had no news since the last tick.
+    pub repeated: bool,
+    /// When what is told was heard, of a source that asks at its own times; `None` for one that looks within the tick.
+    pub heard: Option<Stamp>,
+}
+
+impl Finding {
+    /// An empty finding of a source that usually reads about so many values.
+    pub(crate) fn with_room(readings: usize) -> Self {
+        Finding { readings: Vec::with_capacity(readings), ..Self::default() }
+    }
+
+    /// Unwraps what was read; what was not becomes a problem.
+    pub fn take<T>(&mut self, result: Result<T, ReadError>) -> Option<T> {
+        result.map_err(|error| self.problem(&error)).ok()
+    }
+
+    /// Adds a problem.
+    pub fn problem(&mut self, error: &ReadError) {
+        let status = match error.kind() {
+            ErrorKind::Absent => Status::Absent,
+            ErrorKind::Forbidden => Status::Forbidden,
+            ErrorKind::Gone => Status::Gone,
+            ErrorKind::Broken => Status::Broken,
+        };
+        self.problems.push(Problem::new(status, error));
+    }
+
+    /// Adds a reading of a whole number if there is one.
+    pub fn whole<const N: usize>(
+        &mut self,
+        metric: &'static faultline_catalog::Metric,
+        labels: [&'static str; N],
+        value: Option<u64>,
+    ) {
+        self.readings.extend(value.map(|value| Reading::whole(metric, labels.map(Into::into), value)));
+    }
+
+    /// Adds a reading of seconds if there is one.
+    pub fn seconds<const N: usize>(
+        &mut self,
+        metric: &'static faultline_catalog::Metric,
+        labels: [&'static str; N],
+        value: Option<Duration>,
+    ) {
+        self.readings.extend(value.map(|value| Reading::real(metric, labels.map(Into::into), value.as_secs_f64())));
+    }
+}
+
+/// A source, as the tick sees it.
+pub trait Poll: Send {
+    /// Its name.
+    fn source(&self) -> Source;
+
+    /// From look to look; `None`: every tick.
+    fn every(&self) -> Option<Duration> {
+        None
+    }
+
+    /// Looks. Whatever happens is in the finding: a look never fails.
+    fn look(&mut self, look: &Look<'_>) -> Finding;
+}
