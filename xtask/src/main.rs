@@ -3,11 +3,13 @@
 mod dashboards;
 mod licenses;
 mod metrics_doc;
+mod modules;
 mod pages;
 mod rules;
 mod run;
 mod sbom;
 mod tidy;
+mod words;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

@@ -1,8 +1,10 @@
 //! House rules that no compiler knows: the sizes of files, who may depend on whom, words that do not belong in the tree.
 
+use crate::modules;
 use crate::pages;
 use crate::rules;
 use crate::run::{output, read};
+use crate::words;
 use anyhow::{Context, bail};
 use std::path::{Path, PathBuf};
 
@@ -61,12 +63,15 @@ pub(crate) fn check(root: &Path) -> anyhow::Result<()> {
     }
     for file in &files {
         if let Ok(text) = std::fs::read_to_string(root.join(file)) {
-            words(file, &text, &mut broken);
+            unwanted(file, &text, &mut broken);
         }
     }
     dependencies(root, &mut broken)?;
     pages::check(root, &files, &MEMBERS, &mut broken)?;
+    let folders: Vec<&str> = MEMBERS.iter().map(|(_, folder, _)| *folder).collect();
+    modules::check(root, &files, &folders, &mut broken)?;
     rules::check(root, &mut broken)?;
+    words::check(root, &files, &mut broken)?;
     if broken.is_empty() {
         println!("tidy: {} files", files.len());
         return Ok(());
@@ -90,7 +95,7 @@ fn sizes(file: &Path, text: &str, broken: &mut Vec<String>) {
     }
 }
 
-fn words(file: &Path, text: &str, broken: &mut Vec<String>) {
+fn unwanted(file: &Path, text: &str, broken: &mut Vec<String>) {
     // This list, and digests, which spell anything.
     if file.starts_with("xtask/src/tidy.rs") || file.ends_with("package-lock.json") {
         return;
