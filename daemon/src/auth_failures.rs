@@ -38,7 +38,7 @@ impl AuthFailures {
                 listener,
                 %peer,
                 failures,
-                "wrong user or password; the next line comes after {within} s at the earliest, with all failures until then"
+                "authentication failed; further failures are logged together after {within} s"
             );
         }
     }

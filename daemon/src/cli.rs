@@ -1,4 +1,4 @@
-//! The command line. What it says goes over the configuration file.
+//! The command line. Its options override the configuration file.
 
 use crate::config::table::{Mistake, parse_address, parse_duration, parse_label};
 use crate::config::{self, Config, Find};
@@ -7,35 +7,34 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Profiles a Solana validator beside it: memory, page faults, throughput and program cache, for Prometheus.
+/// Exports memory, page faults, throughput and program cache of a Solana validator to Prometheus.
 #[derive(Debug, Parser)]
 #[command(name = "faultlined", version, max_term_width = 110)]
-#[command(after_help = "Exit codes: 0 fine, 1 failed, 2 stopped by force, 64 wrong usage or configuration, \
-         or a file or socket that somebody must mend first.")]
+#[command(after_help = "Exit codes: 0 success, 1 failure, 2 forced exit, 64 wrong usage or configuration, \
+         or a file or socket that an operator must fix first.")]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// What the daemon can be told to do.
+/// The daemon's commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Watch the validator and export to Prometheus until stopped.
+    /// Follow the validator and export metrics until stopped.
     Run(RunArgs),
-    /// Check which process would be followed, what can be read, and who answers; each with what to do.
+    /// Check this host: process, rights, JSON-RPC, admin socket, log and pushes, each with a remedy.
     #[command(
-        after_help = "Takes some seconds at most, listens nowhere and writes nothing. The rights are those of the \
-        user who runs it: run it as the daemon's.\n\n\
-        Exit codes: 0 all checks are OK, 1 something needs attention (its line says FIX, and what to do), \
-        64 wrong usage or configuration."
+        after_help = "Takes a few seconds, opens no port and writes no file. Run it as the daemon's user: it checks the \
+        rights of the user who runs it.\n\n\
+        Exit codes: 0 all checks are OK, 1 a line says FIX, 64 wrong usage or configuration."
     )]
     Once(OnceArgs),
-    /// Read the configuration, report every mistake, and end.
+    /// Check the configuration and report all errors and warnings.
     CheckConfig(ConfigArgs),
     /// Print every configuration key with its default.
     PrintConfig,
-    /// Write manual pages, shell completions and the default configuration, for packages.
+    /// Write man pages, shell completions and the default configuration, for packages.
     #[command(hide = true)]
     Manual(ManualArgs),
 }
@@ -50,15 +49,15 @@ pub struct ManualArgs {
 /// The configuration file.
 #[derive(Debug, Default, Args)]
 pub struct ConfigArgs {
-    /// Configuration file; every key has a default, see print-config.
+    /// Configuration file. Every key has a default, see print-config.
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
 }
 
-/// Whom to follow and where the kernel's folders are.
+/// The process to follow, and the kernel's folders.
 #[derive(Debug, Default, Args)]
 pub struct TargetArgs {
-    /// Follow this process.
+    /// Follow the process with this pid.
     #[arg(long, value_name = "N", group = "target")]
     pub pid: Option<u32>,
     /// Follow the validator of this ledger, by its admin.rpc socket or its lock.
@@ -67,13 +66,13 @@ pub struct TargetArgs {
     /// Follow the validator of this systemd unit.
     #[arg(long, value_name = "NAME", group = "target")]
     pub unit: Option<String>,
-    /// Follow any other process by its name; the validator's own sources are then off.
+    /// Follow any other process by name. Sources that only a validator has are disabled.
     #[arg(long, value_name = "NAME", group = "target")]
     pub process_name: Option<String>,
-    /// JSON-RPC of the validator [default: 127.0.0.1 and its --rpc-port].
+    /// JSON-RPC URL of the validator [default: 127.0.0.1 and its --rpc-port].
     #[arg(long, value_name = "URL")]
     pub rpc: Option<String>,
-    /// Entries of its program cache, for builds whose capacity differs from their version's.
+    /// Capacity of its program cache, for builds that changed it.
     #[arg(long, value_name = "N")]
     pub program_cache_entries: Option<u64>,
     /// Where procfs is mounted.
@@ -93,25 +92,25 @@ pub struct RunArgs {
     /// The file.
     #[command(flatten)]
     pub file: ConfigArgs,
-    /// Whom to follow.
+    /// The process.
     #[command(flatten)]
     pub target: TargetArgs,
-    /// Follow a built-in stand-in for a validator: for machines where none runs.
+    /// Follow a simulated validator, for machines without a real one.
     #[arg(long, group = "target")]
     pub demo: bool,
-    /// Where /metrics and the landing page are served [default: 127.0.0.1:9912].
+    /// Listen address of /metrics and the landing page [default: 127.0.0.1:9912].
     #[arg(long, value_name = "ADDR", value_parser = parse_address)]
     pub listen: Option<SocketAddr>,
-    /// Where the validator's pushes are taken [default: 127.0.0.1:9913].
+    /// Listen address for the validator's pushes [default: 127.0.0.1:9913].
     #[arg(long, value_name = "ADDR", value_parser = parse_address)]
     pub ingest: Option<SocketAddr>,
-    /// From tick to tick, 100ms at least [default: 1s].
+    /// Sampling interval (minimum 100ms) [default: 1s].
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub interval: Option<Duration>,
-    /// Record the run into this file; a recording with the same labels is gone on with.
+    /// Record the run into this file. A recording with the same labels is continued.
     #[arg(long, value_name = "FILE")]
     pub record: Option<PathBuf>,
-    /// Label the recording; cluster, experiment, arm and run label the metrics too. May be given several times.
+    /// Label of the recording; cluster, experiment, arm and run are also on the metrics. Can be repeated.
     #[arg(long = "label", value_name = "NAME=VALUE", value_parser = parse_label)]
     pub labels: Vec<(String, String)>,
 }
@@ -122,13 +121,13 @@ pub struct OnceArgs {
     /// The file.
     #[command(flatten)]
     pub file: ConfigArgs,
-    /// Whom to look at.
+    /// The process.
     #[command(flatten)]
     pub target: TargetArgs,
     /// Print JSON instead of text.
     #[arg(long)]
     pub json: bool,
-    /// Print the metrics of the process, its cgroup and the host instead of checks.
+    /// Print the metrics of process, cgroup and host instead.
     #[arg(long)]
     pub metrics: bool,
 }
@@ -201,7 +200,7 @@ impl RunArgs {
         if let Some(ingest) = self.ingest {
             (config.ingest.enabled, config.ingest.listen) = (true, ingest);
             if config.log.is_some() {
-                let what = "--ingest: datapoints would be counted twice, since the configuration has [log]: leave out one of them".to_owned();
+                let what = "--ingest: the configuration has [log], and datapoints would be counted twice; use only one of them".to_owned();
                 mistakes.push(Mistake { line: None, what });
             }
         }
@@ -212,7 +211,7 @@ impl RunArgs {
         let folder_is_wrong = mistakes.iter().any(|mistake| mistake.is_about("flight.folder"));
         if config.flight.enabled == Some(true) && config.flight.folder.is_none() && !folder_is_wrong {
             let what =
-                "flight: it is enabled without a folder; give flight.folder, or the unit StateDirectory=".to_owned();
+                "flight.enabled is true without a folder: set flight.folder, or StateDirectory= in the unit".to_owned();
             mistakes.push(Mistake { line: None, what });
         }
         if self.record.is_some() {

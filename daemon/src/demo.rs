@@ -125,7 +125,7 @@ impl Demo {
 impl Drop for Demo {
     fn drop(&mut self) {
         if let Err(error) = self.child.kill().and_then(|()| self.child.wait()) {
-            tracing::warn!(%error, "the demo could not be ended");
+            tracing::warn!(%error, "cannot stop the demo");
         }
     }
 }
@@ -165,7 +165,7 @@ impl Folder {
 impl Drop for Folder {
     fn drop(&mut self) {
         if let Err(error) = std::fs::remove_dir_all(&self.0) {
-            tracing::warn!(%error, path = %self.0.display(), "the demo's folder stays behind");
+            tracing::warn!(%error, path = %self.0.display(), "cannot remove the demo's folder");
         }
     }
 }

@@ -139,7 +139,7 @@ impl Handle {
             Health::Failing(reason) => vec![(
                 Status::Broken,
                 format!(
-                    "upstream {} does not take pushes: {reason}; they wait in the queue for at most {} s",
+                    "upstream {} is unreachable: {reason}; pushes are queued for at most {} s",
                     self.0.upstream,
                     self.0.give_up_after.as_secs()
                 ),
@@ -150,7 +150,7 @@ impl Handle {
                     404 => (Status::Broken, "; check url and db in [forward]"),
                     _ => (Status::Broken, ""),
                 };
-                vec![(status, format!("upstream {} refuses pushes with {code}: {excerpt}{remedy}", self.0.upstream))]
+                vec![(status, format!("upstream {} rejects pushes with {code}: {excerpt}{remedy}", self.0.upstream))]
             }
         }
     }

@@ -199,7 +199,7 @@ impl<I: Intake> Listener<I> {
     pub async fn run(self, stop: Stop) {
         let mut doors = match Doors::open(self.doors) {
             Ok(doors) => doors,
-            Err(error) => return tracing::error!(%error, "the ingest listener cannot be used"),
+            Err(error) => return tracing::error!(%error, "the ingest listener failed"),
         };
         let mut open = Open::new(self.shared.limits);
         loop {
@@ -214,7 +214,7 @@ impl<I: Intake> Listener<I> {
                     }
                     Err(error) => {
                         // Out of file descriptors, mostly: trying again at once would only burn the processor.
-                        tracing::debug!(%error, "a connection could not be accepted");
+                        tracing::debug!(%error, "cannot accept a connection");
                         tokio::time::sleep(Duration::from_millis(100)).await;
                     }
                 },
@@ -226,7 +226,7 @@ impl<I: Intake> Listener<I> {
         }
         let all_ended = async { while open.tasks.join_next().await.is_some() {} };
         if tokio::time::timeout(GRACE, all_ended).await.is_err() {
-            tracing::warn!("stopped in the middle of a push");
+            tracing::warn!("stopped during a push");
         }
     }
 }

@@ -17,6 +17,6 @@ pub fn raise_open_files() -> u64 {
 pub fn keep_no_core() {
     let none = Rlimit { current: Some(0), maximum: Some(0) };
     if let Err(error) = setrlimit(Resource::Core, none) {
-        tracing::debug!(%error, "core dumps cannot be switched off");
+        tracing::debug!(%error, "cannot disable core dumps");
     }
 }

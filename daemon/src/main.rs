@@ -45,7 +45,7 @@ fn run(args: RunArgs) -> ExitCode {
         Err(mistakes) => return refuse(&mistakes),
     };
     for what in app::exposures(&config) {
-        tracing::warn!(what, "unsafe, though it works");
+        tracing::warn!(what, "insecure configuration");
     }
     limits::keep_no_core();
     let (demo, from_file) = (args.demo, args.file.config.is_some());

@@ -86,7 +86,7 @@ fn configuration(config: &Config) -> Check {
         [] => Check::ok("config", "the daemon can start with this configuration"),
         some => {
             let all: Vec<String> = some.iter().map(ToString::to_string).collect();
-            Check::attention("config", all.join("; "), "correct it; faultlined check-config tells more")
+            Check::attention("config", all.join("; "), "correct it; run faultlined check-config for details")
         }
     }
 }

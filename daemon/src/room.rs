@@ -139,7 +139,7 @@ impl<G: Guest> Room<G> {
         tracing::warn!(
             listener,
             places,
-            "all places are taken: for each new connection one is closed, slow ones first; `ss -tnpx` tells whose they are"
+            "connection limit reached: each new connection closes an older one, slow ones first; `ss -tnpx` lists the clients"
         );
     }
 }

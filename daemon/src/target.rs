@@ -222,7 +222,7 @@ impl Finder {
         };
         if let (None, Some((target, reason))) = (&found, &self.ended) {
             let (pid, comm, reason) = (target.process.pid, &target.comm, reason.name());
-            let words = format!("process {pid} ({comm}) has ended ({reason}); waiting for its successor");
+            let words = format!("process {pid} ({comm}) exited ({reason}); waiting for a new one");
             problems.insert(0, Problem::new(Status::Gone, words));
         }
         self.say_once(&problems);
@@ -309,7 +309,7 @@ impl Finder {
     }
 
     fn end(&mut self, target: Arc<Target>, reason: Reason) {
-        tracing::warn!(pid = target.process.pid, comm = target.comm, reason = reason.name(), "the target has ended");
+        tracing::warn!(pid = target.process.pid, comm = target.comm, reason = reason.name(), "target exited");
         {
             let mut state = self.following.state();
             (state.current, state.report.ended) = (None, Some((target.process, reason)));
@@ -322,7 +322,7 @@ impl Finder {
     fn say_once(&mut self, problems: &[Problem]) {
         let words = problems.iter().map(Problem::to_string).collect::<Vec<_>>().join("; ");
         if !words.is_empty() && words != self.said {
-            tracing::warn!(why = words, "no target yet");
+            tracing::warn!(why = words, "no target found");
             self.said = words;
         }
     }

@@ -195,7 +195,7 @@ impl Server {
             && web.tls.is_none()
         {
             let (listen, file) = (door.place(), web.path.display());
-            tracing::warn!(%listen, %file, "passwords cross the network in the clear: add tls_server_config");
+            tracing::warn!(%listen, %file, "passwords are sent in clear text: add tls_server_config");
         }
         let (tls, users, headers) = match web {
             Some(web) => (web.tls.map(tls::Acceptor::new).transpose()?, web.users, web.headers),
@@ -255,7 +255,7 @@ impl Server {
                         open.push(connection::serve(stream, tls, site, patience, stop.clone()));
                     }
                     Err(error) => {
-                        tracing::warn!(%error, "a web connection could not be accepted");
+                        tracing::warn!(%error, "cannot accept a web connection");
                         tokio::time::sleep(ACCEPT_PAUSE).await;
                     }
                 },
@@ -264,7 +264,7 @@ impl Server {
         drop(doors);
         let finished = tokio::time::timeout(GRACE, async { while open.next().await.is_some() {} }).await;
         if finished.is_err() {
-            tracing::debug!(connections = open.len(), "web connections are cut off at the end");
+            tracing::debug!(connections = open.len(), "closing web connections at exit");
         }
     }
 }

@@ -205,7 +205,7 @@ fn while_it_is_off_a_request_is_a_conflict_and_the_signal_is_no_end() -> Result<
     daemon.signal("USR1")?;
     eventually_seeing(PATIENCE, "a word about it", || {
         let log = daemon.log();
-        if log.contains("the flight recorder is off") { Ok(()) } else { Err(log) }
+        if log.contains("the flight recorder is disabled") { Ok(()) } else { Err(log) }
     });
     assert_eq!(number(&daemon, "faultline_flight_saves_total", &[("reason", "exit")]), None);
     assert_eq!(daemon.stop()?, Some(0));
@@ -411,6 +411,6 @@ fn the_state_folder_of_a_unit_is_used_without_a_word_in_the_configuration() {
     drop(daemon);
     assert!(!scene.flight.exists());
     let _daemon = run("on.log", &[]);
-    says("on.log", "the flight recorder is on");
+    says("on.log", "flight recorder started");
     assert_eq!(scene.ring().sessions().unwrap().len(), 1);
 }

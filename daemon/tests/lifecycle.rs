@@ -264,7 +264,7 @@ fn a_second_signal_ends_a_daemon_that_still_waits_for_its_upstream_and_is_logged
         // It fails once the daemon has ended.
         let _ = daemon.signal("TERM");
         let log = daemon.log();
-        if log.contains("stopped by force at a second signal") { Ok(()) } else { Err(log) }
+        if log.contains("forced exit after a second signal") { Ok(()) } else { Err(log) }
     });
     assert_eq!(daemon.stop()?, Some(2), "left alone it would have lost the push after 5 s and ended with 0");
     Ok(())
@@ -327,7 +327,7 @@ fn credentials_of_the_environment_are_asked_for_and_a_push_without_them_is_refus
     });
     assert_eq!(failures[1], "0");
     let said = said();
-    let lines: Vec<&str> = said.lines().filter(|line| line.contains("wrong user or password")).collect();
+    let lines: Vec<&str> = said.lines().filter(|line| line.contains("authentication failed")).collect();
     assert!(lines.len() == 1 && lines[0].contains("listener=\"ingest\"") && lines[0].contains("127.0.0.1"), "{said}");
     assert!(!said.contains("0123456789abcdef"), "{said}");
     Ok(())

@@ -428,7 +428,7 @@ fn a_recording_on_a_disk_that_stays_full_is_not_said_to_be_removed() -> Result<(
     page_with(&daemon, "faultline_recorder_dropped_total", &[("recorder", "record")], 5.0);
     assert_eq!(daemon.stop()?, Some(0));
     let log = std::fs::read_to_string(scene.folder.path().join("faultlined.log")).unwrap();
-    assert!(scene.file.exists() && log.contains("no room left"), "{log}");
+    assert!(scene.file.exists() && log.contains("no space left"), "{log}");
     assert!(!log.contains("removed"), "{log}");
     Ok(())
 }

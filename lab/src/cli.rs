@@ -15,11 +15,11 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Keeps, looks at, compares and reports runs of a Solana validator: the lab beside the daemon faultlined.
+/// Records, inspects, compares and reports runs of a Solana validator.
 #[derive(Debug, Parser)]
 #[command(name = "faultline", version, max_term_width = 110)]
 #[command(
-    after_help = "Exit codes: 0 fine, 1 failed, 64 wrong usage. `record -- COMMAND` ends with the command's own."
+    after_help = "Exit codes: 0 success, 1 failure, 64 wrong usage. `record -- COMMAND` exits with the command's exit code."
 )]
 pub struct Cli {
     /// What to do.
@@ -27,7 +27,7 @@ pub struct Cli {
     pub command: Command,
 }
 
-/// What was asked for cannot be done by anybody: exit code 64, as for arguments that are not understood.
+/// A request that cannot be fulfilled: exit code 64, as for arguments that cannot be parsed.
 #[derive(Debug)]
 pub struct WrongUsage(pub String);
 
@@ -39,27 +39,27 @@ impl std::fmt::Display for WrongUsage {
 
 impl std::error::Error for WrongUsage {}
 
-/// What the lab can be told to do.
+/// The lab's commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Run a command, or follow a process, and keep everything in a recording.
+    /// Record a command or a running process.
     Record(RecordArgs),
-    /// Show what is in a recording, and whether it is whole.
+    /// Show the contents of a recording, and whether it is complete.
     Info(InfoArgs),
     /// Write the tables of recordings as Parquet or CSV.
     Export(ExportArgs),
-    /// Make one recording of a run that a restart has cut in two.
+    /// Join the recordings of a run that a restart split.
     Merge(MergeArgs),
-    /// Describe one run, or compare several, as one page that opens offline.
+    /// Describe one run, or compare several, on one offline page.
     Report(ReportArgs),
-    /// Run one plan unattended: arms under limits, each from a cold and equal start, and its report.
+    /// Run a plan unattended: arms under limits, each with a cold start, and the report.
     Experiment(ExperimentArgs),
-    /// Watch a validator live, by the page of its daemon.
+    /// Watch a validator live, through its daemon.
     Top(TopArgs),
     /// How `record` and `experiment` start their children.
     #[command(hide = true)]
     Hold(HoldArgs),
-    /// Write manual pages and shell completions, for packages.
+    /// Write man pages and shell completions, for packages.
     #[command(hide = true)]
     Manual(ManualArgs),
 }
@@ -73,7 +73,7 @@ pub struct ManualArgs {
 
 /// `record`.
 #[derive(Debug, Args)]
-#[command(group = ArgGroup::new("whom").required(true).args(["pid", "command"]))]
+#[command(group = ArgGroup::new("process").required(true).args(["pid", "command"]))]
 #[command(
     override_usage = "faultline record [OPTIONS] -- COMMAND [ARG]...\n       faultline record [OPTIONS] --pid <N>"
 )]
@@ -81,32 +81,32 @@ pub struct ManualArgs {
   faultline record --label arm=512G --label run=1 -- agave-validator --ledger /mnt/ledger ...
   faultline record --out run.fltl --pid 4711
 
-The command runs as it would without this: same terminal, same signals, and its exit code (128 + N if signal N ended it) is \
-this program's. Its environment gets a SOLANA_METRICS_CONFIG that points here, unless it has one. If the command went well \
-but the recording did not, the exit code is 1. If this program is killed, the kernel asks command and daemon to end \
-(SIGTERM); it cannot for a program file that carries capabilities.
+The command keeps its terminal and its signals, and its exit code (128 + N after signal N) is the exit code of this \
+program. It gets a SOLANA_METRICS_CONFIG that points to the daemon, unless it has one. If the command succeeds but the \
+recording fails, the exit code is 1. If this program is killed, the kernel sends SIGTERM to command and daemon, except to a \
+program file with capabilities.
 
-With --pid, what was recorded so far is whole after ctrl-C, or once the process has ended.")]
+With --pid, the recording is complete after Ctrl-C, or when the process ends.")]
 pub struct RecordArgs {
-    /// The recording, a new file [default: NAME-TIME.fltl in this folder].
+    /// The new recording [default: NAME-TIME.fltl in the current folder].
     #[arg(long, short, value_name = "FILE")]
     pub out: Option<PathBuf>,
-    /// Label of the run, such as arm=512G; may be repeated.
+    /// Label of the run, such as arm=512G. Can be repeated.
     #[arg(long = "label", value_name = "KEY=VALUE", value_parser = parse_label)]
     pub labels: Vec<(String, String)>,
-    /// From tick to tick, 100ms at least [default: 1s].
+    /// Sampling interval (minimum 100ms) [default: 1s].
     #[arg(long, value_name = "TIME", value_parser = parse_interval)]
     pub interval: Option<Duration>,
-    /// The daemon's configuration file, which then also says where it listens; without one, free ports are taken.
+    /// The daemon's configuration file, including its listen addresses [default: free ports].
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// The daemon's program [default: beside this one, else in PATH].
+    /// The daemon's program [default: in the folder of this program, else in PATH].
     #[arg(long, value_name = "FILE")]
     pub faultlined: Option<PathBuf>,
-    /// Leave the command's SOLANA_METRICS_CONFIG alone: nothing is then known of its program cache and replay.
+    /// Do not set SOLANA_METRICS_CONFIG. Program cache and replay times are then not recorded.
     #[arg(long, conflicts_with = "pid")]
     pub no_metrics: bool,
-    /// Follow this process, which runs already, until it ends or ctrl-C.
+    /// Record the process with this pid until it ends or Ctrl-C.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(1..))]
     pub pid: Option<i32>,
     /// The command with its arguments.
@@ -121,19 +121,19 @@ pub struct RecordArgs {
   faultline info --json *.fltl | jq .phases
   faultline info --salvage rescued.fltl cut-off.fltl
 
-A recording that is still being written can be looked at. With --salvage, exit code 0 means that something was rescued; what \
-was lost is printed.")]
+A recording can be inspected while it is written. With --salvage, exit code 0 means that something was rescued; what was lost \
+is printed.")]
 pub struct InfoArgs {
     /// Recordings.
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
-    /// Print one JSON object a recording and line, with everything.
+    /// Print everything as JSON, one line per recording.
     #[arg(long)]
     pub json: bool,
-    /// Show all that is known of hosts and processes, not only the most important.
+    /// Show the whole manifest of hosts and processes.
     #[arg(long, conflicts_with = "json")]
     pub manifest: bool,
-    /// Copy what can be read of a damaged recording into this new file.
+    /// Copy what is readable of a damaged recording into this new file.
     #[arg(long, value_name = "OUT")]
     pub salvage: Option<PathBuf>,
 }
@@ -154,10 +154,9 @@ pub enum Format {
   faultline export run-*.fltl --format csv --out tables --table wide --table event
   duckdb -c \"SELECT max(process_resident_anon_bytes) FROM 'tables/wide.parquet'\"
 
-One file a table, named after it; with several recordings a folder for each, named after the recording. Times are \
-there twice: whole nanoseconds since 1970 (`unix_ns`, `started_unix_ns`) and, beside them, a timestamp in UTC (`time`, \
-`started_time`). `wide` has one row for each tick, with \
-the columns of all sample tables that have one row for it.")]
+Each table becomes one file. With several recordings, each gets a folder. Times are written twice: as nanoseconds since 1970 \
+(`unix_ns`, `started_unix_ns`) and as a UTC timestamp (`time`, `started_time`). `wide` has one row per sample, with the columns \
+of all sample tables.")]
 pub struct ExportArgs {
     /// Recordings.
     #[arg(required = true, value_name = "FILE")]
@@ -165,13 +164,13 @@ pub struct ExportArgs {
     /// Parquet or CSV.
     #[arg(long, value_enum, default_value = "parquet")]
     pub format: Format,
-    /// The folder for the tables; made if it is not there.
+    /// The folder for the tables; created if it does not exist.
     #[arg(long, short, value_name = "DIR")]
     pub out: PathBuf,
-    /// Only this table; may be repeated [default: all, and wide].
+    /// Only this table. Can be repeated [default: all, and wide].
     #[arg(long = "table", value_name = "NAME")]
     pub tables: Vec<String>,
-    /// Overwrite files that are there.
+    /// Overwrite existing files.
     #[arg(long)]
     pub force: bool,
 }
@@ -181,12 +180,12 @@ pub struct ExportArgs {
 #[command(after_help = "Example:
   faultline merge before-the-restart.fltl after-it.fltl --out run.fltl
 
-The recordings must be of one run: with the same labels, and not at the same time. The order of the files does not matter.")]
+The recordings must belong to one run: with the same labels, and not overlapping in time. The order of the files does not matter.")]
 pub struct MergeArgs {
     /// The parts.
     #[arg(required = true, num_args = 2.., value_name = "IN")]
     pub files: Vec<PathBuf>,
-    /// The whole, a new file.
+    /// The new recording.
     #[arg(long, short, value_name = "FILE")]
     pub out: PathBuf,
 }
@@ -197,8 +196,8 @@ pub struct MergeArgs {
   faultline report run.fltl
   faultline report 512G-*.fltl 1024G-*.fltl --out comparison
 
-Runs with the same label `arm` are replicates of one arm. A test needs three runs in each arm; with fewer, runs are \
-described and not tested.")]
+Runs with the same label `arm` are replicates of one arm. A statistical test needs three replicates per arm; with fewer, runs \
+are described but not tested.")]
 pub struct ReportArgs {
     /// Recordings.
     #[arg(required = true, value_name = "RUN")]
@@ -206,16 +205,16 @@ pub struct ReportArgs {
     /// The folder for the report [default: report].
     #[arg(long, short, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// The metric that decides [default: replay time per slot, p95].
+    /// The primary metric [default: replay time per slot, p95].
     #[arg(long, value_name = "METRIC")]
     pub primary: Option<String>,
-    /// Differences smaller than this do not matter, in percent [default: 5].
+    /// Equivalence margin: differences below it do not matter, in percent [default: 5].
     #[arg(long, value_name = "PCT", value_parser = parse_percent)]
     pub margin: Option<f64>,
-    /// Of the random numbers of the bootstrap: the same seed gives the same report.
+    /// Seed of the bootstrap: the same seed gives the same report.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// Overwrite files that are there.
+    /// Overwrite existing files.
     #[arg(long)]
     pub force: bool,
 }
@@ -223,16 +222,16 @@ pub struct ReportArgs {
 /// `hold`.
 #[derive(Debug, Args)]
 pub struct HoldArgs {
-    /// The process that started this one, with which it ends; without it, it lives on.
+    /// End with this parent process.
     #[arg(long)]
     pub parent: Option<i32>,
-    /// A pipe or FIFO: wait until it says so, and take variables for the environment from it.
+    /// A pipe or FIFO: wait until it is written to, and read environment variables from it.
     #[arg(long)]
     pub gate: Option<PathBuf>,
-    /// The CPUs that it may use, as in 0-3,8; without them, those that this process may.
+    /// CPU affinity, as in 0-3,8 [default: inherited].
     #[arg(long, value_parser = CpuSet::parse)]
     pub cpus: Option<CpuSet>,
-    /// What to become.
+    /// The command to execute.
     #[arg(last = true, required = true)]
     pub command: Vec<OsString>,
 }
@@ -249,7 +248,7 @@ fn parse_label(text: &str) -> Result<(String, String), String> {
 fn parse_interval(text: &str) -> Result<Duration, String> {
     let interval = parse_duration(text)?;
     if interval < Duration::from_millis(100) {
-        return Err(format!("{text:?} is too short: 100ms at least"));
+        return Err(format!("{text:?} is too short: the minimum is 100ms"));
     }
     Ok(interval)
 }
@@ -263,9 +262,9 @@ fn parse_duration(text: &str) -> Result<Duration, String> {
         "s" => 1.0,
         "m" => 60.0,
         "h" => 3600.0,
-        _ => return Err(format!("{text:?} has no unit that is known: write ms, s, m or h, as in 1s")),
+        _ => return Err(format!("{text:?} has no known unit: write ms, s, m or h, as in 1s")),
     };
-    let number: f64 = number.trim().parse().map_err(|_| format!("{text:?} does not begin with a number"))?;
+    let number: f64 = number.trim().parse().map_err(|_| format!("{text:?} does not start with a number"))?;
     Duration::try_from_secs_f64(number * unit).map_err(|_| format!("{text:?} is not a duration"))
 }
 
@@ -307,7 +306,7 @@ mod tests {
         let says = |words: &[&str], what: &str| refusal(words).is_some_and(|said| said.contains(what));
         assert!(says(&["record", "--label", "arm", "--pid", "1"], "as in arm=512G"));
         assert!(says(&["record", "--interval", "1", "--pid", "1"], "as in 1s"));
-        assert!(says(&["record", "--interval", "99ms", "--pid", "1"], "100ms at least"));
+        assert!(says(&["record", "--interval", "99ms", "--pid", "1"], "the minimum is 100ms"));
         assert!(says(&["report", "--margin", "0", "a"], "between 0 and 100"));
         assert!(says(&["merge", "one", "--out", "o"], "2 values"));
         assert!(refusal(&["report", "--margin", "2.5%", "a"]).is_none());

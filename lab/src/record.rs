@@ -126,8 +126,8 @@ impl Job<'_> {
     }
 
     /// Where things are, for people.
-    fn announce(&self, addresses: &Addresses, whom: &str) {
-        say(&format!("recording {whom} into {}", self.out.display()));
+    fn announce(&self, addresses: &Addresses, process: &str) {
+        say(&format!("recording {process} into {}", self.out.display()));
         say(&format!("metrics and a page at http://{}", addresses.metrics));
         let Some(ingest) = &addresses.ingest else { return };
         let value = metrics_config(ingest);
@@ -172,7 +172,7 @@ fn look_after(daemon: &mut Daemon, complained: &mut bool) {
     }
     if let (false, Ok(Some(status))) = (*complained, daemon.ended()) {
         *complained = true;
-        say(&format!("faultlined ended ({status}); the command goes on without it:\n{}", daemon.tail()));
+        say(&format!("faultlined ended ({status}); the command continues without it:\n{}", daemon.tail()));
     }
 }
 

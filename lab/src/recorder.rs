@@ -116,7 +116,9 @@ pub(crate) fn find(given: Option<&Path>, option: &str) -> anyhow::Result<PathBuf
     }
     let beside = std::env::current_exe().ok().and_then(|own| Some(own.parent()?.join(PROGRAM)));
     let found = beside.filter(|file| file.is_file()).or_else(|| in_path(PROGRAM));
-    found.with_context(|| format!("{PROGRAM} is neither beside this program nor in PATH: name it with {option} FILE"))
+    found.with_context(|| {
+        format!("{PROGRAM} is neither in the folder of this program nor in PATH: set it with {option} FILE")
+    })
 }
 
 /// The first file of this name in `PATH`.

@@ -112,7 +112,7 @@ fn what_a_lane_does_is_the_bias_floor_and_an_arm_below_it_is_not_called_differen
         assert!((number(&slow, "Ratio of sums") - 1.08).abs() < 0.03, "{slow:#?}");
         assert!(slow["Verdict"].starts_with("not beyond the bias floor"), "{slow:#?}");
     }
-    assert!(report.contains("beside a bias floor of"), "{report}");
+    assert!(report.contains("with a bias floor of"), "{report}");
 }
 
 #[test]

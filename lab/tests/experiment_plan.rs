@@ -105,7 +105,7 @@ fn a_plan_that_fits_shows_its_schedule_and_may_run_where_groups_can_be_made() {
         text.contains("turn  run  arm  replicate\n1     1    a    1\n2     2    b    1\n3     3    b    2\n"),
         "{text}"
     );
-    assert!(text.contains("nobody could say whether the identity has stake: the plan names no identity"), "{text}");
+    assert!(text.contains("cannot determine whether the identity has stake: the plan names no identity"), "{text}");
     // Whoever may not make groups is told so, and of nothing else.
     let refused: Vec<&str> = text.lines().filter(|line| line.starts_with("refused")).collect();
     let code = output.status.code();
@@ -124,7 +124,7 @@ fn a_rule_that_waiting_does_not_help_is_refused_before_anything_is_run() {
     let output = plan(&file, &[]);
     let text = said(&output);
     assert_eq!(output.status.code(), Some(1), "{text}");
-    assert!(text.lines().any(|line| line.starts_with("refused") && line.contains("free: make room")), "{text}");
+    assert!(text.lines().any(|line| line.starts_with("refused") && line.contains("free: free space")), "{text}");
 }
 
 #[test]

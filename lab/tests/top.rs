@@ -106,7 +106,7 @@ fn signals_and_ctrl_c_give_the_terminal_back_too() {
     // Nobody answers at port 1.
     let start = || {
         let mut terminal = Terminal::start(&mut top(&["127.0.0.1:1"]), 80, 24);
-        terminal.shows("NOT REACHED");
+        terminal.shows("NO ANSWER");
         terminal
     };
     for (name, code) in [("TERM", 143), ("INT", 130), ("HUP", 129), ("QUIT", 131)] {
@@ -125,14 +125,14 @@ fn a_daemon_that_goes_and_comes_back_is_told_of_and_the_view_goes_on() {
     let ports = PortBlock::claim(21_000).unwrap();
     let address = format!("127.0.0.1:{}", ports.port(1));
     let mut terminal = Terminal::start(top(&[&address, "--interval", "100ms"]).env("NO_COLOR", "1"), 80, 24);
-    terminal.shows("connection refused. It is tried again.");
+    terminal.shows("connection refused. Retrying.");
     let Some(daemon) = demo(folder.path(), &["--listen", &address]) else { return };
     terminal.shows("demo: no real numbers");
     terminal.shows("sources up");
     assert!(!terminal.is_coloured());
     daemon.stop().unwrap();
-    let gone = terminal.shows("What stands here is older.");
-    assert!(gone.contains("NOT REACHED for") && gone.contains("demo: no real numbers"), "{gone}");
+    let gone = terminal.shows("The values are older.");
+    assert!(gone.contains("NO ANSWER for") && gone.contains("demo: no real numbers"), "{gone}");
     let Some(_daemon) = demo(folder.path(), &["--listen", &address]) else { return };
     terminal.shows("sources up");
     terminal.resize(150, 60);

@@ -131,7 +131,7 @@ impl ReadError {
             }
             Errno::ACCESS | Errno::PERM => Self::Forbidden { path },
             // Pressure files of a kernel started with psi=0 exist, but answer with this.
-            Errno::OPNOTSUPP => Self::Absent { path, why: "switched off in this kernel" },
+            Errno::OPNOTSUPP => Self::Absent { path, why: "disabled in this kernel" },
             other => Self::Broken {
                 path,
                 line: 0,

@@ -103,15 +103,13 @@ pub enum Error {
         path: PathBuf,
     },
     /// Readers kept the log from being taken in, so that a second file stays beside the recording.
-    #[error(
-        "{path}: complete, but another program reads it, so that its log stays beside it; move both files together"
-    )]
+    #[error("{path}: complete, but another program is reading it, so its -wal file remains; move both files together")]
     BeingRead {
         /// Which file.
         path: PathBuf,
     },
     /// No room on the disk, or in the file's own limit.
-    #[error("{path}: no room left on its disk; free some, or record to another")]
+    #[error("{path}: no space left on its disk; free space, or record to another disk")]
     Full {
         /// Which file.
         path: PathBuf,

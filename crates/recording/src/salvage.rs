@@ -93,7 +93,7 @@ pub fn salvage(from: &Path, to: &Path) -> Result<Salvaged, Error> {
 }
 
 fn no_beginning(from: &Path) -> Error {
-    let what = "the beginning of the file is missing, and without it nothing tells what the rest means".to_owned();
+    let what = "the beginning of the file is missing, and the rest cannot be interpreted without it".to_owned();
     Error::Lost { path: from.to_owned(), what }
 }
 

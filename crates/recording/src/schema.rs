@@ -176,7 +176,7 @@ pub static ELSEWHERE: &[(&Metric, &str)] = &[
     (&v::REPLAY_TIME, "the times of every replay_slot_point"),
     (&d::BUILD_INFO, "session.version"),
     (&d::DEMO, "in session.manifest"),
-    (&d::SOURCE_LAST_SUCCESS, "the ticks at which the source was up tell it"),
+    (&d::SOURCE_LAST_SUCCESS, "known from the ticks at which the source was up"),
     (&d::LATENESS, "tick.uptime_ns against tick.number times session.interval_ns"),
     (&d::SELF_START_TIME, "session.started_unix_ns"),
     (&d::SELF_MAX_FDS, "in session.manifest"),

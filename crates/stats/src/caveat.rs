@@ -112,7 +112,7 @@ impl Caveat {
     pub fn what(&self) -> String {
         match self {
             Caveat::OneRunPerArm { arms } => format!(
-                "{} a single run ({}): nobody knows how much runs differ by themselves, so nothing is tested.",
+                "{} a single run ({}): the variation between runs is unknown, so nothing is tested.",
                 if arms.len() == 1 { "One arm has" } else { "Arms have" },
                 arms.join(", ")
             ),
@@ -160,7 +160,7 @@ impl Caveat {
             Caveat::DifferentLoad { .. } => {
                 "Run the arms at the same time on equal machines, or replay one ledger range, so that slots can be paired."
             }
-            Caveat::DaemonGaps { .. } => "Give the daemon a core of its own and a disk with room, and run again.",
+            Caveat::DaemonGaps { .. } => "Give the daemon its own core and a disk with free space, and run again.",
             Caveat::Restarts { .. } => "Find out why, and run again; or look only at the time after the last restart.",
             Caveat::DifferentVersions { .. } => "Use one validator binary for all arms.",
             Caveat::HitsNotComparable { .. } => "Compare misses, evictions and times, or use 4.4 or later in all arms.",
@@ -230,7 +230,8 @@ pub fn unreliable(why: Reliability) -> String {
             "it happened in too few stretches of the run for an interval that can be trusted".to_owned()
         }
         Reliability::Drifts => {
-            "the series drifts, or remembers longer than the run can tell, so the interval is too narrow".to_owned()
+            "the series drifts, or is correlated for longer than the run can show, so the interval is too narrow"
+                .to_owned()
         }
         Reliability::Constant => "every value is the same, so there is nothing to make an interval from".to_owned(),
     }

@@ -32,14 +32,14 @@ impl Live {
     /// Reads the file again. A file with mistakes changes nothing.
     pub fn reload(&self) {
         let Some(reload) = &self.reload else {
-            tracing::info!("nothing to reload: the daemon was started without --config");
+            tracing::info!("reload ignored: the daemon was started without --config");
             return;
         };
         match reload() {
             Ok(loaded) => self.replace(loaded),
             Err(mistakes) => {
                 for Mistake { line, what } in &mistakes {
-                    tracing::error!(line, what, "the configuration has a mistake; nothing was changed");
+                    tracing::error!(line, what, "reload failed: the configuration has an error; nothing changed");
                 }
             }
         }
@@ -51,12 +51,9 @@ impl Live {
         self.intake.reconfigure(&next.datapoints);
         self.config.set(Some(Arc::new(next)));
         if waiting.is_empty() {
-            tracing::info!("the configuration was reloaded");
+            tracing::info!("configuration reloaded");
         } else {
-            tracing::warn!(
-                sections = waiting.join(", "),
-                "the configuration was reloaded; these sections wait for a restart"
-            );
+            tracing::warn!(sections = waiting.join(", "), "configuration reloaded; these sections need a restart");
         }
     }
 }

@@ -19,7 +19,7 @@ const BEAT: Duration = Duration::from_millis(250);
 const SAME_SIGNAL: Duration = Duration::from_secs(1);
 
 /// Says that it is ready once the first tick is there, feeds the watchdog as long as ticks flow, reloads on SIGHUP, saves
-/// the flight recording on SIGUSR1, and returns when asked to stop; false if a part of the daemon has ended on its own.
+/// the flight recording on SIGUSR1, and returns when asked to stop; false if a task ended unexpectedly.
 ///
 /// # Errors
 /// Signals cannot be heard.
@@ -45,13 +45,13 @@ pub(super) async fn watch(
                 notify(&[NotifyState::Ready]);
             }
             _ = user.recv() => match flight.map(|flight| flight.request("", flight::Wish::Operator)) {
-                Some(Some(_)) => tracing::info!("SIGUSR1: the flight recording is being saved"),
-                Some(None) => tracing::warn!("SIGUSR1: too many saves wait already"),
-                None => tracing::warn!("SIGUSR1: the flight recorder is off; see flight.folder"),
+                Some(Some(_)) => tracing::info!("SIGUSR1: saving the flight recording"),
+                Some(None) => tracing::warn!("SIGUSR1 ignored: too many saves are queued"),
+                None => tracing::warn!("SIGUSR1 ignored: the flight recorder is disabled; set flight.folder"),
             },
             _ = beat.tick() => {
                 if let Some(name) = stages.iter().find_map(Stage::broken) {
-                    tracing::error!(part = name, "a part of the daemon has ended on its own");
+                    tracing::error!(part = name, "a task ended unexpectedly");
                     return Ok(false);
                 }
                 let newest = ticks.get().map(|tick| tick.at);
@@ -102,6 +102,6 @@ fn monotonic() -> NotifyState<'static> {
 /// Without a supervisor there is nobody to tell, which is no fault.
 fn notify(states: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(states) {
-        tracing::debug!(%error, "the supervisor cannot be told");
+        tracing::debug!(%error, "cannot notify the supervisor");
     }
 }

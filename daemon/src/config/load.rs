@@ -90,8 +90,7 @@ fn sections(mut top: Table<'_>, m: &mut Vec<Mistake>) -> Config {
     if c.forward.is_some() && !c.ingest.enabled {
         m.push(Mistake {
             line: None,
-            what: "forward: only pushes are forwarded, and [ingest] is off, as it is with [log]: remove [forward], or use \
-                   [ingest] instead of [log]"
+            what: "forward: only pushes are forwarded, and [ingest] is disabled (the default with [log]): remove [forward], or use [ingest] instead of [log]"
                 .to_owned(),
         });
     }
@@ -181,7 +180,7 @@ fn ingest(t: &mut Table<'_>, c: &mut Config, m: &mut Vec<Mistake>) {
 fn forward(t: &mut Table<'_>, files: &mut Vec<PathBuf>, m: &mut Vec<Mistake>) -> Option<Forward> {
     let queue_bytes = t.take("queue_bytes", m, |v| match whole(v)? {
         n if n <= 24_000_000 => Ok(n),
-        n => Err(format!("{n} is more than 24000000, which memory has room for")),
+        n => Err(format!("{n} is more than the maximum of 24000000")),
     });
     let give_up_after = t.take("give_up_after", m, duration);
     let whole_config = t.take("metrics_config_file", m, |v| {
@@ -225,7 +224,7 @@ fn phase(t: &mut Table<'_>, c: &mut Config, m: &mut Vec<Mistake>) {
     t.set("behind_slots", &mut c.phase.behind_slots, m, whole);
     t.set("behind_for", &mut c.phase.behind_for, m, duration);
     if m.len() == before && c.phase.behind_slots < c.phase.at_tip_slots {
-        t.refuse("behind_slots is less than at_tip_slots: both would hold at once", m);
+        t.refuse("behind_slots is less than at_tip_slots: both phases would apply", m);
     }
 }
 

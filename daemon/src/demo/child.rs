@@ -93,7 +93,7 @@ pub(super) fn run() -> anyhow::Result<()> {
     let runtime = rpc_runtime()?;
     let stage = cast(&scene, admin, config, runtime.handle())?;
     let folder = scene.ledger.display();
-    say(&format!("a stand-in for a validator, ledger {folder}; its numbers mean nothing"));
+    say(&format!("simulated validator, ledger {folder}"));
     writeln!(io::stdout(), "{READY}").context("the daemon does not listen")?;
     runtime.block_on(serve(Arc::clone(&scene), stage.stop()))?;
     drop(lock);

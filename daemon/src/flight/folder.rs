@@ -45,9 +45,9 @@ pub fn check(folder: &Path) -> Result<(), String> {
     match fs::read_dir(folder) {
         Ok(mut entries) => match is_marked(folder) || entries.next().is_none() {
             true => Ok(()),
-            false => {
-                Err(format!("{shown} holds other things and no {MARKER}; give a folder that is empty or not there yet"))
-            }
+            false => Err(format!(
+                "{shown} has other files and no {MARKER}; use a folder that is empty or does not exist yet"
+            )),
         },
         Err(error) if error.kind() == ErrorKind::NotFound => match folder.parent() {
             Some(parent) if parent.as_os_str().is_empty() || parent.is_dir() => Ok(()),
@@ -190,7 +190,7 @@ pub(super) fn make_room(folder: &Path, limits: &Flight, bytes: u64, wish: Wish) 
         return Err(no_marker(folder));
     }
     for path in &gone {
-        tracing::info!(path = %path.display(), "removing the oldest saved recording to make room");
+        tracing::info!(path = %path.display(), "retention: removing the oldest saved recording");
         let removed = BESIDE.iter().map(|end| fs::remove_file(beside(path, end)));
         let failed = removed.filter_map(Result::err).find(|error| error.kind() != ErrorKind::NotFound);
         failed.map_or(Ok(()), |error| Err(format!("{} cannot be removed: {error}", path.display())))?;
@@ -205,7 +205,7 @@ pub(super) fn sweep(folder: &Path) {
         let name = entry.file_name();
         let part = name.to_str().and_then(|name| name.strip_suffix(PART)).and_then(parts).is_some();
         if part && BESIDE.iter().any(|end| fs::remove_file(beside(&entry.path(), end)).is_ok()) {
-            tracing::info!(path = %entry.path().display(), "removed what a save left that was broken off");
+            tracing::info!(path = %entry.path().display(), "removed the rest of an interrupted save");
         }
     }
 }

@@ -71,7 +71,7 @@ impl Ring {
         let path = self.folder.join(RING);
         match prepare(&self.folder).map_err(Unprepared::into_words).and_then(|()| self.open_file(&path, now)) {
             Ok(reel) => {
-                tracing::info!(path = %path.display(), "the flight recorder is on");
+                tracing::info!(path = %path.display(), "flight recorder started");
                 self.pause = Duration::ZERO;
                 self.account.say(None);
                 sweep(&self.folder);
@@ -79,7 +79,7 @@ impl Ring {
             }
             Err(why) => {
                 if self.pause.is_zero() {
-                    tracing::error!(why, "the flight recorder cannot write; tried again from time to time");
+                    tracing::error!(why, "the flight recorder cannot write; retrying");
                 }
                 self.pause = (self.pause * 2).clamp(FIRST_PAUSE, LONGEST_PAUSE);
                 self.account.say(Some(Problem::new(Status::Broken, format!("no flight recorder, tried again: {why}"))));
@@ -95,7 +95,7 @@ impl Ring {
             Err(error) if is_lost(&error) => match set_aside(&self.folder, &self.name, now) {
                 Ok(to) => {
                     let (why, to) = (error.to_string(), to.display());
-                    tracing::warn!(why, %to, "the flight recorder's ring could not be gone on with; it was set aside");
+                    tracing::warn!(why, %to, "the flight recorder's ring cannot be continued and was set aside");
                     open().map_err(|error| error.to_string())
                 }
                 Err(why) => Err(format!("{error}; it cannot be set aside: {why}")),
@@ -121,7 +121,7 @@ impl Ring {
         if let Some(error) = &failed {
             writer.rollback();
             if !self.overdue {
-                tracing::warn!(%error, "what is too old cannot be removed from the flight recorder's ring; tried again");
+                tracing::warn!(%error, "cannot remove old rows from the flight recorder's ring; retrying");
             }
         }
         self.overdue = failed.is_some();

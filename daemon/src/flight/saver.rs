@@ -58,9 +58,9 @@ impl Saver {
             let took = self.clock.now().since(began);
             match &outcome {
                 Ok(path) => {
-                    tracing::info!(reason = job.word, path = %path.display(), ?took, "the flight recording was saved")
+                    tracing::info!(reason = job.word, path = %path.display(), ?took, "flight recording saved")
                 }
-                Err(why) => tracing::error!(reason = job.word, why, "the flight recording could not be saved"),
+                Err(why) => tracing::error!(reason = job.word, why, "cannot save the flight recording"),
             }
             self.handle.ended(job.reason, &outcome);
             (job.answer)(outcome);

@@ -26,17 +26,12 @@ impl Health {
         match (&older, &*self) {
             (Health::Well, Health::Well) | (Health::Failing(_), Health::Failing(_)) | (_, Health::Untried) => {}
             (Health::Refusing { code: old, .. }, Health::Refusing { code: new, .. }) if old == new => {}
-            (_, Health::Well) => tracing::info!(upstream, "the upstream takes pushes"),
+            (_, Health::Well) => tracing::info!(upstream, "upstream accepts pushes"),
             (_, Health::Failing(reason)) => {
-                tracing::warn!(upstream, reason, "the upstream does not take pushes; they wait and are tried again");
+                tracing::warn!(upstream, reason, "upstream unreachable; pushes are queued and retried with backoff");
             }
             (_, Health::Refusing { code, excerpt }) => {
-                tracing::warn!(
-                    upstream,
-                    status = code,
-                    answer = excerpt,
-                    "the upstream refuses pushes; they are dropped"
-                );
+                tracing::warn!(upstream, status = code, answer = excerpt, "upstream rejects pushes; they are dropped");
             }
         }
     }

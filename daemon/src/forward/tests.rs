@@ -111,7 +111,7 @@ async fn what_came_while_the_upstream_was_down_arrives_in_order_and_once() {
     until("it is seen to fail", || !forwarding.handle.problems().is_empty()).await;
     let (status, text) = forwarding.handle.problems().remove(0);
     assert_eq!(status, Status::Broken);
-    assert!(text.contains("refused") && text.contains("wait in the queue"), "{text}");
+    assert!(text.contains("refused") && text.contains("are queued"), "{text}");
     assert!(!text.contains("cret"), "{text}");
     let server = down.up();
     until("all are sent", || forwarding.bytes()[0] == 20_000).await;

@@ -64,7 +64,7 @@ impl Forwarder {
                 upstream,
                 pushes,
                 bytes,
-                "stopped before the upstream had taken everything; the rest is lost"
+                "stopped before the upstream accepted all queued pushes; the rest is lost"
             );
         }
     }

@@ -175,7 +175,7 @@ pub(super) async fn serve<I: Intake>(stream: Stream, connection: Arc<Connection>
     let _over = Over(Arc::clone(&connection));
     tokio::select! {
         () = talk(stream, &connection, &shared, &stop) => {}
-        () = connection.cut.notified() => tracing::debug!("a connection to the ingest listener was cut to make room"),
+        () = connection.cut.notified() => tracing::debug!("connection limit: an ingest connection was closed"),
     }
 }
 
@@ -225,7 +225,7 @@ async fn talk<I: Intake>(stream: Stream, connection: &Arc<Connection>, shared: &
 
 fn ended(served: hyper::Result<()>) {
     if let Err(error) = served {
-        tracing::debug!(%error, "a connection to the ingest listener ended badly");
+        tracing::debug!(%error, "an ingest connection failed");
     }
 }
 

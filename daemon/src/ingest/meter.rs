@@ -79,7 +79,7 @@ impl Code {
             Code::Unauthorized => {
                 "faultlined expects another db, u or p: compare SOLANA_METRICS_CONFIG with [ingest]\n"
             }
-            Code::FromAPage => "faultlined takes no pushes of pages in a browser\n",
+            Code::FromAPage => "faultlined does not accept pushes from web pages\n",
             Code::UnknownPath => "faultlined takes POST /write\n",
             Code::NotPost => "faultlined takes POST here\n",
             Code::Late => "the body took too long\n",

@@ -130,7 +130,7 @@ impl Follower {
             .map_err(|error| error.to_string())
             .and_then(|file| hash(&file, stop).map_err(|error| format!("the program's file: {error}")));
         if let Err(error) = &hashed {
-            tracing::debug!(pid = id.pid, error, "the program's digest is not known");
+            tracing::debug!(pid = id.pid, error, "cannot compute the program's digest");
         }
         Some(hashed)
     }

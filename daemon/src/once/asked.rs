@@ -49,7 +49,7 @@ pub(super) async fn admin(config: &Config, seen: &Seen, clock: Clock) -> (Check,
     let name = "admin";
     let off = |why: &str| (Check::off(name, why), Latest::default());
     if !config.admin.enabled {
-        return off("not asked: switched off (admin.enabled), or not a validator");
+        return off("not checked: disabled (admin.enabled), or not a validator");
     }
     let Some(target) = &seen.target else { return off("not asked: no process was found") };
     match &target.validator {
@@ -106,7 +106,7 @@ pub(super) async fn rpc(
     let validator = seen.target.as_ref().filter(|target| target.validator.is_some());
     let asked: WhomToAsk = match (&config.rpc.url, validator) {
         _ if !config.rpc.enabled => {
-            return (Check::off(name, "not asked: switched off (rpc.enabled), or not a validator"), None);
+            return (Check::off(name, "not checked: disabled (rpc.enabled), or not a validator"), None);
         }
         (_, Some(_)) => app::whom(&seen.following),
         (Some(_), None) => {
@@ -132,7 +132,7 @@ pub(super) async fn rpc(
         _ if told.up => answered(&told, admin.get().as_deref()),
         Some(progress) if config.rpc.url.is_none() => Check::off(
             name,
-            format!("no answer yet: the validator is starting ({}), and opens its JSON-RPC last", progress.name()),
+            format!("no answer yet: the validator is starting ({}), and opens JSON-RPC last", progress.name()),
         ),
         _ => Check::attention(
             name,

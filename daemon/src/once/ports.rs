@@ -68,7 +68,7 @@ async fn ingest_listener(address: SocketAddr) -> Listener {
 /// The port for pushes.
 pub(super) async fn ingest(config: &Config) -> Check {
     if !config.ingest.enabled {
-        return Check::off("ingest", "no pushes are taken: ingest.enabled is off, as with [log]");
+        return Check::off("ingest", "pushes are disabled: ingest.enabled is false (the default with [log])");
     }
     of_port("ingest", "ingest.listen", config.ingest.listen, ingest_listener(config.ingest.listen).await)
 }

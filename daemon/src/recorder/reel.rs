@@ -110,7 +110,7 @@ impl Reel {
         // Whoever moved it shall have all of it.
         let closed = if self.place.log_is_foreign() { writer.checkpoint() } else { writer.finish(now) };
         if let Err(error) = closed {
-            tracing::warn!(%error, "the end of the recording that was there may be lost");
+            tracing::warn!(%error, "the end of the existing recording may be lost");
         }
         self.place.remove_log();
         self.kept.begin_with(self.process.as_ref());
@@ -169,7 +169,7 @@ impl Reel {
         let (path, why) = (self.path.display(), error.to_string());
         let pause = match &self.trouble {
             None => {
-                tracing::error!(recorder = self.account.name(), %path, why, "cannot be written; exporting goes on");
+                tracing::error!(recorder = self.account.name(), %path, why, "cannot write the recording; exporting continues");
                 FIRST_PAUSE
             }
             Some(trouble) => (trouble.pause * 2).min(LONGEST_PAUSE),
@@ -187,7 +187,7 @@ impl Reel {
         let lost = std::mem::take(&mut self.lost);
         if let Some(trouble) = self.trouble.take() {
             let seconds = now.since(trouble.since).as_secs();
-            tracing::info!(recorder = self.account.name(), seconds, lost, "is written again");
+            tracing::info!(recorder = self.account.name(), seconds, lost, "writing the recording again");
             if self.shown_until.is_none() {
                 self.account.say(None);
             }
@@ -207,7 +207,7 @@ impl Reel {
         if let Err(error) = writer.checkpoint() {
             // What is in the log is safe there; the next turn shows whether it takes more.
             writer.rollback();
-            tracing::warn!(recorder = self.account.name(), %error, "the recording's log could not be moved into it");
+            tracing::warn!(recorder = self.account.name(), %error, "cannot checkpoint the recording");
         }
     }
 }

@@ -93,6 +93,6 @@ fn listens(socket: &impl std::os::fd::AsFd) -> io::Result<()> {
     if rustix::net::sockopt::socket_acceptconn(socket)? {
         Ok(())
     } else {
-        Err(io::Error::new(io::ErrorKind::InvalidInput, "nobody listens on it"))
+        Err(io::Error::new(io::ErrorKind::InvalidInput, "no process listens on it"))
     }
 }

@@ -37,7 +37,7 @@ impl Scan {
             }
             Choice::Lone(target) => {
                 let pid = target.process.pid;
-                let words = format!("process {pid} is called like a validator but has none of its threads yet");
+                let words = format!("process {pid} has the name of a validator but none of its threads yet");
                 problems.push(Problem::new(Status::Absent, words));
             }
             Choice::Several(found) => problems.push(ambiguous(&found)),

@@ -174,7 +174,7 @@ impl Site {
         let Some(tick) = self.state.ticks.get() else {
             return sentence(
                 StatusCode::SERVICE_UNAVAILABLE,
-                "There is no tick yet: the first one comes an interval after the start.".to_owned(),
+                "No sample yet: the first one comes one interval after the start.".to_owned(),
             );
         };
         let dialect = dialect(text_of(headers, header::ACCEPT).as_deref(), self.native_histograms);

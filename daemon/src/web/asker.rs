@@ -34,7 +34,7 @@ impl Names {
         if !self.told.swap(true, Ordering::Relaxed) {
             tracing::warn!(
                 name,
-                "somebody asked for a page by a name that is not answered to: if it is yours, add it to metrics.hosts"
+                "refused a request with an unknown Host header; if the name is yours, add it to metrics.hosts"
             );
         }
         Some(format!(

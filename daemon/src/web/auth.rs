@@ -82,7 +82,7 @@ impl Users {
             )
         });
         let differ = (least != most).then(|| {
-            "basic_auth_users: hashes of different costs let strangers tell users apart by time: use one cost"
+            "basic_auth_users: hashes of different costs reveal by timing which users exist: use the same cost for all"
                 .to_owned()
         });
         slow.into_iter().chain(differ).collect()

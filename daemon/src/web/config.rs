@@ -273,7 +273,7 @@ impl Reader {
             (kind @ ("RequestClientCert" | "RequireAnyClientCert"), _) => self.wrong(
                 key,
                 format!(
-                    "{kind} is not supported, since it takes certificates that nobody verifies: write \
+                    "{kind} is not supported, because it accepts unverified certificates: write \
                      RequireAndVerifyClientCert"
                 ),
             ),

@@ -51,7 +51,7 @@ pub(super) async fn serve(
             }
         }
         () = patience.end() => tracing::debug!("a web connection was too slow or idle and was closed"),
-        () = patience.out.notified() => tracing::debug!("a web connection was closed to make room"),
+        () = patience.out.notified() => tracing::debug!("connection limit: a web connection was closed"),
     }
 }
 

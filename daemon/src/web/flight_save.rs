@@ -25,19 +25,22 @@ pub(super) async fn save(
     now: Duration,
 ) -> (StatusCode, String) {
     let Some(flight) = flight else {
-        return (StatusCode::CONFLICT, "The flight recorder is off; see [flight] in the configuration.".to_owned());
+        return (
+            StatusCode::CONFLICT,
+            "The flight recorder is disabled; see [flight] in the configuration.".to_owned(),
+        );
     };
     let reason = match reason(query) {
         Ok(reason) => reason,
         Err(why) => return (StatusCode::BAD_REQUEST, why),
     };
     if !pace.allows(now) {
-        let text = "Six saves in ten minutes have been asked for here; SIGUSR1 saves at any time.";
+        let text = "The limit is six requested saves in ten minutes; SIGUSR1 has no limit.";
         return (StatusCode::TOO_MANY_REQUESTS, text.to_owned());
     }
     let Some(answer) = flight.request(&reason, flight::Wish::Page) else {
         pace.give_back();
-        return (StatusCode::SERVICE_UNAVAILABLE, "Too many saves wait already; try again.".to_owned());
+        return (StatusCode::SERVICE_UNAVAILABLE, "Too many saves are queued; try again later.".to_owned());
     };
     match tokio::time::timeout(PATIENCE, answer).await {
         Ok(Ok(Ok(path))) => (StatusCode::OK, path.display().to_string()),

@@ -85,14 +85,12 @@ fn header(view: &View<'_>, out: &mut String) -> fmt::Result {
 
 fn banners(view: &View<'_>, out: &mut String) -> fmt::Result {
     if view.tick.is_some_and(|tick| tick.number_of(&metrics::daemon::DEMO, &[]) == Some(1.0)) {
-        out.push_str(
-            "<p class=\"banner demo\"><strong>DEMO</strong> The target is the built-in stand-in: these numbers mean nothing.</p>\n",
-        );
+        out.push_str("<p class=\"banner demo\"><strong>DEMO</strong> The target is a simulated validator.</p>\n");
     }
     match health(view.tick.map(|tick| tick.at), view.now, view.interval) {
         Ok(()) => Ok(()),
         Err(stale) => {
-            writeln!(out, "<p class=\"banner stale\"><strong>STALE</strong> The daemon stands still: {stale}.</p>")
+            writeln!(out, "<p class=\"banner stale\"><strong>STALE</strong> Sampling has stopped: {stale}.</p>")
         }
     }
 }

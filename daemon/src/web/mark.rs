@@ -16,7 +16,7 @@ pub(super) fn name(query: Option<&str>) -> Result<String, String> {
     let mut named = pairs.filter_map(|pair| pair.split_once('=')).filter(|(key, _)| *key == "name");
     let (_, value) = named.next().ok_or_else(wanted)?;
     if named.next().is_some() {
-        return Err("The query has several names; give one.".to_owned());
+        return Err("The query has several names; use one.".to_owned());
     }
     let plus = value.replace('+', " ");
     let name = percent_decode_str(&plus).decode_utf8().map_err(|_| "The mark's name is no UTF-8.".to_owned())?;

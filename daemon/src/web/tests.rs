@@ -175,7 +175,7 @@ fn before_the_first_tick_nothing_is_made_up() {
     let mut server = start(None);
     let metrics = server.get("/metrics", "");
     assert_eq!(metrics.status, 503);
-    assert!(metrics.text().contains("no tick yet"));
+    assert!(metrics.text().contains("No sample yet"));
     assert_eq!(server.get("/readyz", "").status, 503);
     assert_eq!(server.get("/healthz", "").status, 200, "it has only just begun");
     assert!(server.get("/", "").text().contains("starting"));

@@ -84,11 +84,11 @@ impl Acceptor {
         if loaded.0 != now {
             match self.files.load() {
                 Ok(config) => {
-                    tracing::info!(file = %self.files.cert.display(), "the changed TLS certificate is in use");
+                    tracing::info!(file = %self.files.cert.display(), "TLS certificate reloaded");
                     loaded.1 = Arc::new(config);
                 }
                 Err(error) => {
-                    tracing::error!(%error, "the changed TLS files cannot be used; the last good ones still are")
+                    tracing::error!(%error, "cannot load the changed TLS files; the previous ones stay in use")
                 }
             }
             // Also after a failure, which is then reported once and not with every connection.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 /// `experiment`.
 #[derive(Debug, Args)]
-#[command(after_help = "Exit codes: 0 finished, 1 failed, refused or stopped, 64 wrong usage or a plan with mistakes.")]
+#[command(after_help = "Exit codes: 0 finished, 1 failed, refused or stopped, 64 wrong usage or a plan with errors.")]
 pub struct ExperimentArgs {
     /// What to do.
     #[command(subcommand)]
@@ -15,26 +15,26 @@ pub struct ExperimentArgs {
 /// What can be done with an experiment.
 #[derive(Debug, Subcommand)]
 pub enum Experiment {
-    /// Mark new or empty folders as ones that runs may clear.
+    /// Mark new or empty folders as folders that runs may clear.
     Init(InitArgs),
-    /// Check a plan: its schedule, how long it takes, the disk it needs, and every problem.
+    /// Check a plan: schedule, duration, disk space, and every problem.
     Plan(PlanArgs),
-    /// Run a plan from its beginning.
+    /// Run a plan.
     Run(RunArgs),
-    /// Show what has been run, what runs now and what is next.
+    /// Show finished, current and next runs.
     Status(StatusArgs),
-    /// Go on with an experiment that was stopped or cut off.
+    /// Continue an experiment that was stopped or interrupted.
     Resume(ResumeArgs),
-    /// Stop the experiment's runner and everything that it runs; `resume` goes on.
+    /// Stop the experiment and everything it runs. `resume` continues it.
     Stop(StopArgs),
-    /// Write the report on the runs that are there.
+    /// Write the report of the runs so far.
     Report(ExperimentReportArgs),
 }
 
-/// How groups of processes are made.
+/// How cgroups are created.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum Launching {
-    /// With systemd where it runs, else directly.
+    /// systemd if it runs, else direct.
     #[default]
     Auto,
     /// Transient units of systemd.
@@ -48,10 +48,10 @@ pub enum Launching {
 #[command(after_help = "Example:
   faultline experiment init /mnt/ledger /mnt/accounts /mnt/snapshots
 
-Before each run, what is in the ledger, accounts and snapshots folders of a plan is deleted, and only if they carry this mark. \
-Keypairs and tower files are never deleted.")]
+Before each run the contents of the plan's ledger, accounts and snapshots folders are deleted, but only if the folders carry this \
+mark. Keypairs and tower files are never deleted.")]
 pub struct InitArgs {
-    /// Folders that are not there yet, or are empty.
+    /// Folders that do not exist yet or are empty.
     #[arg(required = true, value_name = "DIR")]
     pub folders: Vec<PathBuf>,
 }
@@ -62,13 +62,13 @@ pub struct PlanArgs {
     /// The plan.
     #[arg(value_name = "FILE")]
     pub plan: PathBuf,
-    /// Print one JSON object with everything.
+    /// Print everything as JSON.
     #[arg(long)]
     pub json: bool,
-    /// The validator votes, and that is meant.
+    /// Confirm that the validator may vote.
     #[arg(long)]
     pub i_vote: bool,
-    /// How groups of processes would be made.
+    /// How cgroups would be created.
     #[arg(long, value_enum, default_value = "auto")]
     pub launcher: Launching,
 }
@@ -79,19 +79,19 @@ pub struct PlanArgs {
   faultline experiment run ram.toml --dry-run
   faultline experiment run ram.toml
 
-Ctrl-C ends the current run and stops; `faultline experiment resume` repeats that run and goes on. A second Ctrl-C does not \
-wait for the validator to end by itself.")]
+Ctrl-C stops the current run and the experiment; `faultline experiment resume` repeats that run and continues. A second Ctrl-C \
+does not wait for the validator to exit.")]
 pub struct RunArgs {
     /// The plan.
     #[arg(value_name = "FILE")]
     pub plan: PathBuf,
-    /// Show what would be deleted before the first run, and end.
+    /// Only show what would be deleted before the first run.
     #[arg(long)]
     pub dry_run: bool,
-    /// The validator votes, and that is meant.
+    /// Confirm that the validator may vote.
     #[arg(long)]
     pub i_vote: bool,
-    /// How groups of processes are made.
+    /// How cgroups are created.
     #[arg(long, value_enum, default_value = "auto")]
     pub launcher: Launching,
 }
@@ -102,7 +102,7 @@ pub struct StatusArgs {
     /// The experiment's folder, or its plan.
     #[arg(value_name = "DIR-or-FILE")]
     pub experiment: PathBuf,
-    /// Print one JSON object with everything.
+    /// Print everything as JSON.
     #[arg(long)]
     pub json: bool,
 }
@@ -113,7 +113,7 @@ pub struct ResumeArgs {
     /// The experiment's folder, or its plan.
     #[arg(value_name = "DIR-or-FILE")]
     pub experiment: PathBuf,
-    /// The validator votes, and that is meant.
+    /// Confirm that the validator may vote.
     #[arg(long)]
     pub i_vote: bool,
 }
@@ -135,7 +135,7 @@ pub struct ExperimentReportArgs {
     /// The folder for the report [default: `report` in the experiment's folder].
     #[arg(long, short, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Overwrite files that are there. The experiment's own folder for it is renewed without a word.
+    /// Overwrite existing files. The default folder is always overwritten.
     #[arg(long)]
     pub force: bool,
 }

@@ -13,28 +13,27 @@ use std::time::Duration;
   faultline top https://node1:9912 --user prometheus --password-file password --ca ca.pem
   faultline top --once | mail -s validator me
 
-Keys: h help, s order of the pools, p pause, q quit. NO_COLOR is respected. A daemon that does not answer is asked \
-again for as long as this runs. With --once, and where standard input or output is no terminal, one screen is printed as \
-text after two questions, one interval apart (up to four while there is nothing new); figures that come with pushes \
-(every 10 s) then want --interval 15s.")]
+Keys: h help, s sort the pools, p pause, q quit. NO_COLOR is respected. If the daemon does not answer, top retries. With \
+--once, or if standard input or output is not a terminal, one screen is printed as text after two requests, one interval apart \
+(up to four if nothing changed); rates of pushed metrics (every 10 s) then need --interval 15s.")]
 pub struct TopArgs {
     /// HOST:PORT, an http or https URL, or unix:PATH [default: unix:/run/faultlined/metrics.sock if that can be connected
     /// to, else http://127.0.0.1:9912/metrics].
     #[arg(value_name = "ADDRESS")]
     pub address: Option<String>,
-    /// From question to question, 100ms at least.
+    /// Refresh interval (minimum 100ms).
     #[arg(long, short, value_name = "TIME", value_parser = super::parse_interval, default_value = "1s")]
     pub interval: Duration,
     /// Print one screen as text.
     #[arg(long)]
     pub once: bool,
-    /// Who asks, where the page wants a password.
+    /// User name, if the daemon requires a password.
     #[arg(long, value_name = "NAME", requires = "password_file")]
     pub user: Option<String>,
-    /// The file with the password.
+    /// File with the password.
     #[arg(long, value_name = "FILE", requires = "user")]
     pub password_file: Option<PathBuf>,
-    /// Certificates to trust with https instead of the system's, as PEM.
+    /// CA certificates to trust instead of the system's, as PEM.
     #[arg(long, value_name = "FILE")]
     pub ca: Option<PathBuf>,
 }

@@ -146,13 +146,13 @@ fn design(plan: &Plan, found: &mut Findings) {
     }
     if plan.begin == Begin::AsIs && plan.workload.kind == Kind::Validator {
         found.warn(
-            "begin.how is \"as-is\": each run goes on from what the last one left, so no two begin equal",
+            "begin.how is \"as-is\": each run continues from the state that the previous one left, so the starts are not equal",
             "\"download\" or, better, \"restore\"",
         );
     }
     if plan.page_cache == PageCache::Leave {
         found.warn(
-            "begin.page_cache is \"leave\": what the last run read is still in memory, and charged to nobody's limit",
+            "begin.page_cache is \"leave\": files that the previous run read are still in the page cache, and no limit accounts for them",
             "\"drop-files\"",
         );
     }

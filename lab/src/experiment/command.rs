@@ -126,7 +126,7 @@ fn make_way(folder: &Folder) -> anyhow::Result<()> {
     }
     if Standing::of(&journal::read(&path)?).begun.is_some() {
         let folder = folder.path().display();
-        bail!("{folder} has an experiment already: `faultline experiment resume {folder}` goes on with it");
+        bail!("{folder} already has an experiment: `faultline experiment resume {folder}` continues it");
     }
     std::fs::remove_file(&path).with_context(|| path.display().to_string())
 }
@@ -190,11 +190,11 @@ fn stop(args: &StopArgs) -> anyhow::Result<u8> {
     let swept = launcher::named(&name)?.sweep(&folder.scope(&plan.name), SWEEP_GRACE)?;
     swept.iter().for_each(|name| say(&format!("{name} was left behind, and has been ended")));
     if let Err(error) = targets::empty(&targets::file(&plan, &folder)) {
-        say(&format!("warning: a Prometheus is still told of a recorder: {error:#}"));
+        say(&format!("warning: the targets file still lists a recorder: {error:#}"));
     }
     // It may have come to its end meanwhile.
     let finished = Standing::of(&journal::read(&folder.journal())?).finished;
-    let (next, shown) = if finished { ("report", "tells what came out of it") } else { ("resume", "goes on") };
+    let (next, shown) = if finished { ("report", "shows its results") } else { ("resume", "continues") };
     let over = if finished { "the experiment is finished; " } else { "" };
     say(&format!("nothing runs; {over}`faultline experiment {next} {}` {shown}", folder.path().display()));
     Ok(0)

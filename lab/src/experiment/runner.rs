@@ -164,7 +164,7 @@ impl<'w> Runner<'w> {
         let file = targets::file(&self.plan, &self.folder);
         let all: Vec<Target> = self.told.values().cloned().collect();
         if let Err(error) = self.world.announce(&file, &all) {
-            self.world.tell(&format!("warning: no Prometheus is told which recorders there are: {error:#}"));
+            self.world.tell(&format!("warning: the targets file for Prometheus cannot be written: {error:#}"));
         }
     }
 
@@ -184,12 +184,12 @@ impl<'w> Runner<'w> {
 
     fn cannot_write(&self, error: anyhow::Error) -> anyhow::Error {
         let hint =
-            if journal::is_full(&error) { "make room on the disk of the experiment's folder, then " } else { "" };
+            if journal::is_full(&error) { "free space on the disk of the experiment's folder, then " } else { "" };
         error.context(format!("the experiment has stopped; {hint}{}", self.how_to_resume()))
     }
 
     fn how_to_resume(&self) -> String {
-        format!("`faultline experiment resume {}` goes on", self.folder.path().display())
+        format!("`faultline experiment resume {}` continues", self.folder.path().display())
     }
 }
 

@@ -45,7 +45,7 @@ pub(super) fn describe(summary: &Summary, whole: bool) -> String {
     let phases = summary
         .phases
         .iter()
-        .map(|phase| (phase.phase.as_deref().unwrap_or("not told"), time(Duration::from_secs_f64(phase.seconds))));
+        .map(|phase| (phase.phase.as_deref().unwrap_or("not known"), time(Duration::from_secs_f64(phase.seconds))));
     list(&mut out, "phases", phases);
     let (first, last) = (summary.events.iter().take(MOST_EVENTS / 2), summary.events.iter().skip(MOST_EVENTS / 2));
     let left_out = last.len().saturating_sub(MOST_EVENTS / 2);

@@ -26,7 +26,7 @@ impl Daemon {
     /// # Errors
     /// It cannot be started.
     pub(super) fn start(program: &Path, args: &RecordArgs, out: &Path, pid: Pid) -> anyhow::Result<Daemon> {
-        let log = Log::in_memory().context("no room for the daemon's log")?;
+        let log = Log::in_memory().context("no space for the daemon's log")?;
         let mut command = hold::held(program, task(args, out, pid).arguments(), None)?;
         command
             .env("FAULTLINE_LOG", "info")

@@ -62,8 +62,8 @@ pub(crate) fn section(subjects: &Subjects<'_>) -> Section {
     let why: fn(&Subject<'_>) -> &'static str = |subject| subject.no_points();
     let head = |id, title, part, note| Head { id, title, note, part, why };
     let note = "A batch here is one point of loaded-programs-cache-stats: what the one cache of the process did between the \
-                creation of two banks, whoever used it. The study says per execution batch; its sums divided by its means give \
-                about 102,000 to 111,000 batches in 12 hours, one a slot. Points of own leader slots cannot be told apart and are \
+                creation of two banks, by all users. The study says per execution batch; its sums divided by its means give \
+                about 102,000 to 111,000 batches in 12 hours, one a slot. Points of own leader slots cannot be distinguished and are \
                 included. Hits are left out: before 4.4.0 they are not a count of hits.";
     let mut blocks = tables(subjects, &head("cache", "Program cache: misses and evictions", Part::Usual, note), COUNTS);
     let note = "A batch here is one replayed slot with transactions: program_cache_us of replay-slot-stats, summed over threads, so \
@@ -84,14 +84,13 @@ pub(crate) fn section(subjects: &Subjects<'_>) -> Section {
     ));
     let note = "What the study calls prune time is program_cache_prune_ms of bank-forks_set_root. In every version from 2.0.5 to \
                 4.4.0 that field repeats elapsed_ms, the time of moving the root: the time of pruning is measured nowhere. \
-                elapsed_ms is given so that the study's table can be set beside it, not as a prune time.";
+                elapsed_ms is given for comparison with the study's table, not as a prune time.";
     blocks.extend(tables(
         subjects,
         &head("prune-study", "Prune time as the study defines it", Part::Usual, note),
         PRUNE,
     ));
-    let note =
-        "Configured: by version, or as the daemon was told. Observed: from the level at which eviction passes begin.";
+    let note = "Configured: by version, or by the daemon's configuration. Observed: from the level at which eviction passes begin.";
     blocks.extend(tables(subjects, &head("cache-capacity", "Capacity", Part::All, note), CAPACITY));
     blocks.extend(bars(subjects));
     blocks.extend(histograms(subjects));

@@ -199,9 +199,9 @@ fn others_table(pairs: &[Pair]) -> Table {
     let tested = pairs.iter().flat_map(|pair| &pair.others).any(|(_, comparison)| comparison.welch.is_some());
     let note = if tested {
         "Means over runs, differences and ratios with 95 % intervals, each in the metric's unit. Conclusions by p-values that are \
-         Holm-adjusted over all rows of this table. These metrics were not named before: they tell where to look next."
+         Holm-adjusted over all rows of this table. These metrics were not chosen in advance: they are exploratory."
     } else {
-        "Means over runs, each in the metric's unit. Nothing here is tested: these metrics tell where to look next."
+        "Means over runs, each in the metric's unit. Nothing here is tested: these metrics are exploratory."
     };
     let mut listed = table("other-metrics", "All other metrics", &columns, note);
     let Some(first) = pairs.first() else { return listed };

@@ -123,7 +123,7 @@ impl Floor {
             _ => format!("no difference beyond it is shown between {} and {}", row.other, row.reference),
         });
         let headline = format!(
-            "{} per slot, beside a bias floor of {} that the A/A pair shows: {}.",
+            "{} per slot, with a bias floor of {} from the A/A pair: {}.",
             quantity.name,
             amount(quantity, floor),
             said.collect::<Vec<_>>().join("; ")
@@ -247,7 +247,7 @@ impl Floor {
         let note = "Means over slots that both runs of a turn have, the other minus the reference. Of one turn the interval is that \
                     turn's own, by block bootstrap; of two it holds both; from three on the turn is the unit (Student's t). Bias floor: \
                     the end of the A/A pair's interval that is farther from 0. A difference is beyond it if its whole interval is.";
-        let mut listed: Table = table("bias-floor", "The A/A pair, and arms beside it", &columns, note);
+        let mut listed: Table = table("bias-floor", "The A/A pair, and other arms", &columns, note);
         listed.rows = self.rows.iter().map(|row| self.cells(row)).collect();
         if !self.has_twins() {
             return vec![Block::Table(self.without_floor(listed))];

@@ -48,7 +48,7 @@ fn facts(
         listed.rows.push(std::iter::once(Cell::Text(fact.to_owned())).chain(subjects.all.iter().map(of_run)).collect());
     }
     if listed.rows.is_empty() {
-        listed.note = "No manifest of any run tells anything.".to_owned();
+        listed.note = "No manifest of any run has hardware.".to_owned();
     }
     Block::Table(listed)
 }
@@ -76,7 +76,7 @@ fn things<T: PartialEq>(
             .extend(things.iter().map(|thing| std::iter::once(Cell::Text(runs.clone())).chain(row(thing)).collect()));
     }
     if listed.rows.is_empty() {
-        listed.note = "No manifest of any run tells any.".to_owned();
+        listed.note = "No manifest of any run has any.".to_owned();
     }
     Block::Table(listed)
 }
@@ -128,7 +128,7 @@ fn drive(drive: &Drive) -> Vec<Cell> {
     let why = "not in the manifest";
     vec![
         Cell::Text(drive.name.clone()),
-        text(drive.model.as_deref(), "the disk does not tell"),
+        text(drive.model.as_deref(), "not reported by the disk"),
         number(drive.size.map(|bytes| bytes as f64 / GIB), 1, why),
         text(drive.rotational.map(|rotates| if rotates { "rotating" } else { "solid state" }), why),
         text(drive.scheduler.as_deref(), why),
@@ -138,14 +138,14 @@ fn drive(drive: &Drive) -> Vec<Cell> {
 fn network(subjects: &Subjects<'_>) -> Block {
     let columns = [("Runs", ""), ("Interface", ""), ("Speed", "Gbit/s"), ("State", "")];
     let listed =
-        table("network", "Network interfaces", &columns, "As the kernel lists them; virtual ones tell no speed.");
+        table("network", "Network interfaces", &columns, "As the kernel lists them; virtual ones report no speed.");
     things(subjects, listed, |facts| &facts.interfaces, interface)
 }
 
 fn interface(interface: &Interface) -> Vec<Cell> {
     vec![
         Cell::Text(interface.name.clone()),
-        number(interface.speed.map(|mbit| mbit as f64 / 1000.0), 1, "the interface does not tell"),
+        number(interface.speed.map(|mbit| mbit as f64 / 1000.0), 1, "not reported by the interface"),
         text(interface.state.as_deref(), "not in the manifest"),
     ]
 }

@@ -60,7 +60,7 @@ pub(crate) fn section(subjects: &Subjects<'_>) -> Section {
 
 fn why(subject: &Subject<'_>) -> &'static str {
     if !subject.measured.tps.seconds.is_empty() && !subject.measured.tps.settled {
-        return "not recorded, or zero cannot be told from unknown";
+        return "not recorded, or zero cannot be distinguished from unknown";
     }
     subject.no_points()
 }

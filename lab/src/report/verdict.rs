@@ -169,7 +169,9 @@ fn of_two(pair: &Pair, primary: &Scalar, settings: &Settings) -> String {
             format!("By {what}, neither a difference between {other} and {reference} nor their equivalence is shown.")
         }
         Conclusion::Described | Conclusion::TooFewRuns { .. } => {
-            format!("{other} and {reference} are described, not tested: too few runs to tell a difference from chance.")
+            format!(
+                "{other} and {reference} are described, not tested: too few runs to distinguish a difference from chance."
+            )
         }
         Conclusion::NoValues => {
             format!("{other} and {reference} cannot be compared by {what}: it was not recorded in both.")
@@ -227,7 +229,7 @@ fn of_several(pairs: &[Pair], primary: &Scalar, settings: &Settings) -> String {
         named(&|one| matches!(one, Conclusion::Inconclusive { p: Some(_), .. }))
             .map(|arms| format!("neither a difference nor equivalence is shown between {arms} and {reference}")),
         named(&|one| matches!(one, Conclusion::Described | Conclusion::TooFewRuns { .. })).map(|arms| {
-            format!("described, not tested, with {arms} and {reference}: too few runs to tell a difference from chance")
+            format!("described, not tested, with {arms} and {reference}: too few runs to distinguish a difference from chance")
         }),
         named(&|one| matches!(one, Conclusion::NoValues))
             .map(|arms| format!("not recorded with both {arms} and {reference}")),

@@ -77,7 +77,7 @@ fn the_end(subject: &Subject<'_>) -> String {
     let mut said = format!("In the end, after {}: {}.", duration(course.ended.unwrap_or(course.until)), course.end.how);
     let more = subject.run.end() - course.until;
     if course.ended.is_some() && more > 2.0 * subject.run.interval() {
-        said.push_str(&format!(" The recording went on for {}; that is drawn and not counted.", duration(more)));
+        said.push_str(&format!(" The recording continued for {}; that time is drawn but not counted.", duration(more)));
     }
     said
 }
@@ -143,7 +143,7 @@ fn outcome_of(subject: &Subject<'_>) -> Vec<Cell> {
         count(course.restarts),
         number(Some(course.gaps_of_the_run().map(|gap| gap.seconds()).sum()), 0, ""),
         Cell::Text(course.end.how.clone()),
-        text(Some(&course.end.evidence), "no event tells"),
+        text(Some(&course.end.evidence), "no event recorded"),
     ]
 }
 
@@ -166,7 +166,7 @@ fn phases(subjects: &Subjects<'_>) -> Table {
         ],
         "In order, from the phase recorded with each tick; a phase ends where the next one, or a gap, begins. Where no slot \
          advanced for 15 s, time at the tip counts as what was known next: behind, or at the tip again with as many slots more. \
-         Unknown is time of which nothing tells. Share: of the time from the first tick to the end of the run. TPS: all \
+         Unknown is time without evidence. Share: of the time from the first tick to the end of the run. TPS: all \
          transactions by all known seconds that begin in the phase, from the first execution on. Faults: all by all recorded \
          seconds. GiB is 2^30 bytes.",
     );
@@ -219,7 +219,7 @@ fn stalls(subjects: &Subjects<'_>) -> Option<Table> {
         "Times of 15 s and more at the tip in which no slot advanced: neither the processed slot at any tick, nor a bank in the \
          validator's own points. From the last slot before to the first one after, or to the end of the process. Behind: it was \
          more than 32 slots behind, or not at the tip, when it was heard of again, and counts as behind until it is near the tip \
-         again. Unknown: nothing tells.",
+         again. Unknown: no evidence.",
     );
     for subject in &subjects.all {
         let run = subject.run;

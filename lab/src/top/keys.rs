@@ -13,7 +13,7 @@ pub(crate) const HELP: [(&str, &str); 10] = [
     ("p  space", "pause the screen; what comes meanwhile is kept"),
     ("Esc", "back from help and pause"),
     ("ctrl-L", "draw all of it anew"),
-    ("ctrl-Z", "back to the shell for a while; `fg` goes on"),
+    ("ctrl-Z", "back to the shell for a while; `fg` continues"),
     ("q  ctrl-C", "quit"),
 ];
 

@@ -151,7 +151,7 @@ fn a_run_that_went_on_while_its_runner_stood_still_is_not_proven() {
     signal(runner.pid(), "CONT").unwrap();
     assert_eq!(eventually(PATIENCE, "it ends", || runner.ended_with().unwrap()).code(), Some(0));
     let (_, end) = &scene.ends()[0];
-    let why = "longer than planned: this program, or the whole host, stood still";
+    let why = "longer than planned: this program or the host was suspended";
     assert_eq!(end.outcome, Outcome::Completed);
     assert!(matches!(&end.validity, Validity::Unproven(said) if said.contains(why)), "{end:?}");
     scene.assert_nothing_is_left();

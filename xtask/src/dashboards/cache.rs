@@ -289,9 +289,9 @@ fn more() -> Section {
             .slow()
             .size(8, 8)
             .zero_based()
-            .nothing("told by instrumented builds only")
+            .nothing("reported by instrumented builds only")
             .says(
-                "Only from an instrumented build: no released version tells it.",
+                "Only from an instrumented build: no released version reports it.",
                 "Empty on a stock validator: nothing is wrong.",
             ),
     ];

@@ -23,7 +23,7 @@ fn well() -> Section {
             .unit("percentunit")
             .decimals(2)
             .steps("green", &[(0.02, "orange"), (0.05, "red")])
-            .says("Of one core.", "The budget is 0.5 % beside 1,000 threads. Above 5 %: the runbook.")
+            .says("Of one core.", "The budget is 0.5 % with 1,000 threads. Above 5 %: the runbook.")
             .runbook("FaultlineOverBudget"),
         stat("Resident memory")
             .ask("process_resident_memory_bytes{@}", "")
@@ -36,7 +36,7 @@ fn well() -> Section {
             .unit("none")
             .decimals(0)
             .steps("green", &[(10.0, "orange")])
-            .says("Ticks left out in the time shown.", "Many: the machine stands still, or a source is slow; see durations.")
+            .says("Ticks left out in the time shown.", "Many: the machine stalls, or a source is slow; see durations.")
             .runbook("FaultlineOverBudget"),
         stat("Sources down")
             .ask("count(faultline_source_up{@} == 0)", "")
@@ -160,7 +160,7 @@ fn intake() -> Section {
             .size(8, 7)
             .zero_based()
             .says(
-                "used, ignored (nobody asked), foreign (another validator's), duplicate, bad.",
+                "used, ignored (not on the list), foreign (another validator's), duplicate, bad.",
                 "Only foreign: the daemon follows another validator than the one that pushes. bad: report a line of it.",
             )
             .runbook("FaultlinePushesFiltered"),
@@ -178,7 +178,7 @@ fn intake() -> Section {
             .slow()
             .size(8, 7)
             .zero_based()
-            .says("After decompression.", "A step up after an upgrade: the version tells more."),
+            .says("After decompression.", "A step up after an upgrade: the version reports more."),
         lines("Lost on the way")
             .ask("increase(faultline_pushes_missed_total{@}[$__rate_interval])", "pushes that never arrived")
             .ask("increase(faultline_points_lost_total{@}[$__rate_interval])", "points the validator threw away")
@@ -247,7 +247,7 @@ fn out() -> Section {
             .unit("none")
             .size(6, 7)
             .zero_based()
-            .nothing("the flight recorder is off")
+            .nothing("the flight recorder is disabled")
             .paint("failed", "red")
             .says(
                 "Saves of the last minutes, by what made it happen.",

@@ -74,7 +74,7 @@ fn all() -> Section {
             .runbook("FaultlineDown"),
         count("Alerts firing", "count(ALERTS{@, alertstate=\"firing\", severity!=\"info\"})")
             .steps("green", &red)
-            .says("Alerts that fire for a page or a ticket.", "The table below says for whom.")
+            .says("Alerts that fire for a page or a ticket.", "The table below lists the validators.")
             .runbook("AgaveOomAhead"),
     ];
     Section { title: "All of them", panels }

@@ -32,7 +32,7 @@ fn against_limits() -> Panel {
         .paint("unreclaimable", "green")
         .says(
             "What is used and what of it cannot be dropped, where the effective limit applies: in its own cgroup, or on the \
-             whole machine, then with its neighbours. Of a parent's cgroup nobody tells what is used. Page cache goes up to the \
+             whole machine, then including other processes. The usage of a parent cgroup is not read. Page cache fills up to the \
              limit by design; unreclaimable memory must not.",
             "Unreclaimable memory near the limit: the alert OOM ahead.",
         )
@@ -76,7 +76,7 @@ fn room() -> Section {
             .unit("none")
             .decimals(0)
             .steps("green", &[(0.5, "red")])
-            .nothing("not told here")
+            .nothing("not reported here")
             .says("Processes of its cgroup that the kernel killed in the time shown.", "Any: the runbook.")
             .runbook("AgaveOomHappened"),
         stat("Limit met")
@@ -87,7 +87,7 @@ fn room() -> Section {
             .unit("suffix:/s")
             .decimals(1)
             .steps("green", &[(100.0, "orange")])
-            .nothing("not told here")
+            .nothing("not reported here")
             .says(
                 "Times per second an allocation met memory.max or memory.high and something had to be dropped first.",
                 "Many, with refaults: the limit is below the working set. Many without: page cache at its limit, harmless.",
@@ -155,7 +155,7 @@ fn kinds() -> Section {
             .size(6, 7)
             .slow()
             .zero_based()
-            .nothing("told since Agave 4")
+            .nothing("reported since Agave 4")
             .says(
                 "jemalloc's view: allocated is in use, active and resident are what it holds (Agave 4.x).",
                 "resident far above allocated is fragmentation; it comes back with a restart.",
@@ -297,7 +297,7 @@ fn pressure() -> Section {
             .steps("transparent", &[(0.1, "red")])
             .nothing("cgroup version 2 with PSI only")
             .says(
-                "Share of time in which some or all (full) tasks stood still for want of the resource (cgroup v2 with PSI).",
+                "Share of time in which some or all (full) tasks were stalled waiting for the resource (cgroup v2 with PSI).",
                 "memory above 10 %: more memory. io with memory: the same. io alone: the disk.",
             )
             .runbook("AgaveMemoryPressure"),

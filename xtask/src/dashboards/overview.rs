@@ -46,7 +46,7 @@ pub(super) fn phase_now() -> Panel {
         .says(
             "What the validator is doing, from its admin socket, its RPC and its distance to the tip.",
             "`catching_up` for hours or `behind`: see Throughput and catch-up. A start phase that lasts: the runbook. \
-             `not known` while it runs: it has told nothing for 60 s.",
+             `not known` while it runs: it has reported nothing for 60 s.",
         )
         .runbook("AgaveStuckInStartPhase")
         .more("faultline-throughput")
@@ -110,7 +110,7 @@ pub(super) fn exhaustion() -> Panel {
         .steps("green", &[(0.0, "red"), (7200.0, "orange"), (86400.0, "green")])
         .nothing("none in sight")
         .says(
-            "When unreclaimable memory meets the limit if it grows as in the last 30 minutes; not told in the first ten \
+            "When unreclaimable memory meets the limit if it grows as in the last 30 minutes; absent in the first ten \
              minutes after a start.",
             "Below two hours with less than 20 % left: restart at a moment of your choice, before the kernel chooses.",
         )
@@ -188,7 +188,7 @@ fn healthy() -> Section {
             .decimals(0)
             .steps("green", &[(0.5, "orange"), (2.5, "red")])
             .says(
-                "Times another process took its place in the time shown.",
+                "Restarts in the time range.",
                 "Any you did not make: look at the saved flight recording, and at the reason in Throughput and catch-up.",
             )
             .runbook("AgaveRestartLoop"),
@@ -210,8 +210,8 @@ fn against_limit() -> Panel {
         .paint("used, page cache included", "blue")
         .paint("unreclaimable", "green")
         .says(
-            "All where the limit that counts applies: in its own cgroup, or on the whole machine, then with its neighbours. \
-             Used near the limit is no alarm, unreclaimable near it is. Of a parent's cgroup nobody tells what is used.",
+            "All where the limit that counts applies: in its own cgroup, or on the whole machine, then including other processes. \
+             Used near the limit is normal, unreclaimable near it is not. The usage of a parent cgroup is not read.",
             "The orange line crosses the red one: the alert OOM ahead comes, two hours before the kill.",
         )
         .runbook("AgaveOomAhead")
@@ -267,7 +267,7 @@ fn runs_out() -> Section {
             .nothing("no PSI here")
             .says(
                 "Share of time in which some task waited for memory: of the cgroup, else of the machine.",
-                "Above 10 %: the working set does not fit. More memory, a larger limit, or less beside it.",
+                "Above 10 %: the working set does not fit. Add memory, raise the limit, or run less on the host.",
             )
             .runbook("AgaveMemoryPressure"),
         against_limit(),
@@ -284,7 +284,7 @@ fn suffers() -> Section {
             .size(8, 7)
             .zero_based()
             .steps("transparent", &[(128.0, "red")])
-            .says("Distance to the tip.", "A rise that stays: set it beside faults and cache at the same moment.")
+            .says("Distance to the tip.", "A lasting rise: compare it with faults and cache at the same time.")
             .runbook("AgaveFallingBehind")
             .more("faultline-throughput"),
         lines("Major faults per second")

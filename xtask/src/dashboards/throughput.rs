@@ -35,7 +35,7 @@ fn now() -> Section {
             .colour("text")
             .nothing("at the tip, or no nearer")
             .says(
-                "When it meets the tip if it goes on as in the last five minutes.",
+                "Time to reach the tip at the rate of the last five minutes.",
                 "Catching up and no estimate: it falls behind further. See what it waits for in Memory and faults.",
             )
             .runbook("AgaveFallingBehind"),
@@ -54,17 +54,17 @@ fn now() -> Section {
             .unit("s")
             .decimals(1)
             .colour("text")
-            .nothing("not told")
+            .nothing("not reported")
             .says(
                 "Seconds since the first execution whose datapoints carry no transaction.",
-                "Grows while it runs: replay stands still. Nearly all of it is catch-up on a healthy validator.",
+                "Grows while it runs: replay is stalled. Nearly all of it is catch-up on a healthy validator.",
             ),
         stat("Own slots")
             .ask("increase(agave_own_slots_total{@}[$__range])", "")
             .unit("none")
             .decimals(0)
             .colour("text")
-            .nothing("not told")
+            .nothing("not reported")
             .says(
                 "Slots that it led in the time shown; they are in no replay histogram.",
                 "0 on a staked validator: it missed its leader slots.",
@@ -191,7 +191,7 @@ fn catch_up() -> Section {
             .size(8, 7)
             .says(
                 "How fast each kind of slot advances; the cluster makes 2.5 a second.",
-                "shred advances and processed does not: replay stands still. Neither: the network.",
+                "shred advances and processed does not: replay is stalled. Neither: the network.",
             )
             .runbook("AgaveFallingBehind"),
         lines("Restarts, by reason")
@@ -200,10 +200,7 @@ fn catch_up() -> Section {
             .size(8, 7)
             .zero_based()
             .paint("oom_kill", "red")
-            .says(
-                "When another process took its place, and why.",
-                "oom_kill: the runbook. exit in a row: its log has the reason.",
-            )
+            .says("Restarts, with the reason.", "oom_kill: the runbook. exit in a row: its log has the reason.")
             .runbook("AgaveRestartLoop"),
         without_transactions(),
         lines("Accounts in the index")
@@ -228,7 +225,7 @@ fn shreds() -> Section {
             .steps("transparent", &[(100.0, "orange")])
             .says(
                 "Requests for shreds that did not arrive. Many are normal while it catches up, few at the tip.",
-                "More than 100 a second at the tip: shreds are dropped or read too late. See the buffer errors beside, then \
+                "More than 100 a second at the tip: shreds are dropped or read too late. See the buffer errors, then \
                  CPU and memory: a starved validator asks for repair.",
             )
             .runbook("AgaveFallingBehind"),

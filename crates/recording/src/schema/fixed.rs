@@ -115,8 +115,8 @@ pub(super) static BEGINNING: &[DeclaredTable] = &[
                 NEEDED,
                 "when, in ns since the daemon started, on a clock that never jumps: for rates",
             ),
-            ("process", Integer, Process, "", "who was followed; NULL for nobody"),
-            ("phase", Text, Plain, "", "the validator's phase; NULL if not told"),
+            ("process", Integer, Process, "", "the followed process; NULL if none"),
+            ("phase", Text, Plain, "", "the validator's phase; NULL if unknown"),
         ],
     ),
     (

@@ -28,7 +28,7 @@ fn generated() -> String {
             writeln!(out, "| `{}` | {kind}{constraint} | {about} |", column.name).unwrap();
         }
     }
-    out.push_str("\n### Not recorded\n\n| metric | what tells it instead |\n| --- | --- |\n");
+    out.push_str("\n### Not recorded\n\n| metric | what replaces it |\n| --- | --- |\n");
     for (metric, why) in ELSEWHERE {
         writeln!(out, "| `{}` | {why} |", metric.name).unwrap();
     }

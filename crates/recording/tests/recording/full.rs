@@ -13,7 +13,7 @@ fn fill(writer: &mut Writer, day: &mut Day) -> (usize, crate::made_up::day::Seco
             Ok(_) => committed += 1,
             Err(error) => {
                 assert!(error.is_full(), "{error}");
-                assert!(error.to_string().contains("no room left"), "{error}");
+                assert!(error.to_string().contains("no space left"), "{error}");
                 return (committed, second);
             }
         }

@@ -38,7 +38,7 @@ impl Batch {
         let told = run(&paths).map_err(|error| {
             Error::Refused(match error.kind() {
                 io::ErrorKind::NotFound => format!(
-                    "{PROGRAM} is not in PATH, so that nobody can tell what is in the page cache: install util-linux-extra, \
+                    "{PROGRAM} is not in PATH, and the page cache cannot be inspected without it: install util-linux-extra, \
                      on older systems util-linux"
                 ),
                 _ => format!("{PROGRAM}: {error}"),

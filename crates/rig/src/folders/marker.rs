@@ -139,8 +139,7 @@ fn refuse_unless_empty(folder: &Folder) -> Result<(), Error> {
     let Some(first) = others().next() else { return Ok(()) };
     let (shown, first, count) = (folder.path().display(), first.to_string_lossy(), others().count());
     Err(Error::Refused(format!(
-        "{shown} is not empty ({first:?} and {} more): a marked folder is cleared before each run. Give one that is empty or \
-         not there yet",
+        "{shown} is not empty ({first:?} and {} more): a marked folder is cleared before each run. Use a folder that is empty or does not exist yet",
         count - 1
     )))
 }

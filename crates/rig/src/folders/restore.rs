@@ -119,7 +119,7 @@ fn enough_room(from: &Folder, what: &Source, ledger: &Folder, snapshots: Option<
         if free < bytes && !copy::can_clone(from, folder) {
             let (shown, from) = (folder.path().display(), from.path().display());
             return Err(Error::Refused(format!(
-                "{shown} has room for {free} bytes, {from} needs {bytes}: make room, or keep less"
+                "{shown} has {free} bytes free, {from} needs {bytes}: free space, or keep less"
             )));
         }
     }

@@ -47,7 +47,7 @@ const ARMS: [Arm; 4] = [Arm::Nobody, Arm::EverySecond, Arm::TenTimesASecond, Arm
 impl Arm {
     fn name(self) -> &'static str {
         match self {
-            Arm::Nobody => "nobody looks",
+            Arm::Nobody => "no reader",
             Arm::EverySecond => "daemon, every 1 s",
             Arm::TenTimesASecond => "daemon, every 100 ms, pools too",
             Arm::Rollup => "control: smaps_rollup twice a second",

@@ -72,7 +72,7 @@ fn a_number_used_again_is_another_process_and_only_a_validator_takes_its_place()
     Pretend::new(77, "bash").start(200).on(&host);
     work.wait_for_words("belongs to another program (bash)");
     assert_eq!((work.following.current(), work.restarts()), (None, [0, 0, 0]));
-    work.wait_for_words("process 77 (agave-validator) has ended (unknown)");
+    work.wait_for_words("process 77 (agave-validator) exited (unknown)");
     Pretend::validator(77).start(300).on(&host);
     work.wait_for("its successor", |target| target.process.start_ticks == 300);
     assert_eq!(work.restarts(), [0, 0, 1]);
@@ -87,7 +87,7 @@ fn a_zombie_is_gone_and_a_kill_for_want_of_memory_is_the_reason() {
     work.wait_for("the validator", |_| true);
     host.write("proc/vmstat", "oom_kill 5\n").unwrap();
     Pretend::validator(77).state('Z').on(&host);
-    work.wait_for_words("has ended (oom_kill)");
+    work.wait_for_words("exited (oom_kill)");
     // The end counts at once, the restart when there is a successor.
     assert_eq!((work.ends(), work.restarts()), ([0, 1, 0], [0, 0, 0]));
     host.remove("proc/77").unwrap();
@@ -117,7 +117,7 @@ fn a_process_that_is_torn_down_is_followed_to_its_end_and_keeps_the_reason() {
     work.wait_for_looks();
     assert_eq!(work.following.current(), Some(before));
     Pretend::validator(77).state('Z').on(&host);
-    work.wait_for_words("has ended (oom_kill)");
+    work.wait_for_words("exited (oom_kill)");
 }
 
 /// Without a descriptor that tells of the end, `stat` is all there is, and it is the main thread's.
@@ -131,7 +131,7 @@ fn a_process_whose_main_thread_has_exited_is_followed_until_the_others_have() {
     work.wait_for_looks();
     assert_eq!(work.following.current(), Some(before));
     Pretend::validator(77).state('Z').on(&host);
-    work.wait_for_words("has ended (unknown)");
+    work.wait_for_words("exited (unknown)");
 }
 
 #[test]

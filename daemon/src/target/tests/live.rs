@@ -59,7 +59,7 @@ fn the_end_and_the_successor_of_a_killed_validator_are_noticed() {
     assert_eq!(target.exe, std::fs::canonicalize("/bin/sh").ok());
     assert_eq!(target.ledger, Some(folder.path("ledger")));
     first.kill().unwrap();
-    work.wait_for_words("waiting for its successor");
+    work.wait_for_words("waiting for a new one");
     assert_eq!((work.following.current(), work.restarts()), (None, [0, 0, 0]));
     let second = folder.validator();
     work.wait_for("the second", |target| target.process.pid == second.pid());

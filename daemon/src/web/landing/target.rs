@@ -12,18 +12,18 @@ type Phase = (&'static str, &'static str, &'static str);
 /// The phases of `agave_phase`. Tones: good, busy, bad.
 static PHASES: [Phase; 13] = [
     ("absent", "busy", "There is no validator process."),
-    ("initializing", "busy", "The process has begun and does not say more yet."),
+    ("initializing", "busy", "The process has started and has not reported its phase yet."),
     ("searching", "busy", "It looks for a node to take a snapshot from."),
     ("downloading", "busy", "It downloads a snapshot."),
     ("unpacking", "busy", "It unpacks the snapshot and builds the accounts index."),
     ("replaying", "busy", "It replays the blocks of its ledger."),
     ("starting", "busy", "It starts its services."),
     ("waiting_for_supermajority", "busy", "It waits until enough stake is online."),
-    ("halted", "bad", "It was told to stop at a slot, and did."),
-    ("catching_up", "busy", "It runs and has not kept up with the cluster for long enough yet."),
+    ("halted", "bad", "It was configured to stop at a slot, and stopped."),
+    ("catching_up", "busy", "It runs and has not been near the tip for long enough yet."),
     ("at_tip", "good", "It keeps up with the cluster."),
     ("behind", "bad", "It was at the tip and has fallen behind."),
-    ("gone", "bad", "The process has ended."),
+    ("gone", "bad", "The process has exited."),
 ];
 
 /// The states of `agave_process_state`: label value, badge if it needs attention, words.

@@ -243,7 +243,7 @@ fn a_demo_says_so() {
 fn a_daemon_that_stands_still_says_so() {
     let tick = busy(25, "/opt/agave-validator");
     let html = show(Some(&tick), &History::default(), at(67.0));
-    assert!(html.contains("The daemon stands still: the newest tick is 42.0 s old"), "{html}");
+    assert!(html.contains("Sampling has stopped: the newest tick is 42.0 s old"), "{html}");
     assert_well_formed(&html);
 }
 

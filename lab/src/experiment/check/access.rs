@@ -56,7 +56,10 @@ pub(super) fn check(plan: &Plan, facts: &Facts, found: &mut Findings) {
     for (what, path) in named {
         if let Some(why) = facts.closed.get(path) {
             found.refuse(
-                format!("{what} {} {why}: every run would end at once, and that would count", path.display()),
+                format!(
+                    "{what} {} {why}: every run would exit immediately, and that would count as a result",
+                    path.display()
+                ),
                 "give it to this user (chown), or let him in (chmod); or name another workload.user",
             );
         }

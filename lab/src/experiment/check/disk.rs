@@ -75,12 +75,12 @@ pub(super) fn check(plan: &Plan, facts: &Facts, found: &mut Findings) {
         if sure > free {
             found.refuse(
                 format!("{place}: {} are needed, and {have} are free", words::bytes(sure)),
-                "make room, or put them on other disks",
+                "free space, or use other disks",
             );
         } else if all > free {
             found.warn(
                 format!("{place}: roughly {} are needed, and {have} are free", words::bytes(all)),
-                "make room, or put them on other disks; what a run clears beforehand counts as free",
+                "free space, or use other disks; what a run clears beforehand counts as free",
             );
         }
     }

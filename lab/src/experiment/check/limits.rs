@@ -128,7 +128,10 @@ fn together(plan: &Plan, facts: &Facts, found: &mut Findings) {
         match arm.memory_max {
             Some(max) => sum = sum.saturating_add(max),
             None => found.refuse(
-                format!("arm {:?} has no memory_max, so it can take memory from those that run beside it", arm.name),
+                format!(
+                    "arm {:?} has no memory_max, so it can take memory from the arms that run at the same time",
+                    arm.name
+                ),
                 "give every arm of a concurrent plan a memory_max; the same where memory is not what varies",
             ),
         }

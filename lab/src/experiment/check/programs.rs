@@ -26,18 +26,18 @@ pub(super) fn check(plan: &Plan, facts: &Facts, found: &mut Findings) {
     if let Err(why) = &facts.recorder {
         found.refuse(
             format!("there is no recorder: {why}"),
-            "put faultlined beside this program or in PATH, or name it in recorder.program",
+            "put faultlined into the folder of this program or into PATH, or set recorder.program",
         );
     }
     if let (Some(config), Some(Err(why))) = (&plan.recorder.config, &facts.configuration) {
         found.refuse(
             format!("recorder.config {}: {why}", config.display()),
-            "mend it: `faultlined check-config --config FILE` says what it takes",
+            "fix it: `faultlined check-config --config FILE` lists the errors",
         );
     }
     for (file, usable) in &facts.files {
         if let Err(why) = usable {
-            found.refuse(format!("{}: {why}", file.display()), "mend the plan, or put it there");
+            found.refuse(format!("{}: {why}", file.display()), "fix the plan, or create it");
         }
     }
 }

@@ -299,7 +299,7 @@ fn what_nobody_looked_at_in_a_script_is_said_where_no_stake_can_be_asked() {
     let script = said.iter().find(|(_, what)| what.contains("the command is a script")).unwrap();
     assert!(script.1.contains("the plan's words, /v; not looked at: $X/start"), "{script:?}");
     assert_eq!(findings(&plan, &Facts { stakes: unknown(), ..facts }, true), []);
-    only(&plan, &Facts { stakes: unknown(), ..fit(&plan) }, Warn, "nobody could say");
+    only(&plan, &Facts { stakes: unknown(), ..fit(&plan) }, Warn, "cannot determine");
     let shell = BTreeMap::from([("/v".to_owned(), Ok(PathBuf::from("/usr/bin/bash")))]);
     assert_eq!(told(&plan, &Facts { stakes: unknown(), programs: shell, ..fit(&plan) }).len(), 2);
 }
@@ -422,7 +422,7 @@ fn folders_that_may_not_be_cleared_are_refused() {
     folder(&mut facts, "/mnt/accounts").not_marked = Some("no mark".to_owned());
     only(&plan, &facts, Refuse, "accounts cannot be cleared before a run: no mark");
     let as_is = but(TWO_ARMS, "download", "as-is");
-    only(&as_is, &facts, Warn, "no two begin equal");
+    only(&as_is, &facts, Warn, "the starts are not equal");
     folder(&mut facts, "/mnt/accounts").is_there = false;
     assert!(told(&as_is, &facts)[0].1.contains("accounts /mnt/accounts is not there"));
 
@@ -491,7 +491,7 @@ fn what_a_design_cannot_show_is_said() {
     let odd = but(TWO_ARMS, "replicates = 4", "replicates = 3");
     only(&odd, &fit(&odd), Severity::Ignore, "only with an even number of replicates");
     let warm = but(TWO_ARMS, "how = \"download\"", "how = \"download\"\npage_cache = \"leave\"");
-    only(&warm, &fit(&warm), Warn, "what the last run read is still in memory");
+    only(&warm, &fit(&warm), Warn, "files that the previous run read are still in the page cache");
     let square = but(TWO_ARMS, "replicates = 4", "replicates = 3\norder = \"latin-square\"");
     only(&square, &fit(&square), Severity::Ignore, "a Latin square of 2 arms");
 }
@@ -563,5 +563,5 @@ fn a_folder_that_its_user_may_not_write_is_refused() {
     let plan = plan(TWO_ARMS);
     let why = "is not open to user \"sol\" (mode 755, of user 0 and group 0)";
     let facts = Facts { closed: BTreeMap::from([("/mnt/ledger".into(), why.to_owned())]), ..fit(&plan) };
-    only(&plan, &facts, Refuse, &format!("ledger /mnt/ledger {why}: every run would end at once"));
+    only(&plan, &facts, Refuse, &format!("ledger /mnt/ledger {why}: every run would exit immediately"));
 }

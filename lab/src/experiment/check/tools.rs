@@ -14,7 +14,7 @@ pub const TOOLS: [&str; 2] = [FINCORE, SETPRIV];
 pub(super) fn check(plan: &Plan, facts: &Facts, found: &mut Findings) {
     if plan.page_cache != PageCache::Leave && !facts.tools.contains(FINCORE) {
         found.warn(
-            "fincore is not in PATH: whether a run begins cold cannot be told, and every run will be called unproven",
+            "fincore is not in PATH: a cold start cannot be verified, and every run will be marked unproven",
             "install util-linux (Debian: util-linux-extra)",
         );
     }
@@ -31,7 +31,7 @@ pub(super) fn check(plan: &Plan, facts: &Facts, found: &mut Findings) {
     {
         found.refuse(
             format!("workload.open_files is {asked}, and at most {most} can be given here"),
-            "raise the hard limit of whoever runs this (`ulimit -Hn`, LimitNOFILE=), or fs.nr_open, or ask for fewer",
+            "raise the hard limit of the user who runs this (`ulimit -Hn`, LimitNOFILE=), or fs.nr_open, or ask for fewer",
         );
     }
 }

@@ -25,7 +25,7 @@ pub(super) fn check(plan: &Plan, facts: &Facts, i_vote: bool, found: &mut Findin
     for place in &places {
         found.refuse(
             format!("{place} sets a vote account, and each run stops and restarts this validator"),
-            "take it out, also beside --no-voting; if this validator shall vote, say --i-vote",
+            "remove it, even if --no-voting is set; if the validator must vote, pass --i-vote",
         );
     }
     stakes(plan, facts, found);
@@ -54,7 +54,7 @@ fn stakes(plan: &Plan, facts: &Facts, found: &mut Findings) {
                 );
             }
             Some(Stake::Unknown(why)) => found.warn(
-                format!("nobody could say whether {who} has stake: {why}"),
+                format!("cannot determine whether {who} has stake: {why}"),
                 "make sure that it has none: name it in identity, and a node to ask in workload.cluster_rpc, as in \
                  \"http://HOST:PORT\" (https is not spoken); or look yourself, and say --i-vote knowing",
             ),
@@ -80,7 +80,7 @@ fn scripts(plan: &Plan, facts: &Facts, found: &mut Findings) {
         let words: Vec<String> = facts.unfollowed.iter().cloned().collect();
         what += &format!("; not looked at: {}", some(&words));
     }
-    what += "; what other programs set, or a script puts together while it runs, nobody has seen";
+    what += "; values that other programs set, or that a script builds at run time, were not checked";
     found.warn(
         what,
         "look through what it starts for --vote-account; or name identity and an http:// workload.cluster_rpc, so that \

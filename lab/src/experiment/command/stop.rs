@@ -35,11 +35,10 @@ fn words(pid: Option<u32>, still: bool, waited: Duration) -> String {
     let who = pid.map_or("the runner".to_owned(), |pid| format!("process {pid}"));
     match pid.filter(|_| still) {
         Some(pid) => format!(
-            "{who} stands still (SIGSTOP, or ctrl-Z in its terminal) and does nothing: `kill -CONT {pid}` lets it go on \
-             and end what runs; or `kill -KILL {pid}`, and what it leaves is ended from here"
+            "{who} is stopped (SIGSTOP, or Ctrl-Z in its terminal): `kill -CONT {pid}` lets it continue and stop its runs; after `kill -KILL {pid}` they are stopped from here"
         ),
         None => format!(
-            "waiting for {who} for {}: it ends what runs, which takes as long as the plan's grace",
+            "waiting for {who} for {}: it stops its runs, which takes up to the plan's grace period",
             time(waited)
         ),
     }

@@ -54,11 +54,11 @@ pub fn validity(entries: u32, seen: &Seen) -> Validity {
     } else if seen.water_level > u64::from(entries).max(target + BEYOND) {
         Validity::Invalid(format!("the program cache was larger than {entries} entries: {says}"))
     } else if seen.evictions > 0 && seen.water_level_evicting == 0 {
-        Validity::Unproven(format!("the program cache's capacity cannot be told: {says}"))
+        Validity::Unproven(format!("the program cache's capacity is unknown: {says}"))
     } else if seen.evictions > 0 && seen.water_level_evicting < target {
         Validity::Invalid(format!("the program cache was smaller than {entries} entries: {says}"))
     } else if seen.evictions == 0 && seen.water_level == 0 && seen.insertions > target {
-        Validity::Unproven(format!("the program cache's capacity cannot be told: {says}"))
+        Validity::Unproven(format!("the program cache's capacity is unknown: {says}"))
     } else {
         Validity::Valid
     }

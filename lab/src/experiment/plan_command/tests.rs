@@ -34,7 +34,7 @@ fn a_page_has_the_schedule_the_arms_and_every_finding_and_no_value_of_a_variable
         "small  memory_max 1550 MiB, swap_max 0 B\n",
         "large  TOKEN=...\n",
         "refused  no group of processes can be made here: not asked\n         -> ",
-        "It may not run: ",
+        "It cannot run: ",
     ] {
         assert!(page.contains(said), "{said:?}\n{page}");
     }

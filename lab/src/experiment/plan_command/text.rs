@@ -92,7 +92,7 @@ fn findings(outlook: &Outlook) -> String {
     out += &match (refused, warned) {
         (0, 0) => "It may run.\n".to_owned(),
         (0, warned) => format!("It may run, with {}.\n", counted(warned, "warning")),
-        (refused, _) => format!("It may not run: {} to mend.\n", counted(refused, "thing")),
+        (refused, _) => format!("It cannot run: {} to fix.\n", counted(refused, "thing")),
     };
     out
 }

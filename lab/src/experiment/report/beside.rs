@@ -51,16 +51,15 @@ fn caveats(experiment: &Experiment, counted: &[Counted<'_>], unread: Vec<String>
     for (why, runs) in why(|validity| if let Validity::Invalid(why) = validity { Some(why) } else { None }) {
         say(
             format!("Left out, since it did not try what its arm says: {}: {why}.", listed(&runs)),
-            "Mend the cause, and run these again in a new experiment.",
+            "Fix the cause, and run these again in a new experiment.",
         );
     }
     for (why, runs) in why(|validity| if let Validity::Unproven(why) = validity { Some(why) } else { None }) {
         say(
             format!("Not proven to be what its arm says: {}: {why}.", listed(&runs)),
             "A cache that did not fill: run longer, or with more load. Files in memory at the beginning: end what else \
-             uses them, or `begin.page_cache = \"drop-all\"`. A recorder that stood still: a disk of its own for the \
-             experiment's folder, and CPU time to spare. A run that went on for too long: neither stop the runner nor \
-             suspend the host.",
+             uses them, or `begin.page_cache = \"drop-all\"`. A recorder that stalled: a separate disk for the \
+             experiment's folder, and CPU time to spare. A run that lasted too long: neither stop the runner nor suspend the host.",
         );
     }
     let early = |one: &&Counted<'_>| one.ending.outcome != Outcome::Completed && !invalid(one);
@@ -72,7 +71,7 @@ fn caveats(experiment: &Experiment, counted: &[Counted<'_>], unread: Vec<String>
         );
     }
     for (warning, runs) in together(counted.iter().flat_map(warnings)) {
-        say(format!("{}: {warning}", listed(&runs)), "Mend what is warned of, and run again.");
+        say(format!("{}: {warning}", listed(&runs)), "Fix the cause of the warnings, and run again.");
     }
     caveats
 }

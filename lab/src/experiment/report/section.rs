@@ -44,7 +44,7 @@ fn story(experiment: &Experiment) -> String {
         said.push_str(&format!(" The runner was started {} times.", standing.lives));
     }
     if plan.workload.kind == Kind::Replay {
-        said.push_str(" What the log of each run says of every slot is in the folder slots beside this page.");
+        said.push_str(" The folder slots next to this page has what each run's log says about every slot.");
     }
     said.push_str(if standing.finished { " It is finished." } else { " It is not finished." });
     said
@@ -115,7 +115,7 @@ fn by_run(experiment: &Experiment, counted: &[Counted<'_>]) -> Table {
 
 fn run_row(experiment: &Experiment, one: &Counted<'_>) -> Vec<Cell> {
     let evidence = &one.ending.evidence;
-    let gib = |bytes: Option<u64>| number(bytes.map(|bytes| bytes as f64 / GIB), 3, "the kernel does not tell");
+    let gib = |bytes: Option<u64>| number(bytes.map(|bytes| bytes as f64 / GIB), 3, "not reported by the kernel");
     let limit = experiment.plan.arms.iter().find(|arm| arm.name == one.scheduled.arm).and_then(|arm| arm.memory_max);
     let validity = match &one.ending.validity {
         Validity::Valid => "yes".to_owned(),
@@ -134,9 +134,9 @@ fn run_row(experiment: &Experiment, one: &Counted<'_>) -> Vec<Cell> {
         Cell::Text(validity),
         gib(evidence.memory_peak),
         number(limit.map(|limit| limit as f64 / GIB), 3, "no limit in the plan"),
-        number(kills, 0, "the kernel does not tell"),
+        number(kills, 0, "not reported by the kernel"),
         gib(evidence.file),
-        number(told.io_some, 1, "the kernel does not tell"),
+        number(told.io_some, 1, "not reported by the kernel"),
         text(Some(&told.evidence), "none"),
     ]
 }

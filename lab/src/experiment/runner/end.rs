@@ -158,7 +158,7 @@ impl Runner<'_> {
         let validity = validity.doubted(run.not_cold.take().filter(|_| outcome.is_result()));
         let late = run.watch.as_ref().and_then(Watch::too_late).filter(|_| outcome == Outcome::Completed);
         let validity = validity.doubted(late.map(|late| {
-            format!("it went on for {} longer than planned: this program, or the whole host, stood still", time(late))
+            format!("it lasted {} longer than planned: this program or the host was suspended", time(late))
         }));
         let stopped_unix_ns = run.lasted.map(Lasted::until_unix_ns);
         Ending { outcome, validity, evidence: facts.after, notes: std::mem::take(&mut run.notes), stopped_unix_ns }

@@ -98,7 +98,7 @@ impl Runner<'_> {
     pub(super) fn halt(&self, run: u32, error: &anyhow::Error) -> Halt {
         let why = format!("{error:#}");
         if journal::is_full(error) || self.world.room(self.folder.path()).is_some_and(|free| free < NO_ROOM) {
-            return Halt::NoRoom(format!("there is no room on the disk: {why}"));
+            return Halt::NoRoom(format!("the disk is full: {why}"));
         }
         Halt::Failed { run, why }
     }

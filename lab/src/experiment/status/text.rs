@@ -32,10 +32,12 @@ fn state(state: &State) -> String {
         State::Running { pid: Some(pid) } => format!("running (process {pid})"),
         State::Running { pid: None } => "running".to_owned(),
         State::Suspended { pid } => {
-            format!("process {pid} stands still (SIGSTOP, or ctrl-Z in its terminal); `kill -CONT {pid}` lets it go on")
+            format!(
+                "process {pid} is stopped (SIGSTOP, or Ctrl-Z in its terminal); `kill -CONT {pid}` lets it continue"
+            )
         }
         State::Stopped { why } => format!("stopped: {why}"),
-        State::CutOff => "cut off: its runner was killed, or the host went down; `resume` goes on".to_owned(),
+        State::CutOff => "interrupted: its runner was killed, or the host went down; `resume` continues".to_owned(),
         State::Finished => "finished".to_owned(),
     }
 }

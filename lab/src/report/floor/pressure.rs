@@ -54,7 +54,7 @@ pub(crate) fn pressure(subjects: &Subjects<'_>) -> Vec<Caveat> {
             what: format!(
                 "Whether runs at the same time waited for I/O alike is not known of {unknown} of {shared} turns."
             ),
-            remedy: "Use a host with cgroup version 2, whose kernel tells the pressure of each group.".to_owned(),
+            remedy: "Use a host with cgroup v2: its kernel reports pressure per cgroup.".to_owned(),
         });
     }
     caveats

@@ -80,7 +80,7 @@ impl Client {
                         .to_owned(),
                 );
             }
-            503 => return Err("503: it has not looked at anything yet".to_owned()),
+            503 => return Err("503: it has no sample yet".to_owned()),
             status @ 300..=399 => return Err(format!("{status}: the page has moved; name its new address")),
             status => return Err(format!("it answers {status}, and no page")),
         }
@@ -115,7 +115,7 @@ fn io_in_words(error: &std::io::Error) -> String {
             "it speaks no TLS here: write http://".to_owned()
         }
         Some(rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer)) => {
-            "its certificate is signed by nobody who is trusted here: name its authority with --ca".to_owned()
+            "its certificate is not signed by a trusted CA: set the CA with --ca".to_owned()
         }
         Some(rustls::Error::InvalidCertificate(CertificateError::Other(other)))
             if other.to_string().contains("CaUsedAsEndEntity") =>

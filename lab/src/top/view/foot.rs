@@ -51,17 +51,17 @@ fn health(scene: &Scene<'_>, width: usize) -> (String, Style) {
     match (state.trouble(), state.taken()) {
         (Some(trouble), Some(_)) => {
             let since = seconds(trouble.since.uptime);
-            (format!("NOT REACHED for {since}: {}. What stands here is older.", trouble.what), look.bad())
+            (format!("NO ANSWER for {since}: {}. The values are older.", trouble.what), look.bad())
         }
         (Some(trouble), None) => {
             let since = seconds(trouble.since.uptime);
-            (format!("NOT REACHED for {since}: {}. It is tried again.", trouble.what), look.bad())
+            (format!("NO ANSWER for {since}: {}. Retrying.", trouble.what), look.bad())
         }
         (None, None) => ("asking ..".to_owned(), look.faint()),
         (None, Some(_)) => match state.stands_still(scene.now) {
             Some(still) => {
                 let still = words::time(Duration::from_secs(still.as_secs()));
-                (format!("faultlined STANDS STILL: no new tick for {still}. What stands here is older."), look.bad())
+                (format!("faultlined HANGS: no new sample for {still}. The values are older."), look.bad())
             }
             None => sources(scene, width),
         },

@@ -25,8 +25,8 @@ pub(super) fn draw(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) -> Rect {
     if pools.is_empty() {
         let why = match scene.state().newest().is_up(Source::Threads) {
             _ if scene.state().taken().is_none() => "",
-            None => " threads is off: none is told",
-            Some(_) => " none is told",
+            None => " the source threads is disabled",
+            Some(_) => " none reported",
         };
         let (own, after) = cut_below(below, 1);
         Line::from(why).render(own, buffer);

@@ -78,7 +78,7 @@ fn absent(scene: &Scene<'_>, source: Source) -> String {
     let dash = scene.look.absent();
     match scene.state().newest().is_up(source) {
         _ if scene.state().taken().is_none() => dash.to_owned(),
-        None => format!("{dash} ({} is off)", source.name()),
+        None => format!("{dash} ({} is disabled)", source.name()),
         Some(false) => format!("{dash} ({} is down)", source.name()),
         Some(true) => dash.to_owned(),
     }

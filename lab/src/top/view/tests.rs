@@ -88,15 +88,15 @@ fn a_daemon_that_does_not_answer_is_told_of_and_what_it_said_stays() {
     session.take(Err("connection refused".to_owned()), at(11));
     session.take(Err("connection refused".to_owned()), at(12));
     let unreachable = screen(&session, 80, 24, 75);
-    assert!(unreachable.contains(" NOT REACHED for 1 min 4 s: connection refused."), "{unreachable}");
+    assert!(unreachable.contains(" NO ANSWER for 1 min 4 s: connection refused."), "{unreachable}");
     assert!(unreachable.contains("461 of 512 entries"), "{unreachable}");
     session.take(Ok(Page::read(PAGE)), at(76));
     let back = screen(&session, 80, 24, 76);
-    assert!(!back.contains("NOT REACHED") && back.contains("faultlined is back after 1 min 5 s"), "{back}");
+    assert!(!back.contains("NO ANSWER") && back.contains("faultlined is back after 1 min 5 s"), "{back}");
     let mut never = after(&[]);
     assert!(screen(&never, 80, 24, 0).contains("asking .."));
     never.take(Err("no host of this name".to_owned()), at(1));
-    assert!(screen(&never, 80, 24, 2).contains("NOT REACHED for 1 s: no host of this name. It is tried again."));
+    assert!(screen(&never, 80, 24, 2).contains("NO ANSWER for 1 s: no host of this name. Retrying."));
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn a_daemon_that_answers_with_the_same_tick_for_long_is_told_of() {
         session.take(Ok(Page::read(PAGE)), at(second));
     }
     let screen = screen(&session, 80, 24, 40);
-    assert!(screen.contains("STANDS STILL: no new tick for 30 s"), "{screen}");
+    assert!(screen.contains("HANGS: no new sample for 30 s"), "{screen}");
 }
 
 #[test]
@@ -262,10 +262,10 @@ fn one_page_with_an_old_tick_shows_that_the_daemon_stands_still() {
     let told = |age: f64| Some(Duration::from_secs_f64(newest + age));
     let mut session = after(&[]);
     session.take(Ok(Page::read(PAGE).told_at(told(5.0))), at(0));
-    assert!(!screen(&session, 80, 24, 0).contains("STANDS STILL"));
+    assert!(!screen(&session, 80, 24, 0).contains("HANGS"));
     session.take(Ok(Page::read(PAGE).told_at(told(300.0))), at(1));
     let screen = screen(&session, 80, 24, 1);
-    assert!(screen.contains("STANDS STILL: no new tick for 5 min"), "{screen}");
+    assert!(screen.contains("HANGS: no new sample for 5 min"), "{screen}");
 }
 
 #[test]

@@ -12,7 +12,7 @@ pub(super) fn section() -> Section {
             .size(8, 8)
             .zero_based()
             .stacked()
-            .nothing("told since Agave 4.1")
+            .nothing("reported since Agave 4.1")
             .says(
                 "Accounts loaded per second, by where they were: in the write cache, in the read cache, in files.",
                 "storage grows and read_cache does not: the read cache is too small, or page cache is short of memory.",
@@ -21,15 +21,15 @@ pub(super) fn section() -> Section {
         lines("Accounts held in memory")
             .ask("agave_read_cache_entries{@}", "read cache")
             .ask("agave_accounts_index_in_memory_entries{@}", "index, in memory")
-            .ask("agave_accounts_index_capacity_entries{@}", "index, room in memory")
+            .ask("agave_accounts_index_capacity_entries{@}", "index, capacity in memory")
             .ask("agave_accounts_index_entries{@}", "index, all")
             .unit("short")
             .slow()
             .size(8, 8)
             .zero_based()
             .says(
-                "Entries of the read cache and of the accounts index; the index tells its room since Agave 3.1.",
-                "Room that doubles within seconds is the index growing its maps: RSS rises with it.",
+                "Entries of the read cache and of the accounts index; the index reports its capacity since Agave 3.1.",
+                "Capacity that doubles within seconds is the index growing its maps: RSS rises with it.",
             ),
         lines("Background work on accounts")
             .ask("rate(agave_accounts_job_seconds_total{@}[$__rate_interval])", "{{job}}")
@@ -54,7 +54,7 @@ fn written() -> Panel {
         .slow()
         .size(12, 7)
         .zero_based()
-        .nothing("told since Agave 2.3")
+        .nothing("reported since Agave 2.3")
         .says(
             "Bytes of accounts that flushes of the write cache wrote.",
             "It comes in bursts. Disk writes far above it come from elsewhere: snapshots, the ledger.",

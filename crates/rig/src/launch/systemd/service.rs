@@ -91,7 +91,7 @@ impl Service {
     }
 
     fn unit(&self) -> Result<Unit, Error> {
-        let gone = || Error::Refused(format!("{}: somebody has removed it", self.name));
+        let gone = || Error::Refused(format!("{}: it was removed by another program", self.name));
         self.bus.unit(&self.name)?.ok_or_else(gone)
     }
 }

@@ -14,7 +14,7 @@ const LITTLE: u64 = 1 << 20;
 pub(super) fn cooled(dropped: String, found: Result<Residency, faultline_rig::Error>) -> Cooled {
     let (looked, not_cold) = match found {
         Ok(found) => judged(&found),
-        Err(error) => (None, Some(format!("whether it began cold could not be told: {error}"))),
+        Err(error) => (None, Some(format!("the cold start could not be verified: {error}"))),
     };
     Cooled { said: std::iter::once(dropped).chain(looked).collect(), not_cold }
 }

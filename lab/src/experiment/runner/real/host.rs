@@ -66,7 +66,7 @@ pub(super) fn remarks(rules: &HostRules, seen: &Seen) -> Vec<Remark> {
     }
     for disk in &seen.state.disks {
         if let Some(free) = disk.free.filter(|free| *free < rules.free_disk.bound) {
-            let what = format!("{} has only {} free: make room", disk.path.display(), bytes(free));
+            let what = format!("{} has only {} free: free space", disk.path.display(), bytes(free));
             say(rules.free_disk.severity, false, what);
         }
     }
