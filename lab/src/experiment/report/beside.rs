@@ -57,7 +57,7 @@ fn caveats(experiment: &Experiment, counted: &[Counted<'_>], unread: Vec<String>
     for (why, runs) in why(|validity| if let Validity::Unproven(why) = validity { Some(why) } else { None }) {
         say(
             format!("Not proven to be what its arm says: {}: {why}.", listed(&runs)),
-            "A cache that did not fill: run longer, or with more load. Files in memory at the beginning: end what else \
+            "No datapoints of the program cache: check that the pushes arrive. Files in memory at the beginning: end what else \
              uses them, or `begin.page_cache = \"drop-all\"`. A recorder that stalled: a separate disk for the \
              experiment's folder, and CPU time to spare. A run that lasted too long: neither stop the runner nor suspend the host.",
         );
