@@ -12,11 +12,11 @@
 use faultline_kernel::{HostConstants, HostRoot};
 use faultlined::clock::{Clock, Due};
 use faultlined::config::{Config, Find};
+use faultlined::discovery::{Finder, Target};
 use faultlined::hub::{Hub, Latest};
 use faultlined::sinks::history::History;
 use faultlined::sources::conclusions::Told;
 use faultlined::sources::{self, listening, rpc, selfwatch};
-use faultlined::target::{Finder, Target};
 use faultlined::tick::{Parts, Ticker};
 use faultlined::validator::intake::Intake;
 use std::collections::BTreeMap;

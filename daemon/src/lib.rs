@@ -1,7 +1,7 @@
 //! The daemon: a target is found and followed; sources are asked on a tick; a hub hands each tick to the sinks.
 //!
 //! ```text
-//! target -> sources -> tick -> hub -> sinks, recorder -> web
+//! discovery -> sources -> tick -> hub -> sinks, recorder -> web
 //!              ^
 //!   ingest, tail, rpc, admin fill slots of their own; validator sums what they bring; forward passes bodies on
 //! ```
@@ -13,7 +13,7 @@ pub mod app;
 pub mod demo;
 pub mod once;
 
-pub mod target;
+pub mod discovery;
 
 pub mod forward;
 pub mod ingest;

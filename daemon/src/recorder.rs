@@ -14,10 +14,10 @@ pub use account::Account;
 pub use reel::Reel;
 
 use crate::clock::Clock;
+use crate::discovery::{Following, Target};
 use crate::hub::{Latest, Sink};
 use crate::manifest::Described;
 use crate::supervisor::Stop;
-use crate::target::{Following, Target};
 use crate::tick::{Finding, Poll};
 use crate::validator::recorded::{Points, Recorded};
 use account::Told;

@@ -16,8 +16,8 @@ pub mod selfwatch;
 pub mod threads;
 
 use crate::config::Config;
+use crate::discovery::Following;
 use crate::hub::Latest;
-use crate::target::Following;
 use crate::tick::Poll;
 use conclusions::Told;
 use faultline_kernel::HostRoot;

@@ -7,9 +7,9 @@ pub use book::{Book, News};
 pub use source::{Condition, Finding, Look, Poll};
 
 use crate::clock::{Clock, Due, Schedule};
+use crate::discovery::{Following, Target};
 use crate::hub::Hub;
 use crate::supervisor::Stop;
-use crate::target::{Following, Target};
 use faultline_catalog::{Batch, Stamp, Tick};
 use faultline_kernel::{HostConstants, HostRoot, ProcessId};
 use std::sync::Arc;

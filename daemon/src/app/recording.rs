@@ -3,10 +3,10 @@
 use super::root;
 use crate::clock::Clock;
 use crate::config::{Config, Mistake};
+use crate::discovery::{Finder, Target};
 use crate::manifest::{Describer, Facts, Follower};
 use crate::recorder::{Account, Handle, Recorder, Reel, disks};
 use crate::supervisor::Stage;
-use crate::target::{Finder, Target};
 use crate::validator::coverage::{LastPush, Moment};
 use crate::{flight, manifest};
 use anyhow::{Context, anyhow};

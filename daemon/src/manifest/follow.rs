@@ -2,12 +2,12 @@
 //! version and identity, which it tells once it runs.
 
 use super::{Binary, hash, process, put};
+use crate::discovery::Target;
 use crate::hub::Latest;
 use crate::sources::admin::AdminFacts;
 use crate::sources::conclusions::client;
 use crate::sources::rpc::{self, identity_of};
 use crate::supervisor::Stop;
-use crate::target::Target;
 use faultline_kernel::hardware::Hardware;
 use faultline_kernel::{HostRoot, ProcessFiles};
 use serde_json::{Map, Value, json};

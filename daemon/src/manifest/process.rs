@@ -2,7 +2,7 @@
 
 use super::host::describe_place;
 use super::{put, put_problems, redact, shown};
-use crate::target::Target;
+use crate::discovery::Target;
 use faultline_agave::identify::Validator;
 use faultline_kernel::hardware::Disk;
 use faultline_kernel::parse::mountinfo::{self, Mount};

@@ -3,9 +3,9 @@
 use crate::app;
 use crate::clock::{Clock, Due};
 use crate::config::Config;
+use crate::discovery::{Finder, Following};
 use crate::hub::{Hub, Latest};
 use crate::sources;
-use crate::target::{Finder, Following};
 use crate::tick::{Parts, Ticker};
 use crate::web::text::plain;
 use anyhow::Context;

@@ -5,7 +5,7 @@ use super::report::Check;
 use crate::app;
 use crate::clock::Clock;
 use crate::config::{Config, Find};
-use crate::target::{Finder, Following, Target, user};
+use crate::discovery::{Finder, Following, Target, user};
 use faultline_catalog::{Batch, Source, Status, Tick};
 use faultline_kernel::parse::pid_environ::Environment;
 use faultline_kernel::{ErrorKind, HostRoot, ProcessFiles, ReadError, locate};

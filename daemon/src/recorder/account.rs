@@ -2,7 +2,7 @@
 
 use super::queue::{Queue, Seen};
 use super::reel::SHOW_FOR;
-use crate::target::Following;
+use crate::discovery::Following;
 use crate::tick::{Finding, Look, Poll};
 use faultline_catalog::metrics::daemon as d;
 use faultline_catalog::{Problem, Reading, Source, Status};

@@ -1,7 +1,7 @@
 //! Whether a recording lies where it takes from what the validator waits for: the disk of its ledger or accounts.
 
 use crate::config::Find;
-use crate::target::Target;
+use crate::discovery::Target;
 use faultline_kernel::parse::mountinfo;
 use faultline_kernel::{HostRoot, ProcessFiles};
 use std::collections::BTreeSet;

@@ -2,8 +2,8 @@
 
 use super::queue::Seen;
 use super::{Entry, Followed};
+use crate::discovery::{Reason, Target};
 use crate::manifest::Described;
-use crate::target::{Reason, Target};
 use faultline_catalog::metrics::{daemon as d, process as p, validator as v};
 use faultline_catalog::{Reading, Stamp, Text, Tick};
 use faultline_recording::{Event, EventKind};

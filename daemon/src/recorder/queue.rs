@@ -1,6 +1,6 @@
 //! What waits for the recorder's thread: bounded, and never waited for by those who add.
 
-use crate::target::{Reason, Target};
+use crate::discovery::{Reason, Target};
 use faultline_catalog::{Stamp, Tick};
 use faultline_recording::Point;
 use std::collections::VecDeque;

@@ -2,11 +2,11 @@
 
 use super::admin::AdminFacts;
 use super::rpc;
+use crate::discovery::Following;
 use crate::forward;
 use crate::hub::Latest;
 use crate::ingest;
 use crate::tail;
-use crate::target::Following;
 use crate::tick::{Finding, Look, Poll};
 use crate::validator::intake::Intake;
 use faultline_catalog::{Problem, Source, Stamp};

@@ -1,6 +1,6 @@
 //! What a tick asks of a source: it looks, and says what it read and what it could not. The tick adds how long that took.
 
-use crate::target::Target;
+use crate::discovery::Target;
 use faultline_catalog::{Problem, Reading, Source, Stamp, Status};
 use faultline_kernel::parse::pid_stat::State;
 use faultline_kernel::{ErrorKind, HostConstants, HostRoot, ReadError};

@@ -121,7 +121,7 @@ fn event(second: u64, kind: EventKind) -> Entry {
 }
 
 fn process(pid: u32) -> Entry {
-    let target = crate::target::Target {
+    let target = crate::discovery::Target {
         process: faultline_kernel::ProcessId { pid, start_ticks: 1 },
         comm: "v".to_owned(),
         exe: None,
@@ -285,7 +285,7 @@ fn a_process_found_while_nothing_could_be_written_is_told_later() {
     let path = folder.path().join("run.fltl");
     let (mut reel, _) = reel(&path);
     reel.failed(&Error::Full { path: path.clone() }, at(1));
-    let target = crate::target::Target {
+    let target = crate::discovery::Target {
         process: faultline_kernel::ProcessId { pid: 7, start_ticks: 1 },
         comm: "v".to_owned(),
         exe: None,
@@ -306,7 +306,7 @@ fn a_process_found_while_nothing_could_be_written_is_told_later() {
 #[test]
 fn a_program_executed_in_place_replaces_the_description_of_its_process_even_if_that_could_not_be_written_at_first() {
     let target = |comm: &str| {
-        Arc::new(crate::target::Target {
+        Arc::new(crate::discovery::Target {
             process: faultline_kernel::ProcessId { pid: 7, start_ticks: 1 },
             comm: comm.to_owned(),
             exe: None,
