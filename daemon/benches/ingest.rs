@@ -16,10 +16,10 @@
 use faultline_agave::line::{LineSplitter, Point, host_id_of, name_of};
 use faultline_agave::points::Kind;
 use faultline_catalog::metrics::daemon::INGEST_BYTES;
-use faultlined::budget::Budget;
 use faultlined::clock::Clock;
 use faultlined::config::{self, Allowed, AllowedKind, Datapoints};
 use faultlined::ingest::{IngestParts, Listener, Meter};
+use faultlined::push_memory::Budget;
 use faultlined::supervisor::Stage;
 use faultlined::validator::intake::Intake;
 use rustix::time::{ClockId, clock_gettime};

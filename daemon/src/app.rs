@@ -1,23 +1,23 @@
 //! Builds everything first (sockets bound, files opened), then starts it, and ends it in the order of the data.
 
-mod hopeless;
 mod live;
+mod permanent_errors;
 mod places;
 mod recording;
 mod secrets;
 mod signals;
 
-pub use hopeless::is_hopeless;
 pub use live::Live;
+pub use permanent_errors::is_permanent;
 
 use crate::auth_failures::AuthFailures;
-use crate::budget::Budget;
 use crate::clock::Clock;
 use crate::config::{self, Config, Find, Mistake};
 use crate::demo::{self, Demo};
 use crate::discovery::{Finder, Following};
 use crate::hub::{Hub, Latest, Sink};
 use crate::ingest::{self, IngestParts, Listener};
+use crate::push_memory::Budget;
 use crate::sinks::history::History;
 use crate::socket::{self, Bound, Inherited, Place};
 use crate::sources::admin::{Asked, WhomToAsk};

@@ -21,9 +21,9 @@ pub use client::Error;
 pub use queue::Copy;
 pub use worker::Forwarder;
 
-use crate::budget::Budget;
 use crate::clock::Clock;
 use crate::config;
+use crate::push_memory::Budget;
 use client::Upstream;
 use faultline_catalog::metrics::daemon::{FORWARD_BYTES, FORWARD_QUEUE, FORWARD_REQUESTS};
 use faultline_catalog::{Reading, Status};

@@ -15,7 +15,7 @@
 //!   heard on for a moment, one in the middle of a request is cut, and its complete lines count.
 //! * A push of a page in a browser is refused (403): other sites may send one without asking.
 //!
-//! Memory: a connection has a read buffer of at most 16 KiB, a push in progress what [`crate::budget`] allows.
+//! Memory: a connection has a read buffer of at most 16 KiB, a push in progress what [`crate::push_memory`] allows.
 
 mod connection;
 mod decode;
@@ -27,11 +27,11 @@ mod request;
 pub use lines::{Intake, Push};
 pub use meter::Meter;
 
-use crate::budget::Budget;
 use crate::clock::Clock;
 use crate::config::{self, Credentials};
+use crate::connection_limit::{Guest, Rooms};
 use crate::forward;
-use crate::room::{Guest, Rooms};
+use crate::push_memory::Budget;
 use crate::socket::{self, Bound, Doors, Place, Stream};
 use crate::supervisor::Stop;
 use connection::Connection;
@@ -47,7 +47,7 @@ use tokio::task::{JoinError, JoinSet};
 pub const MAX_BODY: u64 = 64 * 1024 * 1024;
 /// What is answered to who asks for `/health`.
 pub(crate) const HEALTH: &str = "{\"status\":\"pass\"}\n";
-/// How many connections are served at once: as many as there is memory for ([`crate::budget`]).
+/// How many connections are served at once: as many as there is memory for ([`crate::push_memory`]).
 pub const MAX_CONNECTIONS: usize = 128;
 /// Of these, on sockets in the file system,
 const FILE_SYSTEM: usize = 16;

@@ -30,11 +30,11 @@ pub mod recorder;
 pub mod sinks;
 pub mod web;
 
+mod activity;
 pub mod auth_failures;
-pub mod budget;
 pub mod clock;
+mod connection_limit;
 pub mod limits;
-mod room;
+pub mod push_memory;
 pub mod socket;
-mod stream;
 pub mod supervisor;

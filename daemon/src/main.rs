@@ -154,7 +154,7 @@ fn fail(error: &anyhow::Error) -> ExitCode {
         }
     }
     say(&format!("faultlined: {said}"));
-    if app::is_hopeless(error) { ExitCode::from(USAGE) } else { ExitCode::FAILURE }
+    if app::is_permanent(error) { ExitCode::from(USAGE) } else { ExitCode::FAILURE }
 }
 
 /// On standard error, to whoever still listens: it may be a file on a full disk.

@@ -1,10 +1,10 @@
 //! The tick: asks every source that is due, on one dedicated thread, and hands the result to the hub.
 
-mod book;
 mod source;
+mod statistics;
 
-pub use book::{Book, News};
 pub use source::{Condition, Finding, Look, Poll};
+pub use statistics::{News, Statistics};
 
 use crate::clock::{Clock, Due, Schedule};
 use crate::discovery::{Following, Target};
@@ -31,7 +31,7 @@ pub struct Ticker {
     root: HostRoot,
     host: HostConstants,
     entries: Vec<Entry>,
-    book: Book,
+    book: Statistics,
     hub: Hub,
     followed: Option<ProcessId>,
 }
@@ -66,7 +66,7 @@ impl Ticker {
             root: parts.root,
             host: parts.host,
             entries: parts.sources.into_iter().map(entry).collect(),
-            book: Book::default(),
+            book: Statistics::default(),
             hub,
             followed: None,
         }

@@ -4,7 +4,6 @@
 //! tick up. All connections are one task; what they share is bounded (connections, time, pages kept).
 
 mod answer;
-mod asker;
 mod auth;
 mod config;
 mod connection;
@@ -15,6 +14,7 @@ mod health;
 mod landing;
 mod mark;
 mod pace;
+mod request_checks;
 mod scrape;
 pub(crate) mod text;
 mod tls;
@@ -25,20 +25,20 @@ pub use health::{Stale, health};
 use crate::auth_failures::AuthFailures;
 use crate::clock::Clock;
 use crate::config::{Find, Metrics};
+use crate::connection_limit::Rooms;
 use crate::flight;
 use crate::hub::Latest;
 use crate::recorder;
-use crate::room::Rooms;
 use crate::sinks::history::History;
 use crate::sinks::prometheus::ConstantLabels;
 use crate::socket::{self, Bound, Doors};
 use crate::supervisor::Stop;
 use answer::Site;
-use asker::Names;
 use connection::Patience;
 use faultline_catalog::Tick;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
+use request_checks::Names;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;

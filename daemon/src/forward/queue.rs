@@ -1,8 +1,8 @@
 //! Pushes that wait for the upstream, oldest first, within a bound.
 
 use super::{Handle, Precision};
-use crate::budget::{Budget, Permit};
 use crate::clock::Clock;
+use crate::push_memory::{Budget, Permit};
 use hyper::body::Bytes;
 use memmap2::MmapMut;
 use std::collections::VecDeque;

@@ -1,10 +1,10 @@
 //! One connection, from accept to close.
 
 use super::{Intake, Limits, Shared, reception};
+use crate::activity::ActivityStream;
 use crate::clock::Clock;
-use crate::room::{Guest, Standing, Turn};
+use crate::connection_limit::{Guest, Standing, Turn};
 use crate::socket::{Peer, Stream};
-use crate::stream::Watched;
 use crate::supervisor::Stop;
 use hyper::header::{CONNECTION, HeaderValue};
 use hyper::server::conn::http1;
@@ -193,7 +193,7 @@ async fn talk<I: Intake>(stream: Stream, connection: &Arc<Connection>, shared: &
         }
     });
     let farewell = stream.farewell().ok();
-    let io = TokioIo::new(Watched::new(stream, || connection.heard()));
+    let io = TokioIo::new(ActivityStream::new(stream, || connection.heard()));
     // No header timeout of hyper's: it would run while the connection idles.
     let mut http = http1::Builder::new();
     let mut http = pin!(http.header_read_timeout(None).max_buf_size(READ_BUFFER).serve_connection(io, service));

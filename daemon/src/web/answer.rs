@@ -1,13 +1,13 @@
 //! From a request to its answer.
 
 use super::WebState;
-use super::asker::{self, Names};
 use super::auth::{Users, Verdict};
 use super::flight_save;
 use super::health::health;
 use super::landing;
 use super::mark;
 use super::pace::Pace;
+use super::request_checks::{self, Names};
 use super::scrape::Pages;
 use crate::clock::Clock;
 use crate::sinks::prometheus::{accepts_gzip, dialect};
@@ -228,7 +228,7 @@ fn refused(request: &Request<()>) -> Option<Response<Body>> {
         answer.headers_mut().insert(header::ALLOW, HeaderValue::from_static("POST"));
         return Some(answer);
     }
-    asker::is_foreign(request)
+    request_checks::is_foreign(request)
         .then(|| sentence(StatusCode::FORBIDDEN, "Pages of other sites may not ask for this.".to_owned()))
 }
 

@@ -2,10 +2,10 @@
 
 use super::answer::{Body, Site};
 use super::tls::Acceptor;
+use crate::activity::ActivityStream;
 use crate::clock::Clock;
-use crate::room::{Guest, Standing, Turn};
+use crate::connection_limit::{Guest, Standing, Turn};
 use crate::socket::{Peer, Stream};
-use crate::stream::Watched;
 use crate::supervisor::Stop;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
@@ -79,7 +79,7 @@ where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let watching = Arc::clone(&patience);
-    let io = TokioIo::new(Watched::new(stream, move || watching.heard()));
+    let io = TokioIo::new(ActivityStream::new(stream, move || watching.heard()));
     let service = service_fn(move |request: Request<Incoming>| {
         let (site, patience) = (Arc::clone(&site), Arc::clone(&patience));
         async move {

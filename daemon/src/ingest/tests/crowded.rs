@@ -50,7 +50,7 @@ async fn packed_bodies_that_come_slowly_take_no_memory_that_a_push_waits_for() {
         client.write(&packed[..packed.len() - 10]).await;
         crowd.push(client);
     }
-    until("they hold all they can get", || sink.budget.in_use() > u64::from(crate::budget::DECODERS)).await;
+    until("they hold all they can get", || sink.budget.in_use() > u64::from(crate::push_memory::DECODERS)).await;
     assert_eq!(within(sink.send(&post("", &lines(10)))).await, 204);
     drop(crowd);
     sink.all_given_back().await;

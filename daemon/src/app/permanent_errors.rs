@@ -8,7 +8,7 @@ use std::io::ErrorKind;
 
 /// Whether the failure is a mistake in the configuration or in the units, which the system can only see while it builds:
 /// a file that is no recording of this run, a socket that others can reach. A service manager need not try again.
-pub fn is_hopeless(error: &anyhow::Error) -> bool {
+pub fn is_permanent(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| recording(cause) || socket(cause))
 }
 

@@ -30,7 +30,7 @@ pub struct News {
 
 /// All accounts, and those of the tick itself.
 #[derive(Debug)]
-pub struct Book {
+pub struct Statistics {
     accounts: BTreeMap<Source, Account>,
     ticks: u64,
     missed: u64,
@@ -39,9 +39,9 @@ pub struct Book {
     clock_steps: u64,
 }
 
-impl Default for Book {
+impl Default for Statistics {
     fn default() -> Self {
-        Book {
+        Statistics {
             accounts: BTreeMap::new(),
             ticks: 0,
             missed: 0,
@@ -52,7 +52,7 @@ impl Default for Book {
     }
 }
 
-impl Book {
+impl Statistics {
     /// A tick began.
     pub fn tick(&mut self, due: Due) {
         self.ticks += 1;
@@ -158,13 +158,13 @@ mod tests {
 
     const NEW: News = News { repeated: false, heard: Stamp { uptime: Duration::ZERO, unix: Duration::ZERO } };
 
-    fn count(book: &Book, status: Status) -> u64 {
+    fn count(book: &Statistics, status: Status) -> u64 {
         book.accounts[&Source::Cgroup].counts.get(&status).copied().unwrap_or(0)
     }
 
     #[test]
     fn a_state_counts_when_it_begins_and_an_event_each_time() {
-        let mut book = Book::default();
+        let mut book = Statistics::default();
         for _ in 0..3 {
             book.looked(&batch(&[(Status::Absent, "memory.high"), (Status::Broken, "memory.stat")]), NEW);
         }
@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn what_is_only_told_again_is_no_new_event() {
-        let mut book = Book::default();
+        let mut book = Statistics::default();
         for repeated in [false, true, true] {
             book.looked(&batch(&[(Status::Broken, "no answer")]), News { repeated, ..NEW });
         }
@@ -196,7 +196,7 @@ mod tests {
     #[test]
     fn a_success_is_as_old_as_what_was_heard() {
         let at = |seconds| Stamp { uptime: Duration::from_secs(seconds), unix: Duration::from_secs(1_000 + seconds) };
-        let mut book = Book::default();
+        let mut book = Statistics::default();
         book.looked(&Batch { at: at(9), ..batch(&[]) }, News { heard: at(7), ..NEW });
         let told = book.batch(at(9)).readings;
         let told = told.iter().find(|reading| reading.metric.name == d::SOURCE_LAST_SUCCESS.name);

@@ -6,19 +6,19 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// The stream, and who is told after every read that brought something.
-pub(crate) struct Watched<S, F> {
+pub(crate) struct ActivityStream<S, F> {
     stream: S,
     heard: F,
 }
 
-impl<S, F: FnMut()> Watched<S, F> {
+impl<S, F: FnMut()> ActivityStream<S, F> {
     /// The same stream.
     pub(crate) fn new(stream: S, heard: F) -> Self {
-        Watched { stream, heard }
+        ActivityStream { stream, heard }
     }
 }
 
-impl<S: AsyncRead + Unpin, F: FnMut() + Unpin> AsyncRead for Watched<S, F> {
+impl<S: AsyncRead + Unpin, F: FnMut() + Unpin> AsyncRead for ActivityStream<S, F> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let before = buf.filled().len();
         let polled = Pin::new(&mut self.stream).poll_read(cx, buf);
@@ -29,7 +29,7 @@ impl<S: AsyncRead + Unpin, F: FnMut() + Unpin> AsyncRead for Watched<S, F> {
     }
 }
 
-impl<S: AsyncWrite + Unpin, F: Unpin> AsyncWrite for Watched<S, F> {
+impl<S: AsyncWrite + Unpin, F: Unpin> AsyncWrite for ActivityStream<S, F> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.stream).poll_write(cx, bytes)
     }
