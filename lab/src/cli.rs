@@ -10,7 +10,7 @@ pub use experiment::{
 pub use top::TopArgs;
 
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
-use faultline_rig::CpuSet;
+use faultline_isolation::CpuSet;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;

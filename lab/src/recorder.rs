@@ -5,8 +5,8 @@ mod log;
 pub(crate) use log::Log;
 
 use anyhow::Context;
+use faultline_isolation::End;
 use faultline_recording::{Error, Progress, Recording};
-use faultline_rig::End;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -10,7 +10,7 @@ use faultline::experiment::folder::Folder;
 use faultline::experiment::journal::{Entry, Line, Step};
 use faultline::experiment::outcome::{Ending, Outcome, Validity};
 use faultline::experiment::schedule::{Scheduled, Turn};
-use faultline_rig::{Evidence, Pressure};
+use faultline_isolation::{Evidence, Pressure};
 use made::day::Arm;
 use made::{busy, faultline, said};
 use std::collections::BTreeMap;

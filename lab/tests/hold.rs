@@ -3,7 +3,7 @@
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test that cannot prepare its scene fails")]
 #![expect(clippy::disallowed_methods, reason = "a test starts programs itself")]
 
-use faultline_rig::{CgroupRoots, Direct, End, GroupName, Job, Launcher, Limits};
+use faultline_isolation::{CgroupRoots, Direct, End, GroupName, Job, Launcher, Limits};
 use faultline_testkit::eventually::eventually;
 use faultline_testkit::proc::is_alive;
 use std::ffi::OsString;

@@ -19,7 +19,7 @@ const MEMBERS: [(&str, &str, &[&str]); 12] = [
     ("faultline-follow", "crates/follow", &["faultline-catalog", "faultline-agave"]),
     ("faultline-recording", "crates/recording", &["faultline-catalog"]),
     ("faultline-stats", "crates/stats", &[]),
-    ("faultline-rig", "crates/rig", &["faultline-kernel"]),
+    ("faultline-isolation", "crates/isolation", &["faultline-kernel"]),
     ("faultline-manual", "crates/manual", &[]),
     (
         "faultlined",
@@ -42,7 +42,7 @@ const MEMBERS: [(&str, &str, &[&str]); 12] = [
             "faultline-agave",
             "faultline-recording",
             "faultline-stats",
-            "faultline-rig",
+            "faultline-isolation",
             "faultline-manual",
         ],
     ),

@@ -2,7 +2,7 @@
 
 use super::journal;
 use super::schedule::Scheduled;
-use faultline_rig::GroupName;
+use faultline_isolation::GroupName;
 use sha2::{Digest, Sha256};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};

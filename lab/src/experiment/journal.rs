@@ -41,7 +41,7 @@ pub enum Entry {
         file: PathBuf,
         /// Of the random order.
         seed: u64,
-        /// How groups are made: [`faultline_rig::Launcher::name`].
+        /// How groups are made: [`faultline_isolation::Launcher::name`].
         launcher: String,
         /// The schedule.
         turns: Vec<Turn>,

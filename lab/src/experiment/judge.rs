@@ -7,7 +7,7 @@ use super::outcome::Outcome;
 use super::plan::{Kind, Stop};
 use super::watch::Why;
 use crate::words::time;
-use faultline_rig::{End, Evidence};
+use faultline_isolation::{End, Evidence};
 
 /// Exit codes of a shell above this one tell of a signal that ended its child.
 const SHELL_SIGNAL: i32 = 128;

@@ -4,9 +4,9 @@
 use super::plan::{Begin, Plan};
 use super::runner::folders_of;
 use anyhow::Context;
+use faultline_isolation::folders::{Hold, Purpose, hold};
 use faultline_kernel::HostRoot;
 use faultline_kernel::parse::pid_stat::{self, State};
-use faultline_rig::folders::{Hold, Purpose, hold};
 use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
 use std::fs::{File, OpenOptions};

@@ -1,6 +1,6 @@
 //! What became of a run.
 
-use faultline_rig::Evidence;
+use faultline_isolation::Evidence;
 use serde::{Deserialize, Serialize};
 
 /// How a run ended. All but [`Outcome::Failed`] and [`Outcome::Interrupted`] are results: the run counts, and is not

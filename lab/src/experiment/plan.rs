@@ -13,7 +13,7 @@ pub use expand::{Expanded, Unknown, expand};
 pub use load::{load, parse};
 pub use table::Mistake;
 
-use faultline_rig::{CpuSet, IoLimit, Limits};
+use faultline_isolation::{CpuSet, IoLimit, Limits};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -11,7 +11,7 @@ use super::plan::{self, Arm, Plan, Severity};
 use super::schedule::{Turn, schedule};
 use crate::cli::{PlanArgs, WrongUsage};
 use crate::output::json;
-use faultline_rig::Limits;
+use faultline_isolation::Limits;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 

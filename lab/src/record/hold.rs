@@ -100,7 +100,7 @@ fn ends_with(parent: i32) -> bool {
 }
 
 /// Keeps this process, and what it becomes and starts, to these CPUs.
-fn keep_to(cpus: &faultline_rig::CpuSet) -> rustix::io::Result<()> {
+fn keep_to(cpus: &faultline_isolation::CpuSet) -> rustix::io::Result<()> {
     let mut set = CpuSet::new();
     let known = |cpu: &usize| *cpu < CpuSet::MAX_CPU;
     cpus.numbers().iter().filter_map(|cpu| usize::try_from(*cpu).ok().filter(known)).for_each(|cpu| set.set(cpu));

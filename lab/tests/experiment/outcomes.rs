@@ -4,8 +4,8 @@ use crate::scene::{Scene, said};
 use faultline::experiment::folder::{OUTPUT, OWN};
 use faultline::experiment::journal::{Entry, Step};
 use faultline::experiment::outcome::Outcome;
+use faultline_isolation::End;
 use faultline_recording::Recording;
-use faultline_rig::End;
 
 /// One arm each for all that can become of a program.
 const SCRIPT: &str = r#"

@@ -1,7 +1,7 @@
 //! What is known of the host and of what a plan names. Nothing here is judged.
 
 use crate::experiment::runner::world::Remark;
-use faultline_rig::{Abilities, CpuSet};
+use faultline_isolation::{Abilities, CpuSet};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;

@@ -4,7 +4,7 @@ use super::Findings;
 use super::facts::Facts;
 use crate::experiment::plan::{Arm, Kind, Lane, Plan, Severity};
 use crate::words;
-use faultline_rig::Abilities;
+use faultline_isolation::Abilities;
 use std::collections::BTreeSet;
 
 /// What the launcher is called that makes groups of version 1.

@@ -5,7 +5,7 @@ use super::code::{units, words};
 use super::gather::home_of;
 use super::scripts;
 use crate::experiment::plan::{Arm, Kind, Lane, Plan, expand};
-use faultline_rig::CpuSet;
+use faultline_isolation::CpuSet;
 use std::collections::BTreeSet;
 
 /// Options that name the CPU, as the how-manieth of those that the process may use.

@@ -1,7 +1,7 @@
 use super::*;
 use crate::experiment::plan::parse;
 use crate::experiment::runner::world::Remark;
-use faultline_rig::{Abilities, CpuSet};
+use faultline_isolation::{Abilities, CpuSet};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;

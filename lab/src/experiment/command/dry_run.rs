@@ -5,8 +5,8 @@ use crate::experiment::plan::{Begin, Plan};
 use crate::experiment::runner::folders_of;
 use crate::output::print;
 use crate::words::{bytes, count};
+use faultline_isolation::folders::{self, Cleared, LISTED};
 use faultline_kernel::HostRoot;
-use faultline_rig::folders::{self, Cleared, LISTED};
 use std::path::Path;
 
 /// Prints it; nothing is changed.
@@ -45,7 +45,7 @@ fn more(what: &str, many: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use faultline_rig::folders::Kept;
+    use faultline_isolation::folders::Kept;
 
     #[test]
     fn every_file_is_named_up_to_a_limit_that_is_told() {

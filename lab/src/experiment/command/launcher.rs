@@ -6,8 +6,8 @@ use crate::experiment::plan::{Plan, Severity};
 use crate::experiment::plan_command;
 use crate::output::say;
 use anyhow::bail;
+use faultline_isolation::{CgroupRoots, Direct, Launcher, Systemd};
 use faultline_kernel::HostRoot;
-use faultline_rig::{CgroupRoots, Direct, Launcher, Systemd};
 use std::path::Path;
 
 /// There where systemd is the first process.

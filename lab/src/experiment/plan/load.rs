@@ -10,7 +10,7 @@ use super::{
     Severity, Stop, Workload,
 };
 use crate::report::{SCALARS, scalar};
-use faultline_rig::CpuSet;
+use faultline_isolation::CpuSet;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;

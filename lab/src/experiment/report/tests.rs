@@ -4,7 +4,7 @@ use crate::experiment::outcome::Outcome;
 use crate::experiment::schedule::Turn;
 use crate::report::model::{Block, Cell, Table};
 use crate::run::{Replayed, ReplayedSlot};
-use faultline_rig::Evidence;
+use faultline_isolation::Evidence;
 use std::collections::BTreeMap;
 
 /// An experiment with two arms of memory and what is written down of it.

@@ -3,7 +3,7 @@
 use crate::experiment::outcome::{Ending, Outcome};
 use crate::experiment::plan::{Arm, Kind};
 use crate::run::Told;
-use faultline_rig::{End, Evidence};
+use faultline_isolation::{End, Evidence};
 
 /// What the experiment says of a run.
 pub(crate) fn told(ending: &Ending, arm: Option<&Arm>, kind: Kind) -> Told {

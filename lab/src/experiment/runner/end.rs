@@ -11,7 +11,7 @@ use crate::experiment::watch::Watch;
 use crate::recorder::USUAL_INTERVAL;
 use crate::words::time;
 use anyhow::Context;
-use faultline_rig::Evidence;
+use faultline_isolation::Evidence;
 use std::time::Duration;
 
 /// From look to look at what is about to end.

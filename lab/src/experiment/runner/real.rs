@@ -19,9 +19,9 @@ use crate::recorder::progress;
 use crate::signals::Signals;
 use crate::words::{bytes, count};
 use anyhow::Context;
+use faultline_isolation::{Launcher, cold, folders};
 use faultline_kernel::HostRoot;
 use faultline_recording::{Progress, Recording, TickRow};
-use faultline_rig::{Launcher, cold, folders};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
@@ -56,7 +56,7 @@ impl World for Real {
     }
 
     fn boot(&self) -> String {
-        faultline_rig::host::boot_id(&self.root).unwrap_or_else(|| "unknown".to_owned())
+        faultline_isolation::host::boot_id(&self.root).unwrap_or_else(|| "unknown".to_owned())
     }
 
     fn wait(&mut self, at_most: Duration) {
@@ -89,13 +89,13 @@ impl World for Real {
 
     fn host(&mut self, plan: &Plan, scope: &str) -> anyhow::Result<Vec<Remark>> {
         let looks = plan.host.busy_cpus.severity != Severity::Ignore;
-        let used = faultline_rig::host::cpu_use(&self.root).filter(|_| looks);
+        let used = faultline_isolation::host::cpu_use(&self.root).filter(|_| looks);
         let before = used.map(|used| (used, clock::uptime()));
         while before.as_ref().is_some_and(|(_, at)| clock::uptime() < *at + PIECE) && self.asked.is_none() {
             self.wait(PIECE);
         }
         let busy = before.and_then(|(before, at)| {
-            let after = faultline_rig::host::cpu_use(&self.root)?;
+            let after = faultline_isolation::host::cpu_use(&self.root)?;
             before.busy_until(&after, clock::uptime().saturating_sub(at))
         });
         let groups = self.launcher.leftovers(scope)?;

@@ -12,7 +12,7 @@ use crate::experiment::watch::{Watch, Why};
 use crate::record::opening;
 use crate::recorder::{Addresses, USUAL_INTERVAL, metrics_variables, with_its_words};
 use anyhow::Context;
-use faultline_rig::{Evidence, Launched};
+use faultline_isolation::{Evidence, Launched};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;

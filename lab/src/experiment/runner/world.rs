@@ -4,8 +4,8 @@ use crate::experiment::judge::cache;
 use crate::experiment::plan::{Lane, Plan, Severity};
 use crate::experiment::targets::Target;
 use crate::experiment::watch::Now;
+use faultline_isolation::{End, GroupName, Launcher};
 use faultline_recording::{Progress, TickRow};
-use faultline_rig::{End, GroupName, Launcher};
 use std::path::Path;
 use std::time::Duration;
 

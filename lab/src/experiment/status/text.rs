@@ -66,7 +66,7 @@ fn what(run: &RunStatus, next: &mut Option<&'static str>) -> String {
             let said = Ending {
                 outcome: outcome.clone(),
                 validity: run.validity.clone().unwrap_or_default(),
-                evidence: faultline_rig::Evidence::default(),
+                evidence: faultline_isolation::Evidence::default(),
                 notes: Vec::new(),
                 stopped_unix_ns: None,
             };

@@ -4,7 +4,7 @@ use super::super::Arm;
 use super::super::table::{Mistakes, Table, several, size, text, whole};
 use super::Base;
 use super::workload::{argument, environment, plain_name, variable};
-use faultline_rig::{CpuSet, IoLimit};
+use faultline_isolation::{CpuSet, IoLimit};
 use toml::de::DeValue;
 
 /// Most arms of one plan.

@@ -1,6 +1,6 @@
 use super::*;
 use crate::experiment::plan::Cluster;
-use faultline_rig::CpuSet;
+use faultline_isolation::CpuSet;
 use proptest::prelude::*;
 
 const SMALL: &str = r#"

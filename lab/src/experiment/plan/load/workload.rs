@@ -4,7 +4,7 @@ use super::super::table::{Mistakes, Table, choice, several, text, whole};
 use super::super::{Cluster, Kind, Lane, Workload};
 use super::{Base, Places, empty};
 use faultline_agave::identify::is_public_key;
-use faultline_rig::CpuSet;
+use faultline_isolation::CpuSet;
 use std::collections::BTreeMap;
 use toml::de::DeValue;
 

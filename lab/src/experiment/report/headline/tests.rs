@@ -5,7 +5,7 @@ use crate::experiment::journal::{Entry, Line, Standing, Step};
 use crate::experiment::outcome::{Ending, Validity};
 use crate::experiment::plan;
 use crate::experiment::schedule::{Scheduled, Turn};
-use faultline_rig::Evidence;
+use faultline_isolation::Evidence;
 use std::path::{Path, PathBuf};
 
 /// What became of a run: `-` not begun, `f` failed, `c` completed, `o` out of memory, `x` exited, `h` no progress, `n` never

@@ -2,7 +2,7 @@
 
 use crate::experiment::runner::world::Cooled;
 use crate::words::bytes;
-use faultline_rig::cold::Residency;
+use faultline_isolation::cold::Residency;
 use std::path::Path;
 
 /// A share of pages in memory from which on files are not called cold.
@@ -11,7 +11,7 @@ const WARM: f64 = 0.01;
 const LITTLE: u64 = 1 << 20;
 
 /// After what was dropped, in words, and what was found then.
-pub(super) fn cooled(dropped: String, found: Result<Residency, faultline_rig::Error>) -> Cooled {
+pub(super) fn cooled(dropped: String, found: Result<Residency, faultline_isolation::Error>) -> Cooled {
     let (looked, not_cold) = match found {
         Ok(found) => judged(&found),
         Err(error) => (None, Some(format!("the cold start could not be verified: {error}"))),
@@ -20,7 +20,7 @@ pub(super) fn cooled(dropped: String, found: Result<Residency, faultline_rig::Er
 }
 
 /// What there is to note of a program that every run shall find in memory.
-pub(super) fn program(file: &Path, read: Result<u64, faultline_rig::Error>) -> Option<String> {
+pub(super) fn program(file: &Path, read: Result<u64, faultline_isolation::Error>) -> Option<String> {
     let error = read.err()?;
     Some(format!("{}: whether it is charged to this run is not known: {error}", file.display()))
 }
@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     fn what_could_not_be_looked_at_is_not_called_cold() {
-        let error = faultline_rig::Error::Refused("fincore is not installed".to_owned());
+        let error = faultline_isolation::Error::Refused("fincore is not installed".to_owned());
         let cooled = cooled("dropped".to_owned(), Err(error));
         assert!(cooled.not_cold.is_some_and(|why| why.contains("fincore")));
     }

@@ -5,9 +5,9 @@ use crate::experiment::plan::{Begin, HostRules, Plan, Severity};
 use crate::experiment::runner::world::Remark;
 use crate::words::bytes;
 use faultline_agave::identify::Program;
+use faultline_isolation::folders;
+use faultline_isolation::host::{self, Disk, HostState};
 use faultline_kernel::HostRoot;
-use faultline_rig::folders;
-use faultline_rig::host::{self, Disk, HostState};
 use std::path::Path;
 
 /// One that has no arguments to be identified by.

@@ -11,7 +11,7 @@ use crate::recorder::{
 };
 use crate::words::time;
 use anyhow::{Context, bail};
-use faultline_rig::{End, Job, Launched, Launcher, Limits};
+use faultline_isolation::{End, Job, Launched, Launcher, Limits};
 use rustix::thread::{CpuSet, sched_getaffinity};
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! Which folders are marked.
 
 use super::{NOW, Scene};
-use faultline_rig::folders::{Init, MARKER, check, init, is_marked};
+use faultline_isolation::folders::{Init, MARKER, check, init, is_marked};
 use std::fs;
 use std::os::unix::fs::symlink;
 

@@ -1,7 +1,7 @@
 //! From the job to the running program.
 
 use crate::scene::{PATH, Scene, end_of};
-use faultline_rig::{End, GroupName, Job};
+use faultline_isolation::{End, GroupName, Job};
 use faultline_testkit::proc::is_alive;
 use std::ffi::OsString;
 use std::fs;

@@ -2,7 +2,7 @@
 
 use super::mount::Mount;
 use super::{Scene, is_root, names, seen};
-use faultline_rig::folders::{self, Owner, restore};
+use faultline_isolation::folders::{self, Owner, restore};
 use std::fs;
 use std::io::{Seek, SeekFrom, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};

@@ -2,8 +2,8 @@
 
 use super::mount::Mount;
 use super::{NOW, Scene, is_root, names, seen};
+use faultline_isolation::folders::{self, Kept, MARKER};
 use faultline_kernel::HostRoot;
-use faultline_rig::folders::{self, Kept, MARKER};
 use proptest::prelude::*;
 use rustix::fs::{CWD, FlockOperation, Mode};
 use std::fs;

@@ -1,6 +1,6 @@
 //! A folder, a scope, and jobs in them.
 
-use faultline_rig::{GroupName, Job, Launched, Launcher, Limits};
+use faultline_isolation::{GroupName, Job, Launched, Launcher, Limits};
 use faultline_testkit::eventually::{eventually, eventually_seeing};
 use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt;
@@ -112,7 +112,7 @@ impl<'a> Scene<'a> {
 }
 
 /// How the first process ended, once it has.
-pub(crate) fn end_of(launched: &mut dyn Launched) -> faultline_rig::End {
+pub(crate) fn end_of(launched: &mut dyn Launched) -> faultline_isolation::End {
     eventually(PATIENCE, "the end of the program", || launched.ended().expect("its end is told"))
 }
 

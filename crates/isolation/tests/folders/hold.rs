@@ -1,12 +1,12 @@
 //! Who holds a folder, and who does not get it meanwhile.
 
 use super::Scene;
+use faultline_isolation::folders::{Purpose, hold};
 use faultline_kernel::HostRoot;
-use faultline_rig::folders::{Purpose, hold};
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-fn held(folder: &Path, purpose: Purpose) -> Result<faultline_rig::folders::Hold, String> {
+fn held(folder: &Path, purpose: Purpose) -> Result<faultline_isolation::folders::Hold, String> {
     hold(folder, purpose, &HostRoot::default()).map_err(|error| error.to_string())
 }
 

@@ -1,7 +1,7 @@
 //! From the running program to nothing.
 
 use crate::scene::{PATIENCE, Scene, end_of, is_gone};
-use faultline_rig::{End, GroupName, Job, Launcher, Limits};
+use faultline_isolation::{End, GroupName, Job, Launcher, Limits};
 use faultline_testkit::eventually::eventually;
 use faultline_testkit::proc::is_alive;
 use std::process::{Command, Stdio};

@@ -1,7 +1,7 @@
 //! What only systemd can do, or can refuse.
 
 use crate::scene::{PATIENCE, Scene, end_of};
-use faultline_rig::{End, Job, Limits, Systemd};
+use faultline_isolation::{End, Job, Limits, Systemd};
 use faultline_testkit::eventually::eventually;
 use std::process::Command;
 use std::time::Duration;

@@ -8,8 +8,8 @@
 )]
 #![expect(clippy::disallowed_methods, reason = "a test starts programs itself")]
 
+use faultline_isolation::{cold, folders};
 use faultline_kernel::HostRoot;
-use faultline_rig::{cold, folders};
 use faultline_testkit::eventually::{eventually, eventually_seeing};
 use std::fs;
 use std::io::{Read, Write};

@@ -1,7 +1,7 @@
 //! Limits, and what is told of them.
 
 use crate::scene::{PATIENCE, Scene, end_of};
-use faultline_rig::{CpuSet, End, IoLimit, Job, Limits};
+use faultline_isolation::{CpuSet, End, IoLimit, Job, Limits};
 use faultline_testkit::eventually::eventually;
 use std::fs;
 use std::path::PathBuf;

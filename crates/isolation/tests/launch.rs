@@ -17,8 +17,8 @@ mod scene;
 #[path = "launch/systemd.rs"]
 mod systemd;
 
+use faultline_isolation::{CgroupRoots, Direct, Launcher, Systemd};
 use faultline_kernel::HostRoot;
-use faultline_rig::{CgroupRoots, Direct, Launcher, Systemd};
 use scene::Scene;
 
 type Case = fn(&Scene);
@@ -68,7 +68,7 @@ fn keeps_the_contract(launcher: &dyn Launcher) {
     }
 }
 
-fn direct() -> Result<Direct, faultline_rig::Error> {
+fn direct() -> Result<Direct, faultline_isolation::Error> {
     let delegated = std::env::var_os("FAULTLINE_TEST_CGROUP").map(Into::into);
     Direct::new(&CgroupRoots { delegated, ..CgroupRoots::default() })
 }

@@ -22,8 +22,8 @@ mod race;
 #[path = "folders/restore.rs"]
 mod restore;
 
+use faultline_isolation::folders;
 use faultline_kernel::HostRoot;
-use faultline_rig::folders;
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -82,11 +82,11 @@ impl Scene {
         assert_eq!(fs::read_to_string(self.path("outside/deep/file")).unwrap(), "precious too");
     }
 
-    fn clear(&self) -> Result<folders::Cleared, faultline_rig::Error> {
+    fn clear(&self) -> Result<folders::Cleared, faultline_isolation::Error> {
         folders::clear(&self.path("ledger"), &HostRoot::default())
     }
 
-    fn would_clear(&self) -> Result<folders::Cleared, faultline_rig::Error> {
+    fn would_clear(&self) -> Result<folders::Cleared, faultline_isolation::Error> {
         folders::would_clear(&self.path("ledger"), &HostRoot::default())
     }
 }

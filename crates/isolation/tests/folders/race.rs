@@ -1,8 +1,8 @@
 //! Folders that become symbolic links while they are cleared.
 
 use super::Scene;
+use faultline_isolation::folders;
 use faultline_kernel::HostRoot;
-use faultline_rig::folders;
 use rustix::fs::{CWD, RenameFlags};
 use std::fs;
 use std::os::unix::fs::symlink;
