@@ -111,8 +111,8 @@ fn count(number: usize, of: &str) -> String {
 
 fn manual(folder: &Path) -> ExitCode {
     let about = "configuration of the daemon faultlined: every key with its default";
-    let written = faultline_manual::write(Cli::command(), "1", folder)
-        .and_then(|()| faultline_manual::write_file_page("faultlined.toml", about, config::DEFAULT_TEXT, folder))
+    let written = faultline_cli_docs::write(Cli::command(), "1", folder)
+        .and_then(|()| faultline_cli_docs::write_file_page("faultlined.toml", about, config::DEFAULT_TEXT, folder))
         .and_then(|()| std::fs::write(folder.join("faultlined.toml"), config::DEFAULT_TEXT));
     written.map_or_else(|error| fail(&error.into()), |()| ExitCode::SUCCESS)
 }

@@ -35,7 +35,7 @@ fn main() -> ExitCode {
         Command::Top(args) => top::run(&args),
         Command::Merge(args) => answered(merge::run(&args)),
         Command::Manual(args) => {
-            faultline_manual::write(Cli::command(), "1", &args.folder).map(|()| 0).map_err(Into::into)
+            faultline_cli_docs::write(Cli::command(), "1", &args.folder).map(|()| 0).map_err(Into::into)
         }
     };
     match done {

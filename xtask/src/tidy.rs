@@ -20,7 +20,7 @@ const MEMBERS: [(&str, &str, &[&str]); 12] = [
     ("faultline-recording", "crates/recording", &["faultline-catalog"]),
     ("faultline-stats", "crates/stats", &[]),
     ("faultline-isolation", "crates/isolation", &["faultline-kernel"]),
-    ("faultline-manual", "crates/manual", &[]),
+    ("faultline-cli-docs", "crates/cli-docs", &[]),
     (
         "faultlined",
         "daemon",
@@ -30,7 +30,7 @@ const MEMBERS: [(&str, &str, &[&str]); 12] = [
             "faultline-agave",
             "faultline-follow",
             "faultline-recording",
-            "faultline-manual",
+            "faultline-cli-docs",
         ],
     ),
     (
@@ -43,7 +43,7 @@ const MEMBERS: [(&str, &str, &[&str]); 12] = [
             "faultline-recording",
             "faultline-stats",
             "faultline-isolation",
-            "faultline-manual",
+            "faultline-cli-docs",
         ],
     ),
     ("faultline-testkit", "crates/testkit", &[]),
