@@ -1,17 +1,17 @@
 //! Keeps what the daemon sees: ticks, the validator's points with their own time, and events, in files for the lab.
 //!
 //! Ticks, points and marks wait in a bounded queue. One thread takes them once a second, derives the events, and hands
-//! all of it to every [`Tape`], which writes it in one transaction. Nobody waits for the thread: what finds no room is
+//! all of it to every [`RecordingSink`], which writes it in one transaction. Nobody waits for the thread: what finds no room is
 //! dropped and counted.
 
 mod account;
 pub mod disks;
 mod events;
 mod queue;
-mod reel;
+mod recording_file;
 
 pub use account::Account;
-pub use reel::Reel;
+pub use recording_file::RecordingFile;
 
 use crate::clock::Clock;
 use crate::discovery::{Following, Target};
@@ -73,7 +73,7 @@ impl Followed {
 }
 
 /// Where entries go. Called on the recorder's thread, once a second, with nothing to report if nothing came.
-pub trait Tape: Send {
+pub trait RecordingSink: Send {
     /// Takes what came since the last turn, in order; what it cannot keep it counts itself.
     fn take(&mut self, entries: &[Entry], now: Stamp);
 
@@ -134,11 +134,11 @@ pub struct Recorder {
     known: Option<Arc<Described>>,
     /// What had found no room in the queue by the last turn.
     lost: u64,
-    tapes: Vec<Box<dyn Tape>>,
+    sinks: Vec<Box<dyn RecordingSink>>,
 }
 
 impl Recorder {
-    /// A recorder without a tape. `accounts` are those of the tapes to come. `describe` says of a process what its
+    /// A recorder without a sink. `accounts` are those of the sinks to come. `describe` says of a process what its
     /// manifest holds; it is asked on the recorder's thread, once for each process.
     pub fn new(
         clock: Clock,
@@ -149,7 +149,7 @@ impl Recorder {
         let handle = Handle { queue: Arc::clone(&queue), seen: Arc::default(), accounts };
         let describe: Describe = Box::new(describe);
         let (events, news) = (Events::default(), Latest::default());
-        (handle, Recorder { clock, queue, events, describe, news, known: None, lost: 0, tapes: Vec::new() })
+        (handle, Recorder { clock, queue, events, describe, news, known: None, lost: 0, sinks: Vec::new() })
     }
 
     /// The same, told by `news` what became known of the process that is followed.
@@ -158,20 +158,20 @@ impl Recorder {
         self
     }
 
-    /// The same with a tape more.
-    pub fn with(mut self, tape: Box<dyn Tape>) -> Self {
-        self.tapes.push(tape);
+    /// The same with a sink more.
+    pub fn with(mut self, sink: Box<dyn RecordingSink>) -> Self {
+        self.sinks.push(sink);
         self
     }
 
-    /// Takes turns until told to stop, then finishes every tape. Whoever adds has stopped before.
+    /// Takes turns until told to stop, then finishes every sink. Whoever adds has stopped before.
     pub fn run(mut self, stop: Stop) {
         while !stop.sleep(until_next(self.clock.now().uptime)) {
             self.turn();
         }
         self.turn();
         let now = self.clock.now();
-        self.tapes.into_iter().for_each(|tape| tape.finish(now));
+        self.sinks.into_iter().for_each(|sink| sink.finish(now));
     }
 
     /// What became known of the process that is followed, once.
@@ -203,7 +203,7 @@ impl Recorder {
             let detail = json!({ "why": "the recorder did not keep up", "entries": self.lost - before });
             entries.push(Entry::event(now, EventKind::Gap, &detail));
         }
-        self.tapes.iter_mut().for_each(|tape| tape.take(&entries, now));
+        self.sinks.iter_mut().for_each(|sink| sink.take(&entries, now));
     }
 }
 
@@ -221,7 +221,7 @@ mod tests {
     /// Keeps what it is given.
     struct Memory(Arc<Mutex<Vec<Entry>>>);
 
-    impl Tape for Memory {
+    impl RecordingSink for Memory {
         fn take(&mut self, entries: &[Entry], _: Stamp) {
             self.0.lock().unwrap().extend_from_slice(entries);
         }

@@ -2,12 +2,12 @@
 //! runs already.
 
 mod daemon;
+mod exec_shim;
 mod file;
-mod hold;
 mod wrapped;
 
-pub use hold::hold;
-pub(crate) use hold::{asked, opening};
+pub use exec_shim::hold;
+pub(crate) use exec_shim::{asked, opening};
 
 use crate::cli::{RecordArgs, WrongUsage};
 use crate::output::say;
@@ -46,7 +46,7 @@ pub fn run(args: &RecordArgs, now: SystemTime) -> anyhow::Result<u8> {
     }
     if let Some(program) = args.command.first().filter(|program| !is_there(program)) {
         say(&format!("{}: there is no such program", Path::new(program).display()));
-        return Ok(hold::NOT_FOUND);
+        return Ok(exec_shim::NOT_FOUND);
     }
     let job = Job { args, program, out, signals: Signals::listen().context("signals cannot be heard")? };
     match args.pid.and_then(Pid::from_raw) {

@@ -5,7 +5,7 @@ use crate::clock::Clock;
 use crate::config::{Config, Mistake};
 use crate::discovery::{Finder, Target};
 use crate::manifest::{Describer, Facts, Follower};
-use crate::recorder::{Account, Handle, Recorder, Reel, disks};
+use crate::recorder::{Account, Handle, Recorder, RecordingFile, disks};
 use crate::supervisor::Stage;
 use crate::validator::coverage::{LastPush, Moment};
 use crate::{flight, manifest};
@@ -82,9 +82,10 @@ impl Prepared {
         let [record, account] = self.accounts;
         let (mut recorder, mut saver) = (self.recorder, None);
         if let Some(file) = &config.record.file {
-            let reel = Reel::open(file, &opening, record).context("nothing can be recorded; see record.file")?;
+            let file =
+                RecordingFile::open(file, &opening, record).context("nothing can be recorded; see record.file")?;
             tracing::info!(file = %file.display(), "recording");
-            recorder = recorder.with(Box::new(reel));
+            recorder = recorder.with(Box::new(file));
         }
         if let (Some(folder), Some(handle)) = (config.flight.on(), &self.flight) {
             let parts = flight::Parts {

@@ -5,7 +5,7 @@ use super::handle::{Asked, Handle, Reason, Wish};
 use super::saver::Job;
 use super::triggers::{Timing, Trigger, Triggers};
 use super::{Parts, handle};
-use crate::recorder::{Account, Entry, Followed, Reel, Tape};
+use crate::recorder::{Account, Entry, Followed, RecordingFile, RecordingSink};
 use faultline_catalog::{Problem, Stamp, Status};
 use faultline_recording::{Error, Event, EventKind, Opening};
 use serde_json::json;
@@ -23,7 +23,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// How long the last saves may take when the daemon stops.
 const LAST_SAVES: Duration = Duration::from_secs(5);
 
-/// The tape of the flight recorder.
+/// The sink of the flight recorder.
 pub struct Ring {
     folder: PathBuf,
     name: String,
@@ -33,7 +33,7 @@ pub struct Ring {
     opening: Opening,
     jobs: SyncSender<Job>,
     /// `None` until it could be opened.
-    reel: Option<Reel>,
+    file: Option<RecordingFile>,
     /// The uptime from which opening is tried again.
     next_try: Duration,
     /// The pause before that; zero while opening has not failed.
@@ -57,7 +57,7 @@ impl Ring {
             pruned: opening.session.started,
             opening,
             jobs,
-            reel: None,
+            file: None,
             next_try: Duration::ZERO,
             pause: Duration::ZERO,
             process: None,
@@ -67,15 +67,15 @@ impl Ring {
     }
 
     /// Opens the ring of before; one that cannot be gone on with makes way for a new one.
-    fn open(&mut self, now: Stamp) -> Option<Reel> {
+    fn open(&mut self, now: Stamp) -> Option<RecordingFile> {
         let path = self.folder.join(RING);
         match prepare(&self.folder).map_err(Unprepared::into_words).and_then(|()| self.open_file(&path, now)) {
-            Ok(reel) => {
+            Ok(file) => {
                 tracing::info!(path = %path.display(), "flight recorder started");
                 self.pause = Duration::ZERO;
                 self.account.say(None);
                 sweep(&self.folder);
-                Some(reel)
+                Some(file)
             }
             Err(why) => {
                 if self.pause.is_zero() {
@@ -89,8 +89,8 @@ impl Ring {
         }
     }
 
-    fn open_file(&self, path: &Path, now: Stamp) -> Result<Reel, String> {
-        let open = || Reel::open(path, &self.opening, Arc::clone(&self.account));
+    fn open_file(&self, path: &Path, now: Stamp) -> Result<RecordingFile, String> {
+        let open = || RecordingFile::open(path, &self.opening, Arc::clone(&self.account));
         match open() {
             Err(error) if is_lost(&error) => match set_aside(&self.folder, &self.name, now) {
                 Ok(to) => {
@@ -112,9 +112,9 @@ impl Ring {
         }
         self.pruned = now;
         let before = now.unix.saturating_sub(self.keep);
-        let Some(writer) = self.reel.as_mut().and_then(Reel::writer) else {
+        let Some(writer) = self.file.as_mut().and_then(RecordingFile::writer) else {
             // It was removed, and another file is in its place: opened from the start that one makes way.
-            self.reel = None;
+            self.file = None;
             return;
         };
         let failed = writer.prune(before).err();
@@ -154,7 +154,7 @@ impl Ring {
 
     fn save(&mut self, job: Job) {
         self.handle.begun();
-        let (job, why) = match self.reel.is_some() {
+        let (job, why) = match self.file.is_some() {
             true => match self.jobs.try_send(job) {
                 Ok(()) => return,
                 Err(TrySendError::Full(job) | TrySendError::Disconnected(job)) => (job, "too many saves are under way"),
@@ -167,8 +167,8 @@ impl Ring {
     }
 
     fn write(&mut self, entries: &[Entry], now: Stamp) {
-        match &mut self.reel {
-            Some(reel) => reel.take(entries, now),
+        match &mut self.file {
+            Some(file) => file.take(entries, now),
             None => {
                 let row = |entry: &&Entry| !matches!(entry, Entry::Process(_) | Entry::Known(_));
                 self.account.dropped(entries.iter().filter(row).count() as u64)
@@ -192,10 +192,10 @@ fn is_lost(error: &Error) -> bool {
     )
 }
 
-impl Tape for Ring {
+impl RecordingSink for Ring {
     fn take(&mut self, entries: &[Entry], now: Stamp) {
-        if self.reel.is_none() && self.next_try <= now.uptime {
-            self.reel = self.open(now);
+        if self.file.is_none() && self.next_try <= now.uptime {
+            self.file = self.open(now);
             let process = self.process.clone();
             self.write(&[Entry::Process(process)], now);
         }
@@ -229,8 +229,8 @@ impl Tape for Ring {
         }
         // The ring is closed after the last copy of it.
         self.handle.wait(LAST_SAVES);
-        if let Some(reel) = self.reel.take() {
-            Box::new(reel).finish(now);
+        if let Some(file) = self.file.take() {
+            Box::new(file).finish(now);
         }
     }
 }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::recorder::{Entry, Tape};
+use crate::recorder::{Entry, RecordingSink};
 use faultline_catalog::metrics::pools as q;
 use faultline_catalog::{Batch, Reading, Source, Stamp, Text, Tick, Value};
 use faultline_recording::schema::{Column, Table};

@@ -1,7 +1,7 @@
 //! How each recorder stands, for the tick and the web.
 
 use super::queue::{Queue, Seen};
-use super::reel::SHOW_FOR;
+use super::recording_file::SHOW_FOR;
 use crate::discovery::Following;
 use crate::tick::{Finding, Look, Poll};
 use faultline_catalog::metrics::daemon as d;

@@ -1,6 +1,6 @@
 //! The daemon that records: started, listened to, ended.
 
-use super::hold;
+use super::exec_shim;
 use crate::cli::{RecordArgs, WrongUsage};
 use crate::recorder::{Addresses, LOOK, LOOKS_TO_END, LOOKS_TO_START, Log, PROGRAM, Task, USAGE, Whom};
 use crate::signals::Signals;
@@ -27,7 +27,7 @@ impl Daemon {
     /// It cannot be started.
     pub(super) fn start(program: &Path, args: &RecordArgs, out: &Path, pid: Pid) -> anyhow::Result<Daemon> {
         let log = Log::in_memory().context("no space for the daemon's log")?;
-        let mut command = hold::held(program, task(args, out, pid).arguments(), None)?;
+        let mut command = exec_shim::held(program, task(args, out, pid).arguments(), None)?;
         command
             .env("FAULTLINE_LOG", "info")
             // Who watches this program is not to be told by that one.

@@ -1,6 +1,6 @@
 //! The command that is recorded.
 
-use super::hold;
+use super::exec_shim;
 use crate::signals::Heard;
 use anyhow::Context;
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -32,7 +32,7 @@ impl Wrapped {
         let (program, arguments) = command.split_first().context("no command")?;
         let (far_end, gate) = pipe_with(PipeFlags::CLOEXEC).context("no pipe")?;
         let path = format!("/proc/{}/fd/{}", std::process::id(), far_end.as_raw_fd());
-        let child = hold::held(Path::new(program), arguments, Some(Path::new(&path)))?.spawn();
+        let child = exec_shim::held(Path::new(program), arguments, Some(Path::new(&path)))?.spawn();
         let child = child.with_context(|| program.to_string_lossy().into_owned())?;
         let name = Path::new(program).file_name().unwrap_or(program).to_string_lossy().into_owned();
         Ok(Wrapped { child, name, gate: Some(gate.into()), _far_end: far_end, ended: None })
@@ -54,7 +54,7 @@ impl Wrapped {
     /// It has been killed in the meantime.
     pub(super) fn go(&mut self, variables: &[(String, String)]) -> anyhow::Result<()> {
         let Some(mut gate) = self.gate.take() else { return Ok(()) };
-        gate.write_all(&hold::opening(variables)).context("the command cannot be started")
+        gate.write_all(&exec_shim::opening(variables)).context("the command cannot be started")
     }
 
     /// Its exit code as shells tell it, once it has ended.

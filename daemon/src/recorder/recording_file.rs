@@ -4,7 +4,7 @@ mod kept;
 mod place;
 
 use super::account::Account;
-use super::{Entry, Followed, Tape};
+use super::{Entry, Followed, RecordingSink};
 use faultline_catalog::{Problem, Stamp, Status};
 use faultline_recording::{Error, EventKind, NewProcess, Opening, Writer};
 use kept::Kept;
@@ -29,7 +29,7 @@ pub(super) const SHOW_FOR: Duration = Duration::from_secs(60);
 /// A recording being written. While it cannot be, ticks and points are dropped and counted, events are kept, it is tried
 /// again after growing pauses, and once it works again the events are written and one more says what is missing. A file
 /// that was removed or replaced is begun anew.
-pub struct Reel {
+pub struct RecordingFile {
     path: PathBuf,
     opening: Opening,
     /// `None` after the file was removed or replaced, until there is a new one.
@@ -57,18 +57,18 @@ struct Trouble {
     why: String,
 }
 
-impl Reel {
+impl RecordingFile {
     /// Creates the file, or goes on with a recording of the same labels, and writes that the daemon has started. On a full
     /// disk it is tried again like everything else: room may come.
     ///
     /// # Errors
     /// The file cannot be made or written, or is not what can be gone on with.
-    pub fn open(path: &Path, opening: &Opening, account: Arc<Account>) -> Result<Reel, Error> {
+    pub fn open(path: &Path, opening: &Opening, account: Arc<Account>) -> Result<RecordingFile, Error> {
         let started = opening.session.started;
         let detail = json!({ "version": opening.session.version, "pid": std::process::id() });
         let first = Entry::event(started, EventKind::DaemonStart, &detail);
         let begun = begin(path, opening, &first);
-        let mut reel = Reel {
+        let mut file = RecordingFile {
             path: path.to_owned(),
             opening: opening.clone(),
             writer: None,
@@ -84,16 +84,16 @@ impl Reel {
         };
         match begun {
             Ok((writer, rows)) => {
-                reel.account.wrote(rows);
-                reel.writer = Some(writer);
+                file.account.wrote(rows);
+                file.writer = Some(writer);
             }
             Err(error) if error.is_full() => {
-                reel.lose(&[first]);
-                reel.failed(&error, started);
+                file.lose(&[first]);
+                file.failed(&error, started);
             }
             Err(error) => return Err(error),
         }
-        Ok(reel)
+        Ok(file)
     }
 
     /// For what else can be done with the file, between two turns; `None` while there is none.
@@ -238,7 +238,7 @@ fn put(writer: &mut Writer, entry: &Entry) -> Result<(), Error> {
     }
 }
 
-impl Tape for Reel {
+impl RecordingSink for RecordingFile {
     fn take(&mut self, entries: &[Entry], now: Stamp) {
         self.look_for_the_file(now);
         if self.trouble.as_ref().is_some_and(|trouble| now.uptime < trouble.next) {

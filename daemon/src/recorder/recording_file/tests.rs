@@ -28,9 +28,9 @@ fn nobody() -> Entry {
     Entry::Process(None)
 }
 
-fn reel(path: &Path) -> (Box<Reel>, Arc<Account>) {
+fn file(path: &Path) -> (Box<RecordingFile>, Arc<Account>) {
     let account = Account::new("record");
-    (Box::new(Reel::open(path, &opening("A"), Arc::clone(&account)).unwrap()), account)
+    (Box::new(RecordingFile::open(path, &opening("A"), Arc::clone(&account)).unwrap()), account)
 }
 
 fn kinds(path: &Path) -> Vec<(String, String)> {
@@ -42,12 +42,12 @@ fn kinds(path: &Path) -> Vec<(String, String)> {
 fn what_is_taken_is_in_the_file_and_the_end_leaves_one_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.fltl");
-    let (mut reel, account) = reel(&path);
-    reel.take(&[nobody(), tick(1), tick(2)], at(2));
+    let (mut file, account) = file(&path);
+    file.take(&[nobody(), tick(1), tick(2)], at(2));
     let (rows, dropped) = account.counts();
     assert!(rows >= 2 && dropped == 0, "{rows} rows, {dropped} dropped");
     assert_eq!(Recording::open(&path).unwrap().ticks().unwrap().len(), 2);
-    reel.finish(at(3));
+    file.finish(at(3));
     let names: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(names, ["run.fltl"]);
     let words: Vec<String> = kinds(&path).into_iter().map(|(kind, _)| kind).collect();
@@ -59,12 +59,12 @@ fn a_second_life_goes_on_in_the_same_file_and_other_labels_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.fltl");
     for _ in 0..2 {
-        let (mut reel, _) = reel(&path);
-        reel.take(&[tick(1)], at(1));
-        reel.finish(at(2));
+        let (mut file, _) = file(&path);
+        file.take(&[tick(1)], at(1));
+        file.finish(at(2));
     }
     assert_eq!(Recording::open(&path).unwrap().sessions().unwrap().len(), 2);
-    let refused = Reel::open(&path, &opening("B"), Account::new("record")).err().unwrap().to_string();
+    let refused = RecordingFile::open(&path, &opening("B"), Account::new("record")).err().unwrap().to_string();
     assert!(refused.contains("arm=A") && refused.contains("arm=B"), "{refused}");
 }
 
@@ -72,20 +72,20 @@ fn a_second_life_goes_on_in_the_same_file_and_other_labels_are_refused() {
 fn a_file_that_cannot_be_written_is_tried_again_and_then_says_what_is_missing() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.fltl");
-    let (mut reel, account) = reel(&path);
-    reel.take(&[tick(1)], at(1));
+    let (mut file, account) = file(&path);
+    file.take(&[tick(1)], at(1));
     let written = account.counts().0;
 
     let other = Connection::open(&path).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
-    reel.take(&[tick(2), tick(3)], at(3));
+    file.take(&[tick(2), tick(3)], at(3));
     assert_eq!(account.counts(), (written, 2), "the first failure");
     assert!(account.problem().is_some_and(|problem| problem.what.contains("run.fltl")), "{:?}", account.problem());
-    reel.take(&[tick(4)], at(3));
+    file.take(&[tick(4)], at(3));
     assert_eq!(account.counts(), (written, 3), "a pause");
     other.execute_batch("ROLLBACK").unwrap();
 
-    reel.take(&[tick(5)], at(20));
+    file.take(&[tick(5)], at(20));
     assert_eq!((account.problem(), account.counts().1), (None, 3));
     let ticks = Recording::open(&path).unwrap().ticks().unwrap();
     assert_eq!(ticks.iter().map(|tick| tick.number).collect::<Vec<_>>(), [1, 5]);
@@ -97,16 +97,16 @@ fn a_file_that_cannot_be_written_is_tried_again_and_then_says_what_is_missing() 
 #[test]
 fn pauses_grow_to_ten_seconds() {
     let folder = tempfile::tempdir().unwrap();
-    let (mut reel, _) = reel(&folder.path().join("run.fltl"));
+    let (mut file, _) = file(&folder.path().join("run.fltl"));
     let full = Error::Full { path: "run.fltl".into() };
     let pauses: Vec<u64> = (1..=6)
         .map(|_| {
-            reel.failed(&full, at(100));
-            reel.trouble.as_ref().unwrap().pause.as_secs()
+            file.failed(&full, at(100));
+            file.trouble.as_ref().unwrap().pause.as_secs()
         })
         .collect();
     assert_eq!(pauses, [1, 2, 4, 8, 10, 10]);
-    assert_eq!(reel.trouble.as_ref().map(|trouble| trouble.since), Some(at(100)));
+    assert_eq!(file.trouble.as_ref().map(|trouble| trouble.since), Some(at(100)));
 }
 
 /// Nobody else can write until it is dropped.
@@ -150,17 +150,17 @@ fn told(path: &Path) -> Vec<(u64, String, Option<u32>)> {
 fn what_happens_while_nothing_can_be_written_is_told_later_with_its_own_time_and_process() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.fltl");
-    let (mut reel, account) = reel(&path);
-    reel.take(&[process(7), event(1, EventKind::Start), tick(1)], at(1));
+    let (mut file, account) = file(&path);
+    file.take(&[process(7), event(1, EventKind::Start), tick(1)], at(1));
     let other = blocked(&path);
     // The first of these in the transaction that fails, the others in the pauses after it.
-    reel.take(&[event(2, EventKind::Exit), nobody(), tick(2)], at(2));
-    reel.take(&[event(3, EventKind::Phase), tick(3)], at(2));
-    reel.take(&[process(8), event(4, EventKind::Start), tick(4)], at(4));
+    file.take(&[event(2, EventKind::Exit), nobody(), tick(2)], at(2));
+    file.take(&[event(3, EventKind::Phase), tick(3)], at(2));
+    file.take(&[process(8), event(4, EventKind::Start), tick(4)], at(4));
     assert_eq!(account.counts().1, 3, "the ticks are lost");
     drop(other);
-    reel.take(&[event(20, EventKind::Mark), tick(20)], at(20));
-    reel.take(&[event(21, EventKind::OomKill), nobody(), tick(21)], at(21));
+    file.take(&[event(20, EventKind::Mark), tick(20)], at(20));
+    file.take(&[event(21, EventKind::OomKill), nobody(), tick(21)], at(21));
     let expected = [
         (0, "daemon_start", None),
         (1, "start", Some(7)),
@@ -183,14 +183,14 @@ fn what_happens_while_nothing_can_be_written_is_told_later_with_its_own_time_and
 fn events_that_are_too_many_to_be_kept_are_counted_and_what_follows_belongs_to_the_right_process() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.fltl");
-    let (mut reel, account) = reel(&path);
-    reel.take(&[process(7), tick(1)], at(1));
+    let (mut file, account) = file(&path);
+    file.take(&[process(7), tick(1)], at(1));
     let other = blocked(&path);
-    reel.take(&(0..300).map(|_| event(2, EventKind::Mark)).collect::<Vec<_>>(), at(2));
-    reel.take(&[nobody(), process(9), event(3, EventKind::Start), tick(3)], at(2));
+    file.take(&(0..300).map(|_| event(2, EventKind::Mark)).collect::<Vec<_>>(), at(2));
+    file.take(&[nobody(), process(9), event(3, EventKind::Start), tick(3)], at(2));
     assert_eq!(account.counts().1, 300 - 256 + 2);
     drop(other);
-    reel.take(&[tick(20)], at(20));
+    file.take(&[tick(20)], at(20));
     let told = told(&path);
     assert_eq!(told.iter().filter(|(_, what, pid)| what == "mark" && *pid == Some(7)).count(), 256);
     assert!(!told.iter().any(|(_, what, _)| what == "start"), "it was lost");
@@ -204,23 +204,23 @@ fn a_file_that_is_moved_removed_or_replaced_is_told_and_begun_anew() {
     for how in ["moved", "removed", "replaced"] {
         let folder = tempfile::tempdir().unwrap();
         let (path, aside) = (folder.path().join("run.fltl"), folder.path().join("aside.fltl"));
-        let (mut reel, account) = reel(&path);
-        reel.take(&[process(7), tick(1)], at(1));
+        let (mut file, account) = file(&path);
+        file.take(&[process(7), tick(1)], at(1));
         match how {
             "moved" => std::fs::rename(&path, &aside).unwrap(),
             "removed" => std::fs::remove_file(&path).unwrap(),
             _ => {
-                let (mut other, _) = self::reel(&aside);
+                let (mut other, _) = self::file(&aside);
                 other.take(&[tick(1)], at(1));
                 other.finish(at(1));
                 std::fs::rename(&aside, &path).unwrap();
             }
         }
-        reel.take(&[event(2, EventKind::Mark), tick(2)], at(2));
+        file.take(&[event(2, EventKind::Mark), tick(2)], at(2));
         assert_eq!(account.problem().map(|problem| problem.status), Some(Status::Gone), "{how}");
-        reel.take(&[tick(3)], at(3));
+        file.take(&[tick(3)], at(3));
         assert!(account.problem().is_some(), "{how}: it is shown for a while");
-        reel.take(&[tick(63)], at(63));
+        file.take(&[tick(63)], at(63));
         assert_eq!((account.problem(), account.counts().1), (None, 0), "{how}");
 
         let events: Vec<(u64, String, Option<u32>)> =
@@ -229,7 +229,7 @@ fn a_file_that_is_moved_removed_or_replaced_is_told_and_begun_anew() {
         assert_eq!(events, expected.map(|(second, what)| (second, what.to_owned(), Some(7))), "{how}");
         let gap = kinds(&path).into_iter().find(|(kind, _)| kind == "gap").unwrap().1;
         assert!(gap.contains("run.fltl was re") && gap.contains("\"seconds\":1.0"), "{how}: {gap}");
-        reel.finish(at(64));
+        file.finish(at(64));
         let sessions = Recording::open(&path).unwrap().sessions().unwrap();
         assert_eq!(sessions.len(), if how == "replaced" { 2 } else { 1 });
         if how == "moved" {
@@ -243,15 +243,15 @@ fn a_file_that_is_moved_removed_or_replaced_is_told_and_begun_anew() {
 fn a_file_that_another_one_stands_in_for_is_left_alone_and_waited_for() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.fltl");
-    let (mut reel, account) = reel(&path);
-    reel.take(&[process(7), tick(1)], at(1));
+    let (mut file, account) = file(&path);
+    file.take(&[process(7), tick(1)], at(1));
     std::fs::remove_file(&path).unwrap();
     std::fs::write(&path, "somebody's notes").unwrap();
-    reel.take(&[event(2, EventKind::Exit), nobody(), tick(2)], at(2));
+    file.take(&[event(2, EventKind::Exit), nobody(), tick(2)], at(2));
     assert!(account.problem().is_some_and(|problem| problem.what.contains("not a recording")));
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "somebody's notes");
     std::fs::remove_file(&path).unwrap();
-    reel.take(&[tick(20)], at(20));
+    file.take(&[tick(20)], at(20));
     assert_eq!(account.problem(), None);
     let expected = [(2, "exit", Some(7)), (20, "gap", None), (20, "20", None)];
     assert_eq!(told(&path), expected.map(|(at, what, pid)| (at, what.to_owned(), pid)));
@@ -261,21 +261,21 @@ fn a_file_that_another_one_stands_in_for_is_left_alone_and_waited_for() {
 fn another_daemon_that_writes_at_the_path_now_loses_nothing_and_is_waited_for() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.fltl");
-    let (mut reel, account) = reel(&path);
-    reel.take(&[tick(1)], at(1));
+    let (mut file, account) = file(&path);
+    file.take(&[tick(1)], at(1));
     for end in ["", "-wal", "-shm"] {
         std::fs::remove_file(folder.path().join(format!("run.fltl{end}"))).unwrap();
     }
-    let (mut other, _) = self::reel(&path);
+    let (mut other, _) = self::file(&path);
     other.take(&[tick(11)], at(11));
-    reel.take(&[tick(12)], at(12));
+    file.take(&[tick(12)], at(12));
     assert!(account.problem().is_some_and(|problem| problem.what.contains("another program")));
     let numbers =
         || Recording::open(&path).unwrap().ticks().unwrap().iter().map(|tick| tick.number).collect::<Vec<_>>();
     assert_eq!(numbers(), [11], "its log is still there");
     other.take(&[tick(13)], at(13));
     other.finish(at(13));
-    reel.take(&[tick(20)], at(20));
+    file.take(&[tick(20)], at(20));
     assert_eq!((numbers(), account.counts().1), (vec![11, 13, 20], 1));
 }
 
@@ -283,8 +283,8 @@ fn another_daemon_that_writes_at_the_path_now_loses_nothing_and_is_waited_for() 
 fn a_process_found_while_nothing_could_be_written_is_told_later() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.fltl");
-    let (mut reel, _) = reel(&path);
-    reel.failed(&Error::Full { path: path.clone() }, at(1));
+    let (mut file, _) = file(&path);
+    file.failed(&Error::Full { path: path.clone() }, at(1));
     let target = crate::discovery::Target {
         process: faultline_kernel::ProcessId { pid: 7, start_ticks: 1 },
         comm: "v".to_owned(),
@@ -294,10 +294,10 @@ fn a_process_found_while_nothing_could_be_written_is_told_later() {
         found_by: "pid",
     };
     let followed = Followed { target: Arc::new(target), started_unix: None, seen: at(1), manifest: json!({}) };
-    reel.take(&[Entry::Process(Some(Arc::new(followed))), tick(1)], at(1));
+    file.take(&[Entry::Process(Some(Arc::new(followed))), tick(1)], at(1));
     assert_eq!(Recording::open(&path).unwrap().processes().unwrap().len(), 0);
-    reel.take(&[tick(2)], at(9));
-    reel.take(&[tick(3)], at(10));
+    file.take(&[tick(2)], at(9));
+    file.take(&[tick(3)], at(10));
     let recording = Recording::open(&path).unwrap();
     assert_eq!(recording.processes().unwrap().iter().map(|process| process.pid).collect::<Vec<_>>(), [7]);
     assert!(recording.ticks().unwrap().iter().all(|tick| tick.process.is_some()));
@@ -318,16 +318,16 @@ fn a_program_executed_in_place_replaces_the_description_of_its_process_even_if_t
     for full in [false, true] {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("run.fltl");
-        let (mut reel, _) = reel(&path);
+        let (mut file, _) = file(&path);
         let manifest = json!({ "comm": "sh" });
         let followed = Followed { target: target("sh"), started_unix: None, seen: at(1), manifest };
-        reel.take(&[Entry::Process(Some(Arc::new(followed))), tick(1)], at(1));
+        file.take(&[Entry::Process(Some(Arc::new(followed))), tick(1)], at(1));
         if full {
-            reel.failed(&Error::Full { path: path.clone() }, at(1));
+            file.failed(&Error::Full { path: path.clone() }, at(1));
         }
         let described = Described { target: target("v"), manifest: json!({ "comm": "v" }) };
-        reel.take(&[Entry::Known(Arc::new(described)), tick(2)], at(1));
-        reel.take(&[tick(3)], at(9));
+        file.take(&[Entry::Known(Arc::new(described)), tick(2)], at(1));
+        file.take(&[tick(3)], at(9));
         let processes = Recording::open(&path).unwrap().processes().unwrap();
         let comms: Vec<_> = processes.iter().map(|process| process.manifest["comm"].clone()).collect();
         assert_eq!(comms, ["v"], "full: {full}");
