@@ -25,8 +25,9 @@ pub enum Command {
     Run(RunArgs),
     /// Check this host: process, rights, JSON-RPC, admin socket, log and pushes, each with a remedy.
     #[command(
-        after_help = "Takes a few seconds, opens no port and writes no file. Run it as the daemon's user: it checks the \
-        rights of the user who runs it.\n\n\
+        after_help = "Takes a few seconds, opens no port and writes no file. Run it as the daemon's user and with its \
+        configuration: it checks the rights of the user who runs it, and connects to the daemon's ports, which starts \
+        a stopped daemon whose sockets systemd holds.\n\n\
         Exit codes: 0 all checks are OK, 1 a line says FIX, 64 wrong usage or configuration."
     )]
     Once(OnceArgs),

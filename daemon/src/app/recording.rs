@@ -82,10 +82,10 @@ impl Prepared {
         let [record, account] = self.accounts;
         let (mut recorder, mut saver) = (self.recorder, None);
         if let Some(file) = &config.record.file {
-            let file =
+            let written =
                 RecordingFile::open(file, &opening, record).context("nothing can be recorded; see record.file")?;
             tracing::info!(file = %file.display(), "recording");
-            recorder = recorder.with(Box::new(file));
+            recorder = recorder.with(Box::new(written));
         }
         if let (Some(folder), Some(handle)) = (config.flight.on(), &self.flight) {
             let parts = flight::Parts {
