@@ -382,7 +382,7 @@ fn a_full_disk_stops_the_recording_and_nothing_else_until_there_is_room_again() 
 
     let page = page_with(&daemon, "faultline_recorder_dropped_total", &recorder, 5.0);
     assert_eq!(page.get("faultline_source_up", &[("source", "recorder")]), Some(0.0));
-    assert!(http::get(daemon.metrics(), "/")?.text().contains("no room left"), "the landing page says so");
+    assert!(http::get(daemon.metrics(), "/")?.text().contains("no space left"), "the landing page says so");
     let page = page_with(&daemon, "faultline_ticks_total", &[], ticks_on(&page) + 10.0);
     assert_eq!(page.get("agave_up", &[]), Some(1.0));
     // It ends while nothing can be written.

@@ -42,7 +42,7 @@ fn a_whole_recording_is_told_in_words_and_in_json() {
         "host.kernel.release  6.8.0\n",
         "process     1: pid 4711, started 2027-01-15 08:00:00 UTC",
         "arguments  agave-validator --ledger /mnt/ledger\n",
-        "phases      not told  1 s\n",
+        "phases      not known  1 s\n",
         "starting  2 s\n",
         "at_tip    4 s\n",
         "exit: code=1, text=a,\"b\" c\n",
