@@ -114,10 +114,7 @@ impl App {
         sources.extend(sources::told(&config, listening, told, live.config()));
         if let Some(recorder) = &recorder {
             intake.record_to(recorder.points());
-            let flight = flight.clone();
-            sources.push(recorder.source(following.clone(), move |finding| {
-                flight.iter().for_each(|flight| flight.tell(finding));
-            }));
+            sources.push(recorder.source(following.clone(), flight::readings(flight.clone())));
         }
         let auth_failures = AuthFailures::new("metrics");
         sources.push(Box::new(selfwatch::Selfwatch::new(&root, options.demo).with(auth_failures.clone())));

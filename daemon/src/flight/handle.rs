@@ -139,3 +139,8 @@ impl Handle {
         finding.problems.extend(problem.map(|what| Problem::new(Status::Broken, what)));
     }
 }
+
+/// Adds to a finding how the flight recorder stands, if there is one.
+pub fn readings(flight: Option<Handle>) -> impl Fn(&mut Finding) + Send {
+    move |finding| flight.iter().for_each(|flight| flight.tell(finding))
+}

@@ -123,7 +123,7 @@ fn words(value: &Value) -> Option<String> {
 fn host_facts(session: &Value) -> Vec<(&'static str, String)> {
     let host = &session["host"];
     let (cpu, memory, kernel) = (&host["cpu"], &host["memory"], &host["kernel"]);
-    let bytes = |value: &Value| value.as_u64().map(|bytes| crate::words::bytes(bytes));
+    let bytes = |value: &Value| value.as_u64().map(crate::words::bytes);
     let mhz = |value: &Value| value.as_f64().map(|mhz| format!("{:.2} GHz", mhz / 1000.0));
     let facts = [
         ("Host", words(&host["name"])),
