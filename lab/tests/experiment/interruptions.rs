@@ -111,7 +111,7 @@ fn a_runner_that_stands_still_is_called_so_and_stop_says_what_to_do() {
     let cont = format!("`kill -CONT {}`", runner.pid());
     eventually_seeing(PATIENCE, "status says so", || {
         let page = said(&scene.faultline(&["status", "plan.toml"]));
-        if page.contains("stands still") && page.contains(&cont) && !page.contains(" left ") {
+        if page.contains("is stopped (SIGSTOP") && page.contains(&cont) && !page.contains(" left ") {
             Ok(())
         } else {
             Err(page)
@@ -127,7 +127,7 @@ fn a_runner_that_stands_still_is_called_so_and_stop_says_what_to_do() {
     let mut stop = scene.start(&["stop", "plan.toml"]);
     eventually_seeing(PATIENCE, "stop says so", || {
         let words = std::fs::read_to_string(scene.path("output-of-stop")).unwrap();
-        if words.contains("stands still") && words.contains(&cont) { Ok(()) } else { Err(words) }
+        if words.contains("is stopped (SIGSTOP") && words.contains(&cont) { Ok(()) } else { Err(words) }
     });
     signal(runner.pid(), "CONT").unwrap();
     assert_eq!(eventually(PATIENCE, "it ends", || runner.ended_with().unwrap()).code(), Some(1));
@@ -271,7 +271,7 @@ fn a_full_disk_stops_the_experiment_and_with_room_again_it_goes_on() {
     let status = eventually(PATIENCE, "it stops", || runner.ended_with().unwrap());
     let words = std::fs::read_to_string(scene.path("output-of-run")).unwrap();
     assert_eq!(status.code(), Some(1), "{words}");
-    assert!(words.contains("room on the disk") && words.contains("experiment resume"), "{words}");
+    assert!(words.contains("the disk is full") && words.contains("experiment resume"), "{words}");
     scene.assert_nothing_is_left();
     // The room is free once nobody has the file open any more.
     drop(file);

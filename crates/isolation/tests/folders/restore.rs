@@ -94,7 +94,7 @@ fn what_does_not_fit_is_refused_before_anything_is_copied() {
     let Some(_mount) = Mount::of_bytes(&disk, 1 << 20) else { return };
     folders::init(&disk, super::NOW).unwrap();
     let told = restore(&from, &disk, None, None).unwrap_err().to_string();
-    assert!(told.contains("has room for") && told.contains("make room"), "{told}");
+    assert!(told.contains("bytes free") && told.contains("free space"), "{told}");
     assert!(names(&disk).is_empty());
 }
 
