@@ -396,7 +396,7 @@ fn a_full_disk_stops_the_recording_and_nothing_else_until_there_is_room_again() 
     assert_eq!(daemon.stop()?, Some(0));
     let recording = scene.read();
     let events = recording.events().unwrap();
-    let gaps: Vec<_> = events.iter().filter(|event| event.detail.to_string().contains("no room")).collect();
+    let gaps: Vec<_> = events.iter().filter(|event| event.detail.to_string().contains("no space")).collect();
     let told: f64 = gaps.iter().filter_map(|gap| gap.detail["entries"].as_f64()).sum();
     assert!(!gaps.is_empty() && told == dropped, "{gaps:?}, {dropped} dropped");
     let ticks = recording.ticks().unwrap();
