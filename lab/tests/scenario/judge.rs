@@ -17,10 +17,28 @@ pub(crate) struct Judged {
 }
 
 /// Compares every recorded tick.
-pub(crate) fn judge(recorded: Vec<(f64, Said)>, moments: &[Moment], sightings: &Sightings) -> Vec<Judged> {
+///
+/// Between `at_tip_slots` and `behind_slots` it depends on the time before which phase is right. Where that was unknown, `behind`
+/// is right as well, for as long as it is said. The first tick may describe the time before the first look.
+pub(crate) fn judge(
+    recorded: Vec<(f64, Said)>,
+    moments: &[Moment],
+    sightings: &Sightings,
+    at_tip_slots: u64,
+) -> Vec<Judged> {
+    let mut was_unknown = false;
     let judged = recorded.into_iter().map(|(at, said)| {
         let (from, to) = span(sightings, at);
-        let wrong = complaints(&said, window(moments, from, to), as_it_knows(sightings, from, to));
+        let window = window(moments, from, to);
+        let mut wrong = complaints(&said, window, as_it_knows(sightings, from, to));
+        let is_far = window.iter().filter_map(|moment| moment.distance).any(|(_, far)| far + UNDER_WAY > at_tip_slots);
+        was_unknown = said.phase.is_none() || (was_unknown && said.phase.as_deref() == Some("behind"));
+        let is_early = moments.first().is_some_and(|first| from < first.at);
+        wrong.retain(|what| match what.as_str() {
+            "phase behind" => !(was_unknown && is_far),
+            "phase absent" => !is_early,
+            _ => true,
+        });
         Judged { at, said, wrong }
     });
     judged.collect()
