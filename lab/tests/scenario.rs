@@ -246,7 +246,7 @@ fn page_recording_and_report_never_contradict_a_witness_of_a_real_follower() -> 
     let (run, moments) = (folder.join("run.fltl"), truth(&sightings, THRESHOLDS));
     let judged = {
         let recording = Recording::open(&run).expect("a recording");
-        judge::judge(said::recorded(&recording, clock), &moments, &sightings, THRESHOLDS.at_tip_slots)
+        judge::judge(said::recorded(&recording, clock), &moments, &sightings)
     };
     let table = judge::table(&judged, &moments, &steps);
     fs::write(folder.join("seconds.txt"), &table).expect("the table is kept");

@@ -16,29 +16,14 @@ pub(crate) struct Judged {
     pub(crate) wrong: Vec<String>,
 }
 
-/// Compares every recorded tick.
-///
-/// Between `at_tip_slots` and `behind_slots` it depends on the time before which phase is right. Where that was unknown, `behind`
-/// is right as well, for as long as it is said. The first tick may describe the time before the first look.
-pub(crate) fn judge(
-    recorded: Vec<(f64, Said)>,
-    moments: &[Moment],
-    sightings: &Sightings,
-    at_tip_slots: u64,
-) -> Vec<Judged> {
-    let mut was_unknown = false;
+/// Compares every recorded tick. The first one may describe the time before the first look.
+pub(crate) fn judge(recorded: Vec<(f64, Said)>, moments: &[Moment], sightings: &Sightings) -> Vec<Judged> {
     let judged = recorded.into_iter().map(|(at, said)| {
         let (from, to) = span(sightings, at);
         let window = window(moments, from, to);
         let mut wrong = complaints(&said, window, as_it_knows(sightings, from, to));
-        let is_far = window.iter().filter_map(|moment| moment.distance).any(|(_, far)| far + UNDER_WAY > at_tip_slots);
-        was_unknown = said.phase.is_none() || (was_unknown && said.phase.as_deref() == Some("behind"));
         let is_early = moments.first().is_some_and(|first| from < first.at);
-        wrong.retain(|what| match what.as_str() {
-            "phase behind" => !(was_unknown && is_far),
-            "phase absent" => !is_early,
-            _ => true,
-        });
+        wrong.retain(|what| what != "phase absent" || !is_early);
         Judged { at, said, wrong }
     });
     judged.collect()

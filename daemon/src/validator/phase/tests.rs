@@ -168,6 +168,22 @@ fn a_pause_counts_as_behind_if_it_makes_up_many_slots_though_no_answer_tells_a_d
 }
 
 #[test]
+fn between_the_thresholds_a_pause_is_undecided_until_the_distance_is_clear_or_for_thirty_seconds() {
+    let back = |slots| {
+        let mut life = Life::new();
+        life.lives(70, running(0));
+        life.lives(12, MUTE);
+        assert_eq!(life.lives(20, running(100)), None, "100 slots are between 32 and 128");
+        (life.lives(11, running(slots)), life)
+    };
+    assert_eq!(back(129).0, Some(Phase::Behind));
+    assert_eq!(back(32).0, Some(Phase::AtTip), "it may not have been beyond 128");
+    let (phase, life) = back(100);
+    assert_eq!(phase, Some(Phase::Behind));
+    assert!(life.spent(Phase::Behind) > 40.0, "the pause counts as behind");
+}
+
+#[test]
 fn a_pause_after_which_it_stays_near_the_tip_was_at_the_tip() {
     let mut life = Life::new();
     life.lives(161, running(0));
@@ -198,7 +214,7 @@ fn a_validator_whose_tip_stands_still_is_in_no_known_phase_though_its_own_slot_a
         let starved = Second { tip_advances: false, ..running(behind) };
         assert_eq!(life.lives(9, starved), Some(Phase::AtTip), "{behind}");
         assert_eq!(life.lives(1, starved), None, "{behind}");
-        assert_eq!(life.lives(1, running(60)), Some(Phase::Behind));
+        assert_eq!(life.lives(1, running(130)), Some(Phase::Behind));
         assert_eq!(life.spent(Phase::Behind), 11.0);
     }
 }

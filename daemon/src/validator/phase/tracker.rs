@@ -6,8 +6,9 @@
 //!
 //! Time counts for a phase once the next evidence has come. Without evidence for [`PATIENCE`] ([`SLOW_PATIENCE`] where only
 //! pushes tell the slot) the phase is unknown, and so is the time from the last evidence on. When evidence comes back, what it
-//! shows decides that time: beyond `at_tip_slots` the validator was behind, and so it was if it makes up more than that within
-//! seconds. After a pause its first answers may not know the new tip yet, so that being near counts after [`SETTLE`] only.
+//! shows decides that time: beyond `behind_slots` the validator was behind, and so it was if it makes up more than
+//! `at_tip_slots` within seconds, or if it stays beyond `at_tip_slots` for [`UNDECIDED`]. After a pause its first answers may not know the new tip yet,
+//! so that being near counts after [`SETTLE`] only.
 //!
 //! A validator that has not yet told how far it is, is initializing, for however long: a start searches and downloads for many
 //! minutes without a push, and without a right on the admin socket nothing else is heard of it.
@@ -35,6 +36,10 @@ const START_PATIENCE: Duration = Duration::from_secs(60);
 
 /// Once evidence is back, a validator that is near the tip for this long is taken to have been there.
 const SETTLE: Duration = Duration::from_secs(8);
+
+/// Between the two thresholds both phases can be right for one that was at the tip before the pause: it may not have been farther
+/// away in the pause either. After this long without coming near, it is taken to have been behind.
+const UNDECIDED: Duration = Duration::from_secs(30);
 
 /// Time between two ticks in which the daemon itself did not run; more with longer intervals.
 const ASLEEP: Duration = Duration::from_secs(5);
@@ -271,12 +276,22 @@ impl Tracker {
             self.phase = self.next(now, evidence);
             return;
         }
-        let since = *self.back_since.get_or_insert(now);
+        let long = now.since(*self.back_since.get_or_insert(now));
+        let was_at_tip = self.phase == Phase::AtTip;
         let next = self.next(now, evidence);
-        let far = evidence.behind.max(Some(evidence.made_up)).is_some_and(|behind| behind > self.config.at_tip_slots);
-        let far = far && next.runs();
-        let next = if far && next == Phase::AtTip { Phase::Behind } else { next };
-        if far || !next.runs() || now.since(since) >= SETTLE {
+        let near = self.config.at_tip_slots;
+        let sure = if was_at_tip { self.config.behind_slots } else { near };
+        let is_beyond = |slots| evidence.behind.is_some_and(|behind| behind > slots);
+        let is_far = next.runs() && (evidence.made_up > near || is_beyond(near));
+        let wait = if !next.runs() || evidence.made_up > near || is_beyond(sure) {
+            Duration::ZERO
+        } else if is_far {
+            UNDECIDED
+        } else {
+            SETTLE
+        };
+        if long >= wait {
+            let next = if is_far && next == Phase::AtTip { Phase::Behind } else { next };
             (self.phase, self.known, self.back_since) = (next, true, None);
             self.spend(next);
         }

@@ -32,7 +32,7 @@ fn frozen(at: f64, leader: u64) -> (Option<u64>, Life) {
 }
 
 fn complaints(sightings: &Sightings, at: f64, said: Said) -> Vec<String> {
-    let judged = judge(vec![(at, said)], &truth(sightings, OF), sightings, OF.at_tip_slots);
+    let judged = judge(vec![(at, said)], &truth(sightings, OF), sightings);
     judged.into_iter().flat_map(|Judged { wrong, .. }| wrong).collect()
 }
 
