@@ -2,10 +2,17 @@
 
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
+mod cli;
+
 use clap::{CommandFactory, Parser};
-use faultline::cli::{Cli, Command, WrongUsage};
-use faultline::output::{print, say};
-use faultline::{clock, experiment, export, info, merge, record, report_command, top};
+use cli::{Cli, Command};
+use faultline_analysis::{export, info, merge, report_command};
+use faultline_command::args::WrongUsage;
+use faultline_command::clock;
+use faultline_command::output::{print, say};
+use faultline_experiments::command as experiment;
+use faultline_record as record;
+use faultline_top as top;
 use std::process::ExitCode;
 
 /// Wrong usage, as in sysexits.h.
@@ -31,7 +38,7 @@ fn main() -> ExitCode {
             print(&String::from_utf8_lossy(&said)).and(code)
         }
         Command::Export(args) => answered(export::run(&args)),
-        Command::Experiment(args) => experiment::command::run(&args),
+        Command::Experiment(args) => experiment::run(&args),
         Command::Top(args) => top::run(&args),
         Command::Merge(args) => answered(merge::run(&args)),
         Command::Manual(args) => {

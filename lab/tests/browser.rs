@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use faultline::render;
-use faultline::report::model::Report;
+use faultline_analysis::render;
+use faultline_analysis::report::model::Report;
 use faultline_testkit::browser::{Browser, SKIP_MESSAGE};
 use faultline_testkit::eventually::eventually_seeing;
 use serde_json::{Value, json};

@@ -17,11 +17,11 @@ mod pretended;
 #[path = "experiment_order/script.rs"]
 mod script;
 
-use faultline::experiment::folder::Folder;
-use faultline::experiment::journal::{self, Entry, Line, Standing};
-use faultline::experiment::plan::{Plan, load};
-use faultline::experiment::runner::{Over, Runner};
-use faultline::experiment::schedule::schedule;
+use faultline_experiments::folder::Folder;
+use faultline_experiments::journal::{self, Entry, Line, Standing};
+use faultline_experiments::plan::{Plan, load};
+use faultline_experiments::runner::{Over, Runner};
+use faultline_experiments::schedule::schedule;
 use pretended::Pretended;
 use proptest::prelude::*;
 use script::Script;

@@ -3,8 +3,8 @@
 #![allow(clippy::expect_used, clippy::panic, reason = "a test that cannot prepare its scene fails")]
 #![expect(clippy::disallowed_methods, reason = "a test starts programs itself")]
 
-use faultline::experiment::plan::{Begin, Cluster, Kind, Order, Plan, load};
-use faultline::experiment::schedule::schedule;
+use faultline_experiments::plan::{Begin, Cluster, Kind, Order, Plan, load};
+use faultline_experiments::schedule::schedule;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 

@@ -6,10 +6,10 @@
 #[path = "support/made.rs"]
 mod made;
 
-use faultline::experiment::folder::Folder;
-use faultline::experiment::journal::{Entry, Line, Step};
-use faultline::experiment::outcome::{Ending, Outcome, Validity};
-use faultline::experiment::schedule::{Scheduled, Turn};
+use faultline_experiments::folder::Folder;
+use faultline_experiments::journal::{Entry, Line, Step};
+use faultline_experiments::outcome::{Ending, Outcome, Validity};
+use faultline_experiments::schedule::{Scheduled, Turn};
 use faultline_isolation::{Evidence, Pressure};
 use made::day::Arm;
 use made::{busy, faultline, said};

@@ -2,7 +2,7 @@
 
 #![allow(clippy::expect_used, clippy::panic, reason = "a failed expectation is a failed test")]
 
-use faultline::experiment::plan::{load, parse};
+use faultline_experiments::plan::{load, parse};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 

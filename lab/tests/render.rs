@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use faultline::render::{self, csv, html, look::Looks, markdown, svg};
-use faultline::report::model::*;
+use faultline_analysis::render::{self, csv, html, look::Looks, markdown, svg};
+use faultline_analysis::report::model::*;
 use sha2::{Digest as _, Sha256};
 
 #[path = "support/sample.rs"]
@@ -386,7 +386,9 @@ fn the_charting_library_is_the_one_its_makers_published() {
         ("uPlot.LICENSE", "8f989229699b4fe2f1a0432d0e9edc338a8a911e250e2d1b01ecd770a5f5b1bd"),
     ];
     for (name, sum) in published {
-        let bytes = std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("assets/vendor").join(name)).unwrap();
+        let bytes =
+            std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/analysis/assets/vendor").join(name))
+                .unwrap();
         let found: String = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
         assert_eq!(found, sum, "{name}");
     }
@@ -395,15 +397,19 @@ fn the_charting_library_is_the_one_its_makers_published() {
 #[test]
 fn no_asset_can_end_the_element_it_is_put_into() {
     for name in ["report.js", "report.css", "vendor/uPlot.iife.min.js", "vendor/uPlot.min.css"] {
-        let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("assets").join(name)).unwrap();
+        let text =
+            std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/analysis/assets").join(name))
+                .unwrap();
         assert!(!text.contains("</") && !text.contains("<!--"), "{name}");
     }
 }
 
 #[test]
 fn colours_of_files_are_those_of_the_page_in_light() {
-    let asset =
-        |name: &str| std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("assets").join(name)).unwrap();
+    let asset = |name: &str| {
+        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/analysis/assets").join(name))
+            .unwrap()
+    };
     let (figure, page) = (asset("figure.css"), asset("report.css"));
     let light = page.split_once("@media").unwrap().0;
     let of_page = |name: &str| light.split_once(&format!("--{name}: ")).unwrap().1[..7].to_owned();

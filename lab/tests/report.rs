@@ -5,13 +5,22 @@
 #[path = "report/ends.rs"]
 mod ends;
 
-use faultline::report::model::{Block, Cell, Chart, Report, Standing, Table};
-use faultline::report::{Beside, Options, build, build_beside};
-use faultline::run::{Process, Replayed, ReplayedSlot, Run, Session, Signal, Tick, Told, load};
+use clap::Parser;
+use faultline_analysis::args::ReportArgs;
+use faultline_analysis::report::model::{Block, Cell, Chart, Report, Standing, Table};
+use faultline_analysis::report::{Beside, Options, build, build_beside};
+use faultline_analysis::run::{Process, Replayed, ReplayedSlot, Run, Session, Signal, Tick, Told, load};
 use faultline_recording::{CostTrackerPoint, ProgramCachePoint, ReplaySlotPoint};
 use proptest::prelude::*;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
+
+/// The command line of `report` alone.
+#[derive(Parser)]
+struct Line {
+    #[command(flatten)]
+    report: ReportArgs,
+}
 
 fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures")
@@ -335,16 +344,13 @@ fn seconds_of_a_gap_are_unknown_and_not_at_zero() {
 
 #[test]
 fn a_run_given_twice_is_refused() {
-    use clap::Parser;
     let folder = tempfile::tempdir().unwrap();
     let copy = folder.path().join("copy.fltl");
     let file = fixtures().join("arm-512-1.fltl");
     std::fs::copy(&file, &copy).unwrap();
-    let words = ["faultline".into(), "report".into(), file, copy];
-    let faultline::cli::Command::Report(args) = faultline::cli::Cli::try_parse_from(words).unwrap().command else {
-        panic!("no report")
-    };
-    let said = faultline::report_command::report_command(&args).unwrap_err().to_string();
+    let words = ["report".into(), file, copy];
+    let args = Line::try_parse_from(words).unwrap().report;
+    let said = faultline_analysis::report_command::report_command(&args).unwrap_err().to_string();
     assert!(said.contains("arm-512-1.fltl and copy.fltl hold the same time"), "{said}");
     let names = ["arm-512-1", "arm-512-2", "arm-1024-1", "restart", "long", "two-sessions"];
     let runs = names.map(|name| fixture(&format!("{name}.fltl")));
@@ -576,25 +582,17 @@ fn a_recording_that_is_still_being_written_is_reported_as_far_as_it_is() {
 
 #[test]
 fn a_metric_that_does_not_exist_is_refused_with_those_that_do() {
-    use clap::Parser;
-    let words = ["faultline", "report", "x.fltl", "--primary", "speed"];
-    let faultline::cli::Command::Report(args) = faultline::cli::Cli::try_parse_from(words).unwrap().command else {
-        panic!("no report")
-    };
-    let said = faultline::report_command::report_command(&args).unwrap_err().to_string();
+    let words = ["report", "x.fltl", "--primary", "speed"];
+    let args = Line::try_parse_from(words).unwrap().report;
+    let said = faultline_analysis::report_command::report_command(&args).unwrap_err().to_string();
     assert!(said.contains("--primary speed") && said.contains("replay-p95") && said.contains("cache-misses"), "{said}");
 }
 
 #[test]
 fn a_file_that_is_no_recording_is_refused_by_its_name() {
-    use clap::Parser;
     let here = fixtures().join("make.py").display().to_string();
-    let faultline::cli::Command::Report(args) =
-        faultline::cli::Cli::try_parse_from(["faultline", "report", &here]).unwrap().command
-    else {
-        panic!("no report")
-    };
-    let said = format!("{:#}", faultline::report_command::report_command(&args).unwrap_err());
+    let args = Line::try_parse_from(["report", &here]).unwrap().report;
+    let said = format!("{:#}", faultline_analysis::report_command::report_command(&args).unwrap_err());
     assert!(said.contains("make.py"), "{said}");
 }
 

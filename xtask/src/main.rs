@@ -2,6 +2,7 @@
 
 mod dashboards;
 mod licenses;
+mod members;
 mod metrics_doc;
 mod modules;
 mod pages;

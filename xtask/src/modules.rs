@@ -129,7 +129,7 @@ mod tests {
         let of = |file: &str| module(Path::new("daemon/src"), Path::new(file));
         assert_eq!(of("daemon/src/web/tls.rs").as_deref(), Some("web"));
         assert_eq!(of("daemon/src/web.rs").as_deref(), Some("web"));
-        let others = ["daemon/src/main.rs", "daemon/src/web/tests.rs", "lab/src/run.rs", "daemon/src/a.toml"];
+        let others = ["daemon/src/main.rs", "daemon/src/web/tests.rs", "lab/src/main.rs", "daemon/src/a.toml"];
         assert_eq!(others.map(of), [None, None, None, None]);
     }
 }

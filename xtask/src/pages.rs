@@ -1,5 +1,5 @@
-//! What the documents claim about the tree and a program can check: links lead somewhere, named tests exist, the table of
-//! members is the one that holds, README's commands are the ones that CI runs.
+//! What the documents claim about the tree and a program can check: links lead somewhere, named tests exist,
+//! README's commands are the ones that CI runs.
 
 use crate::run::read;
 use std::path::{Path, PathBuf};
@@ -20,13 +20,8 @@ const README_LINES: usize = 150;
 /// The page that has every configuration key, and the file that it quotes whole.
 const KEYS: (&str, &str) = ("docs/CONFIGURATION.md", "daemon/src/config/default.toml");
 
-/// Adds every claim that does not hold. `members` are package, folder and what it may depend on.
-pub(crate) fn check(
-    root: &Path,
-    files: &[PathBuf],
-    members: &[(&str, &str, &[&str])],
-    broken: &mut Vec<String>,
-) -> anyhow::Result<()> {
+/// Adds every claim that does not hold.
+pub(crate) fn check(root: &Path, files: &[PathBuf], broken: &mut Vec<String>) -> anyhow::Result<()> {
     for file in files.iter().filter(|file| file.extension().is_some_and(|e| e == "md")) {
         let text = read(root, file)?;
         let folder = file.parent().unwrap_or(Path::new(""));
@@ -44,12 +39,6 @@ pub(crate) fn check(
             if !read(root, Path::new(source)).is_ok_and(|code| code.contains(&format!("fn {test}("))) {
                 broken.push(format!("{}: there is no test {source}::{test}", file.display()));
             }
-        }
-    }
-    let architecture = read(root, Path::new("ARCHITECTURE.md"))?;
-    for row in members.iter().map(row) {
-        if !architecture.contains(&row) {
-            broken.push(format!("ARCHITECTURE.md: the table of members has no line that begins {row}"));
         }
     }
     for file in ["README.md", ".ci/run"] {
@@ -101,12 +90,6 @@ fn block_under<'a>(text: &'a str, heading: &str) -> Option<&'a str> {
     let (_, below) = text.split_once(heading)?;
     let (_, block) = below.split_once("```sh\n")?;
     block.split_once("```").map(|(block, _)| block)
-}
-
-fn row((package, folder, uses): &(&str, &str, &[&str])) -> String {
-    let uses: Vec<&str> = uses.iter().map(|name| name.trim_start_matches("faultline-")).collect();
-    let uses = if uses.is_empty() { "nothing".to_owned() } else { uses.join(", ") };
-    format!("| `{folder}` | {package} | {uses} |")
 }
 
 /// Relative targets of Markdown links, without their anchors.
@@ -163,14 +146,5 @@ mod tests {
         let text = "# A\n```sh\nno\n```\n## B\nWords.\n\n```sh\none\ntwo\n```\n```sh\nthree\n```\n";
         assert_eq!(block_under(text, "## B\n"), Some("one\ntwo\n"));
         assert_eq!(block_under(text, "## C\n"), None);
-    }
-
-    #[test]
-    fn a_member_that_uses_nothing_says_so() {
-        assert_eq!(
-            row(&("faultline-catalog", "crates/catalog", &[])),
-            "| `crates/catalog` | faultline-catalog | nothing |"
-        );
-        assert_eq!(row(&("faultlined", "daemon", &["faultline-agave"])), "| `daemon` | faultlined | agave |");
     }
 }

@@ -1,54 +1,16 @@
 //! House rules that no compiler knows: the sizes of files, who may depend on whom, words that do not belong in the tree.
 
+use crate::members;
 use crate::modules;
 use crate::pages;
 use crate::rules;
 use crate::run::{output, read};
 use crate::words;
-use anyhow::{Context, bail};
+use anyhow::bail;
 use std::path::{Path, PathBuf};
 
 /// Lines of a file without its tests.
 const LONGEST: usize = 400;
-
-/// Package, folder, and on whom it may depend inside the workspace; `testkit` only for tests. In reading order.
-const MEMBERS: [(&str, &str, &[&str]); 12] = [
-    ("faultline-catalog", "crates/catalog", &[]),
-    ("faultline-kernel", "crates/kernel", &[]),
-    ("faultline-agave", "crates/agave", &[]),
-    ("faultline-follow", "crates/follow", &["faultline-catalog", "faultline-agave"]),
-    ("faultline-recording", "crates/recording", &["faultline-catalog"]),
-    ("faultline-stats", "crates/stats", &[]),
-    ("faultline-isolation", "crates/isolation", &["faultline-kernel"]),
-    ("faultline-cli-docs", "crates/cli-docs", &[]),
-    (
-        "faultlined",
-        "daemon",
-        &[
-            "faultline-catalog",
-            "faultline-kernel",
-            "faultline-agave",
-            "faultline-follow",
-            "faultline-recording",
-            "faultline-cli-docs",
-        ],
-    ),
-    (
-        "faultline",
-        "lab",
-        &[
-            "faultline-catalog",
-            "faultline-kernel",
-            "faultline-agave",
-            "faultline-recording",
-            "faultline-stats",
-            "faultline-isolation",
-            "faultline-cli-docs",
-        ],
-    ),
-    ("faultline-testkit", "crates/testkit", &[]),
-    ("xtask", "xtask", &["faultline-catalog"]),
-];
 
 /// Text that must not be in any file that git keeps.
 const UNWANTED: [&str; 5] = ["/work/", "FIXME", "XXX", "todo!(", "unimplemented!("];
@@ -66,9 +28,10 @@ pub(crate) fn check(root: &Path) -> anyhow::Result<()> {
             unwanted(file, &text, &mut broken);
         }
     }
-    dependencies(root, &mut broken)?;
-    pages::check(root, &files, &MEMBERS, &mut broken)?;
-    let folders: Vec<&str> = MEMBERS.iter().map(|(_, folder, _)| *folder).collect();
+    let members = members::read_table(root)?;
+    members::check(root, &members, &mut broken)?;
+    pages::check(root, &files, &mut broken)?;
+    let folders: Vec<&str> = members.iter().map(|member| member.folder.as_str()).collect();
     modules::check(root, &files, &folders, &mut broken)?;
     rules::check(root, &mut broken)?;
     words::check(root, &files, &mut broken)?;
@@ -105,26 +68,4 @@ fn unwanted(file: &Path, text: &str, broken: &mut Vec<String>) {
             broken.push(format!("{}:{}: {word:?} does not belong here", file.display(), number + 1));
         }
     }
-}
-
-fn dependencies(root: &Path, broken: &mut Vec<String>) -> anyhow::Result<()> {
-    let metadata = output(root, "cargo", &["metadata", "--no-deps", "--offline", "--format-version", "1"])?;
-    let metadata: serde_json::Value = serde_json::from_str(&metadata)?;
-    let packages = metadata["packages"].as_array().context("cargo metadata names no packages")?;
-    for package in packages {
-        let name = package["name"].as_str().unwrap_or_default();
-        let Some((_, _, allowed)) = MEMBERS.iter().find(|(member, ..)| *member == name) else {
-            broken.push(format!("{name}: not in the table of members; see xtask/src/tidy.rs"));
-            continue;
-        };
-        for dependency in package["dependencies"].as_array().into_iter().flatten() {
-            let on = dependency["name"].as_str().unwrap_or_default();
-            let inside = MEMBERS.iter().any(|(member, ..)| *member == on);
-            let for_tests = dependency["kind"] == "dev";
-            if inside && !for_tests && !allowed.contains(&on) {
-                broken.push(format!("{name} depends on {on}, which the table does not allow"));
-            }
-        }
-    }
-    Ok(())
 }

@@ -19,7 +19,9 @@ pub(crate) fn check(root: &Path, files: &[PathBuf], broken: &mut Vec<String>) ->
         let code: String = text.split_inclusive('\n').take_while(|line| !line.starts_with("#[cfg(test)]")).collect();
         let tokens: TokenStream = code.parse().map_err(|error| anyhow::anyhow!("{}: {error}", file.display()))?;
         // clap makes help of the comments.
-        let with_comments = file.components().any(|part| part.as_os_str() == "cli") || file.ends_with("cli.rs");
+        let with_comments = file.components().any(|part| part.as_os_str() == "cli")
+            || file.ends_with("cli.rs")
+            || file.ends_with("args.rs");
         let mut literals = Vec::new();
         collect(tokens, with_comments, &mut literals);
         for literal in literals {

@@ -1,7 +1,7 @@
 //! Two experiments that want the same folder.
 
 use crate::scene::{PATIENCE, Scene, said};
-use faultline::experiment::journal::{Entry, Step};
+use faultline_experiments::journal::{Entry, Step};
 use faultline_testkit::eventually::eventually;
 use faultline_testkit::process::signal;
 

@@ -1,9 +1,9 @@
 //! What interrupts a runner, and what becomes of the experiment then.
 
 use crate::scene::{PATIENCE, Scene, said};
-use faultline::experiment::folder::RECORDER_LOG;
-use faultline::experiment::journal::{Entry, Line, Step};
-use faultline::experiment::outcome::{Outcome, Validity};
+use faultline_experiments::folder::RECORDER_LOG;
+use faultline_experiments::journal::{Entry, Line, Step};
+use faultline_experiments::outcome::{Outcome, Validity};
 use faultline_testkit::eventually::{eventually, eventually_seeing};
 use faultline_testkit::process::signal;
 use std::io::Write;

@@ -1,9 +1,9 @@
 //! How runs end, told apart by what the kernel says.
 
 use crate::scene::{Scene, said};
-use faultline::experiment::folder::{OUTPUT, OWN};
-use faultline::experiment::journal::{Entry, Step};
-use faultline::experiment::outcome::Outcome;
+use faultline_experiments::folder::{OUTPUT, OWN};
+use faultline_experiments::journal::{Entry, Step};
+use faultline_experiments::outcome::Outcome;
 use faultline_isolation::End;
 use faultline_recording::Recording;
 

@@ -1,8 +1,8 @@
 //! A folder with a plan, and what is left of it on the host.
 
-use faultline::experiment::folder::Folder;
-use faultline::experiment::journal::{self, Entry, Line, Standing};
-use faultline::experiment::outcome::Ending;
+use faultline_experiments::folder::Folder;
+use faultline_experiments::journal::{self, Entry, Line, Standing};
+use faultline_experiments::outcome::Ending;
 use faultline_testkit::eventually::eventually_seeing;
 use faultline_testkit::process::{Program, Running};
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ impl Scene {
             eprintln!("SKIPPED: no {}; cargo build -p faultlined makes it", daemon.display());
             return None;
         }
-        let launcher = faultline::experiment::command::launcher(faultline::cli::Launching::Direct);
+        let launcher = faultline_experiments::command::launcher(faultline_experiments::args::Launching::Direct);
         if let Err(why) = launcher {
             eprintln!("SKIPPED: {why:#}");
             return None;

@@ -1,13 +1,13 @@
 //! A world in which time passes only while somebody waits, and which writes down what is done to it.
 
 use crate::script::Script;
-use faultline::experiment::folder::Folder;
-use faultline::experiment::journal::{Entry, Line};
-use faultline::experiment::judge::cache;
-use faultline::experiment::plan::{Lane, Plan, Severity};
-use faultline::experiment::runner::world::{Asked, Cooled, Order, Recorder, Remark, World};
-use faultline::experiment::targets::Target;
-use faultline::experiment::watch::Now;
+use faultline_experiments::folder::Folder;
+use faultline_experiments::journal::{Entry, Line};
+use faultline_experiments::judge::cache;
+use faultline_experiments::plan::{Lane, Plan, Severity};
+use faultline_experiments::runner::world::{Asked, Cooled, Order, Recorder, Remark, World};
+use faultline_experiments::targets::Target;
+use faultline_experiments::watch::Now;
 use faultline_isolation::{Abilities, End, Error, Evidence, GroupName, Job, Launched, Launcher, Limits};
 use faultline_recording::{Progress, TickRow};
 use std::cell::RefCell;

@@ -1,9 +1,9 @@
 //! Runs that end, freeze or fall silent before their recording does, and clocks that are set meanwhile.
 
 use super::{blocks, chart, fixture, near, table};
-use faultline::report::model::{Block, Cell, Chart, Report};
-use faultline::report::{Options, build};
-use faultline::run::{Event, Run, Signal, load};
+use faultline_analysis::report::model::{Block, Cell, Chart, Report};
+use faultline_analysis::report::{Options, build};
+use faultline_analysis::run::{Event, Run, Signal, load};
 use faultline_catalog::metrics::validator;
 use faultline_catalog::{Batch, Reading, Source, Stamp, Tick};
 use faultline_recording::{CostTrackerPoint, NewProcess, NewSession, Opening, Point, ReplaySlotPoint, Writer};

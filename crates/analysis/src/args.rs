@@ -1,0 +1,115 @@
+//! The command line of `info`, `export`, `merge` and `report`.
+
+use clap::{Args, ValueEnum};
+use std::path::PathBuf;
+
+/// `info`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  faultline info run.fltl
+  faultline info --json *.fltl | jq .phases
+  faultline info --salvage rescued.fltl cut-off.fltl
+
+A recording can be inspected while it is written. With --salvage, exit code 0 means that something was rescued; what was lost \
+is printed.")]
+pub struct InfoArgs {
+    /// Recordings.
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// Print everything as JSON, one line per recording.
+    #[arg(long)]
+    pub json: bool,
+    /// Show the whole manifest of hosts and processes.
+    #[arg(long, conflicts_with = "json")]
+    pub manifest: bool,
+    /// Copy what is readable of a damaged recording into this new file.
+    #[arg(long, value_name = "OUT")]
+    pub salvage: Option<PathBuf>,
+}
+
+/// In which format tables are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// Apache Parquet, compressed with Snappy.
+    Parquet,
+    /// RFC 4180, UTF-8, a header line; an empty field is NULL, an empty text is "".
+    Csv,
+}
+
+/// `export`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  faultline export run.fltl --format parquet --out tables
+  faultline export run-*.fltl --format csv --out tables --table wide --table event
+  duckdb -c \"SELECT max(process_resident_anon_bytes) FROM 'tables/wide.parquet'\"
+
+Each table becomes one file. With several recordings, each gets a folder. Times are written twice: as nanoseconds since 1970 \
+(`unix_ns`, `started_unix_ns`) and as a UTC timestamp (`time`, `started_time`). `wide` has one row per sample, with the columns \
+of all sample tables.")]
+pub struct ExportArgs {
+    /// Recordings.
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// Parquet or CSV.
+    #[arg(long, value_enum, default_value = "parquet")]
+    pub format: Format,
+    /// The folder for the tables; created if it does not exist.
+    #[arg(long, short, value_name = "DIR")]
+    pub out: PathBuf,
+    /// Only this table. Can be repeated [default: all, and wide].
+    #[arg(long = "table", value_name = "NAME")]
+    pub tables: Vec<String>,
+    /// Overwrite existing files.
+    #[arg(long)]
+    pub force: bool,
+}
+
+/// `merge`.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  faultline merge before-the-restart.fltl after-it.fltl --out run.fltl
+
+The recordings must belong to one run: with the same labels, and not overlapping in time. The order of the files does not matter.")]
+pub struct MergeArgs {
+    /// The parts.
+    #[arg(required = true, num_args = 2.., value_name = "IN")]
+    pub files: Vec<PathBuf>,
+    /// The new recording.
+    #[arg(long, short, value_name = "FILE")]
+    pub out: PathBuf,
+}
+
+/// `report`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  faultline report run.fltl
+  faultline report 512G-*.fltl 1024G-*.fltl --out comparison
+
+Runs with the same label `arm` are replicates of one arm. A statistical test needs three replicates per arm; with fewer, runs \
+are described but not tested.")]
+pub struct ReportArgs {
+    /// Recordings.
+    #[arg(required = true, value_name = "RUN")]
+    pub runs: Vec<PathBuf>,
+    /// The folder for the report [default: report].
+    #[arg(long, short, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// The primary metric [default: replay time per slot, p95].
+    #[arg(long, value_name = "METRIC")]
+    pub primary: Option<String>,
+    /// Equivalence margin: differences below it do not matter, in percent [default: 5].
+    #[arg(long, value_name = "PCT", value_parser = parse_percent)]
+    pub margin: Option<f64>,
+    /// Seed of the bootstrap: the same seed gives the same report.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// Overwrite existing files.
+    #[arg(long)]
+    pub force: bool,
+}
+
+/// More than 0 and less than 100.
+fn parse_percent(text: &str) -> Result<f64, String> {
+    let number: f64 = text.trim_end_matches('%').parse().map_err(|_| format!("{text:?} is not a number of percent"))?;
+    if number > 0.0 && number < 100.0 { Ok(number) } else { Err(format!("{text:?} is not between 0 and 100")) }
+}

@@ -1,0 +1,139 @@
+//! `faultline export`: the tables of recordings as files that pandas, polars and DuckDB open.
+
+mod csv;
+mod parquet;
+mod rows;
+mod table;
+mod wide;
+
+use crate::args::{ExportArgs, Format};
+use anyhow::{Context, bail};
+use csv::CsvWriter;
+use faultline_command::files::Part;
+use faultline_recording::schema::{Kind, TABLES};
+use faultline_recording::{Error, Recording};
+use parquet::ParquetWriter;
+use std::io::BufWriter;
+use std::path::{Path, PathBuf};
+use table::{Layout, TableWriter};
+
+/// The table that joins a tick with its samples.
+const WIDE: &str = "wide";
+
+/// One recording and the folder for its tables.
+struct Job {
+    from: PathBuf,
+    to: PathBuf,
+}
+
+/// Writes the tables; what was written, in words.
+///
+/// # Errors
+/// A recording cannot be read, a file cannot be written or is there already, a table does not exist. Files that were
+/// finished before the error stay.
+pub fn run(args: &ExportArgs) -> anyhow::Result<String> {
+    let tables = chosen(&args.tables)?;
+    let jobs = jobs(args)?;
+    for job in &jobs {
+        for path in tables.iter().map(|table| path(job, table, args.format)) {
+            if !args.force && path.symlink_metadata().is_ok() {
+                bail!("{}: exists already; give another --out, or --force to overwrite it", path.display());
+            }
+        }
+    }
+    let mut said = String::new();
+    for job in &jobs {
+        let recording = Recording::open(&job.from)?;
+        std::fs::create_dir_all(&job.to).with_context(|| format!("the folder {} cannot be made", job.to.display()))?;
+        let mut rows = 0;
+        for table in &tables {
+            let path = path(job, table, args.format);
+            // A recording's error names the recording.
+            rows += export(&recording, table, &path, args.format).map_err(|error| match error.is::<Error>() {
+                true => error,
+                false => error.context(path.display().to_string()),
+            })?;
+        }
+        said += &format!("{}: {} tables with {rows} rows in {}\n", job.from.display(), tables.len(), job.to.display());
+    }
+    Ok(said)
+}
+
+/// The tables asked for, each once; all of them if none is named.
+fn chosen(names: &[String]) -> anyhow::Result<Vec<&'static str>> {
+    let all: Vec<&'static str> = TABLES.iter().map(|spec| spec.name).chain([WIDE]).collect();
+    if let Some(name) = names.iter().find(|name| !all.contains(&name.as_str())) {
+        bail!("no table is called {name:?}; there are {}", all.join(", "));
+    }
+    Ok(all.into_iter().filter(|table| names.is_empty() || names.iter().any(|name| name == table)).collect())
+}
+
+/// One recording goes into the folder itself, several into one each.
+fn jobs(args: &ExportArgs) -> anyhow::Result<Vec<Job>> {
+    let [one] = args.files.as_slice() else {
+        let mut jobs: Vec<Job> = Vec::new();
+        for file in &args.files {
+            let name = file.file_stem().with_context(|| format!("{}: not a file", file.display()))?;
+            let to = args.out.join(name);
+            if let Some(other) = jobs.iter().find(|job| job.to == to) {
+                bail!(
+                    "{} and {} would both go to {}: export them one by one",
+                    other.from.display(),
+                    file.display(),
+                    to.display()
+                );
+            }
+            jobs.push(Job { from: file.clone(), to });
+        }
+        return Ok(jobs);
+    };
+    Ok(vec![Job { from: one.clone(), to: args.out.clone() }])
+}
+
+fn path(job: &Job, table: &str, format: Format) -> PathBuf {
+    let extension = match format {
+        Format::Parquet => "parquet",
+        Format::Csv => "csv",
+    };
+    job.to.join(format!("{table}.{extension}"))
+}
+
+/// Writes one table; its number of rows. The file has its name only once it is whole.
+fn export(recording: &Recording, table: &'static str, path: &Path, format: Format) -> anyhow::Result<u64> {
+    let part = Part::create(path)?;
+    let spec = TABLES.iter().find(|spec| spec.name == table);
+    let columns: Vec<(String, Kind)> = match spec {
+        Some(spec) => {
+            let names = spec.columns.iter().map(|column| column.name.to_owned());
+            names.zip(rows::kinds(recording, spec)?).collect()
+        }
+        None => wide::columns(recording)?,
+    };
+    let layout = Layout::new(columns.iter().map(|(name, kind)| (name.as_str(), *kind)));
+    let kinds: Vec<Kind> = columns.iter().map(|(_, kind)| *kind).collect();
+    let to = writer(recording, &part, table, layout, format)?;
+    let rows = match spec {
+        Some(spec) => rows::write(recording, spec, &kinds, to)?,
+        None => wide::write(recording, &kinds, to)?,
+    };
+    part.finish(path)?;
+    Ok(rows)
+}
+
+fn writer(
+    recording: &Recording,
+    part: &Part,
+    table: &str,
+    layout: Layout,
+    format: Format,
+) -> anyhow::Result<Box<dyn TableWriter>> {
+    let out = BufWriter::new(part.file().try_clone()?);
+    Ok(match format {
+        Format::Csv => Box::new(CsvWriter::new(out, layout)?),
+        Format::Parquet => {
+            let labels =
+                recording.labels().iter().map(|(key, value)| (format!("faultline.label.{key}"), value.clone()));
+            Box::new(ParquetWriter::new(out, table, layout, &labels.collect::<Vec<_>>())?)
+        }
+    })
+}

@@ -1,0 +1,14 @@
+//! Recordings in, knowledge out: contents, tables, numbers of a run, and the report on one run or several.
+
+// They panic when their reader has gone; see `faultline_command::output`.
+#![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
+
+pub mod args;
+pub mod export;
+pub mod info;
+pub mod measure;
+pub mod merge;
+pub mod render;
+pub mod report;
+pub mod report_command;
+pub mod run;

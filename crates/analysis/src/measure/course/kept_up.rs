@@ -1,0 +1,129 @@
+//! Whether the validator kept up with the tip.
+
+use super::{Course, KeptUp, Span, broken};
+use crate::measure::stall::Stall;
+use crate::run::{Run, Tick};
+use faultline_text::{moment, time};
+use std::time::Duration;
+
+/// Kept up: at the tip for this share of the time since it was first there.
+pub const KEPT_UP: f64 = 0.99;
+
+/// A validator that runs this long without reaching the tip has not kept up; the study's caught up within two hours.
+const CATCH_UP_LIMIT: f64 = 7200.0;
+
+/// Why a run that the kernel ended did not keep up.
+const OOM: &str = "the kernel killed it for want of memory";
+
+/// The answer, from a course that has everything else. Time of which it is not known decides nothing: the answer is `None` as
+/// long as it depends on that.
+pub(super) fn kept_up(run: &Run, course: &Course) -> KeptUp {
+    let Some((share, unknown)) = course.at_tip.and_then(|from| shares(run, course, from)) else {
+        return without_share(run, course);
+    };
+    if course.end.oom {
+        return KeptUp { answer: Some(false), why: OOM.to_owned(), share: Some(share), unknown };
+    }
+    let answer = if share + unknown < KEPT_UP {
+        Some(false)
+    } else if share >= KEPT_UP && run.salvaged.is_none() {
+        Some(true)
+    } else {
+        None
+    };
+    let percent = |share: f64| format!("{:.1} %", 100.0 * share);
+    let only = if answer == Some(false) { "only " } else { "" };
+    let mut why = if run.salvaged.is_some() && share >= KEPT_UP {
+        format!("at the tip for {} of the time that was saved of a damaged recording", percent(share))
+    } else {
+        format!("at the tip for {only}{} of the time since it was first there", percent(share))
+    };
+    if unknown > 0.0 {
+        why.push_str(&format!(", and of {} of it that is not known", percent(unknown)));
+    }
+    if let Some(stalls) = stalls(run, &course.stalls) {
+        why.push_str(&format!("; {stalls}"));
+    }
+    KeptUp { answer, why, share: Some(share), unknown }
+}
+
+/// Of a run that was never at the tip, or at its last tick only.
+fn without_share(run: &Run, course: &Course) -> KeptUp {
+    let is_known = course.phase_of.iter().any(Option::is_some);
+    let everything = Span { from: f64::NEG_INFINITY, to: f64::INFINITY };
+    let ran = course.time_in(run, "catching_up", everything);
+    let (answer, why) = match course.at_tip {
+        _ if course.end.oom => (Some(false), OOM),
+        Some(_) => (None, "was at the tip at the last tick only"),
+        None if ran > CATCH_UP_LIMIT => (Some(false), "ran for more than two hours and was never at the tip"),
+        None if ran > 0.0 && course.ended.is_some() => (None, "was still catching up when it ended"),
+        None if ran > 0.0 => (None, "was still catching up when the recording ended"),
+        None if is_known => (None, "never ran so far that its distance to the tip was known"),
+        None => (None, "no phase was recorded"),
+    };
+    KeptUp { answer, why: why.to_owned(), ..KeptUp::default() }
+}
+
+/// At the tip, and not known: of the time since `from` in which a process was followed or was to be restarted, and which was
+/// recorded. A validator that was asked to end answers nothing while it does: that time is not among it.
+fn shares(run: &Run, course: &Course, from: f64) -> Option<(f64, f64)> {
+    let stopped = run.told.as_ref().and_then(|told| told.stopped_unix_ns);
+    let stopped = stopped.map(|at| at.saturating_sub(run.origin_unix_ns) as f64 / 1e9);
+    let counts = |tick: &Tick| tick.process.is_some() && stopped.is_none_or(|stopped| tick.at <= stopped);
+    let last = run.ticks.iter().rposition(counts)?;
+    let followed = run.ticks.get(..=last)?.iter().zip(&course.phase_of);
+    let (mut near, mut unknown, mut all) = (0.0, 0.0, 0.0);
+    for ((before, phase), after) in followed.zip(run.ticks.get(1..=last).unwrap_or_default()) {
+        if before.at < from || broken(run, before, after) {
+            continue;
+        }
+        let seconds = after.at - before.at;
+        all += seconds;
+        match phase.as_deref() {
+            Some("at_tip") => near += seconds,
+            Some(_) => {}
+            None => unknown += seconds,
+        }
+    }
+    (all > 0.0).then(|| (near / all, unknown / all))
+}
+
+/// The longest stall in words, and how many more there are.
+fn stalls(run: &Run, stalls: &[Stall]) -> Option<String> {
+    let longest = stalls.iter().max_by(|a, b| a.span.seconds().total_cmp(&b.span.seconds()))?;
+    let more = match stalls.len() {
+        1 => String::new(),
+        2 => ", and once more".to_owned(),
+        n => format!(", and {} times more", n - 1),
+    };
+    let at = run.origin_unix_ns.saturating_add((longest.span.from * 1e9) as i64);
+    let from: String = moment(at).chars().skip("2025-01-31 ".len()).collect();
+    let long = Duration::try_from_secs_f64(longest.span.seconds().round()).unwrap_or_default();
+    Some(format!("its slot did not advance for {} from {from} on{more}", time(long)))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::measure::course::course;
+    use crate::run::{Run, Session, Tick, Told};
+
+    /// At the tip for 80 s; then asked to end, which takes it 20 s in which nothing is known.
+    fn slow_to_end(told: Option<Told>) -> Run {
+        let tick = |second: u32| Tick {
+            at: f64::from(second),
+            process: (second < 100).then_some(0),
+            phase: (second < 80).then(|| "at_tip".into()),
+            ..Tick::default()
+        };
+        let sessions = vec![Session { interval: 1.0, ..Session::default() }];
+        Run { ticks: (0..=101).map(tick).collect(), sessions, told, ..Run::default() }
+    }
+
+    #[test]
+    fn time_in_which_a_run_ends_because_it_was_asked_to_does_not_count() {
+        assert_eq!(course(&slow_to_end(None)).kept_up.answer, None);
+        let told = Told { stopped_unix_ns: Some(79_500_000_000), ..Told::default() };
+        let kept_up = course(&slow_to_end(Some(told))).kept_up;
+        assert_eq!((kept_up.answer, kept_up.share), (Some(true), Some(1.0)), "{}", kept_up.why);
+    }
+}

@@ -1,0 +1,112 @@
+//! How a report looks: one page of HTML that opens offline, the same as Markdown, each table as CSV, each figure as SVG.
+//!
+//! No renderer computes a number: they see [`crate::report::model`] and nothing else. The same report gives the same
+//! bytes. All texts are taken as hostile: escaped for their format, and what is invisible or turns the direction of
+//! writing is shown by number.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use anyhow::{bail, ensure};
+
+use crate::report::model::{Block, Figure, Report, Table};
+use faultline_command::files::{is_there, put};
+
+mod axis;
+pub mod csv;
+pub mod html;
+pub mod look;
+pub mod markdown;
+pub mod svg;
+mod text;
+mod thin;
+mod words;
+
+/// What [`write()`] wrote.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Written {
+    /// The page, for people to open.
+    pub page: PathBuf,
+    /// All files, the page first.
+    pub files: Vec<PathBuf>,
+}
+
+/// Writes `report.html`, `report.md`, `tables/ID.csv` and `figures/ID.svg` into a folder, which is made if it is not
+/// there. A path that ends in `.html` gets the page alone. With `force` files are replaced; of a symbolic link the link is,
+/// and never the file that it leads to. Nothing else is ever deleted.
+///
+/// # Errors
+/// A file that is there already, unless `force`; an id that is no file name (`[a-z0-9-]+`), appears twice, or a row with
+/// another number of cells than there are columns, all before anything is written; a folder below that is a symbolic link;
+/// what the system says, with the path.
+pub fn write(report: &Report, out: &Path, force: bool) -> anyhow::Result<Written> {
+    check(report)?;
+    let files = files(report, out)?;
+    if !force && let Some((path, _)) = files.iter().find(|(path, _)| path.symlink_metadata().is_ok()) {
+        bail!(is_there(path));
+    }
+    // A page alone has no folders below.
+    let folder = files.first().and_then(|(page, _)| page.parent()).unwrap_or(out);
+    for (path, text) in &files {
+        put(folder, path, text, force)?;
+    }
+    let files: Vec<PathBuf> = files.into_iter().map(|(path, _)| path).collect();
+    Ok(Written { page: files.first().cloned().unwrap_or_default(), files })
+}
+
+fn files(report: &Report, out: &Path) -> anyhow::Result<Vec<(PathBuf, String)>> {
+    let page = html::page(report)?;
+    if out.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("html")) {
+        return Ok(vec![(out.to_owned(), page)]);
+    }
+    let looks = look::Looks::of(report);
+    let mut files = vec![(out.join("report.html"), page), (out.join("report.md"), markdown::markdown(report))];
+    let table = |table: &Table| (out.join("tables").join(format!("{}.csv", table.id)), csv::csv(table));
+    files.extend(tables(report).map(table));
+    let figure = |figure: &Figure| {
+        let name = format!("{}.svg", figure.id);
+        (out.join("figures").join(name), svg::draw(figure, &looks, svg::Place::File))
+    };
+    files.extend(figures(report).map(figure));
+    Ok(files)
+}
+
+/// Refuses what would become a wrong file name, a doubled anchor or a crooked table: mistakes of whoever built it.
+fn check(report: &Report) -> anyhow::Result<()> {
+    unique("run", report.runs.iter().map(|run| run.id.as_str()))?;
+    unique("section", report.sections.iter().map(|section| section.id.as_str()))?;
+    unique("table", tables(report).map(|table| table.id.as_str()))?;
+    unique("figure", figures(report).map(|figure| figure.id.as_str()))?;
+    for table in tables(report) {
+        let columns = table.columns.len();
+        for (number, row) in table.rows.iter().enumerate() {
+            let (row, cells) = (number + 1, row.len());
+            ensure!(cells == columns, "table {}: row {row} has {cells} cells for {columns} columns", table.id);
+        }
+    }
+    Ok(())
+}
+
+fn unique<'a>(what: &str, ids: impl Iterator<Item = &'a str>) -> anyhow::Result<()> {
+    let mut seen = BTreeSet::new();
+    for id in ids {
+        let fit = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+        ensure!(!id.is_empty() && id.bytes().all(fit), "{what} {id:?}: an id has only a to z, 0 to 9 and -");
+        ensure!(seen.insert(id), "two {what}s have the id {id:?}");
+    }
+    Ok(())
+}
+
+fn tables(report: &Report) -> impl Iterator<Item = &Table> {
+    report.sections.iter().flat_map(|section| &section.blocks).filter_map(|block| match block {
+        Block::Table(table) => Some(table),
+        _ => None,
+    })
+}
+
+fn figures(report: &Report) -> impl Iterator<Item = &Figure> {
+    report.sections.iter().flat_map(|section| &section.blocks).filter_map(|block| match block {
+        Block::Figure(figure) => Some(figure),
+        _ => None,
+    })
+}

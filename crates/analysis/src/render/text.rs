@@ -1,0 +1,186 @@
+//! Words and numbers as people read them, the same in every format.
+
+pub(crate) use faultline_text::clean;
+
+/// [`clean`], escaped for text and quoted attributes of XML and HTML.
+pub(crate) fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for letter in clean(text).chars() {
+        match letter {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            letter => out.push(letter),
+        }
+    }
+    out
+}
+
+/// With so many decimals, thousands in groups and a real minus: `−1,234.50`. A number that is none: `not a number`.
+pub(crate) fn number(value: f64, decimals: usize) -> String {
+    if !value.is_finite() {
+        return "not a number".to_owned();
+    }
+    let plain = format!("{:.*}", decimals.min(17), value.abs());
+    let (whole, fraction) = plain.split_once('.').unwrap_or((&plain, ""));
+    let mut out = String::new();
+    // What rounds to nothing has no sign.
+    if value < 0.0 && plain.bytes().any(|byte| (b'1'..=b'9').contains(&byte)) {
+        out.push('\u{2212}');
+    }
+    for (index, digit) in whole.chars().enumerate() {
+        if index > 0 && (whole.len() - index).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    if !fraction.is_empty() {
+        out.push('.');
+        out.push_str(fraction);
+    }
+    out
+}
+
+/// How values of a unit are shown when the largest has this size: what one shown unit is, and its name.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Shown {
+    /// So much of the data's unit is one shown unit.
+    pub one: f64,
+    /// After the number; empty for plain numbers.
+    pub suffix: &'static str,
+}
+
+/// Bytes as KiB to TiB, seconds down to µs, large counts in M and G. The page's script has the same rules.
+pub(crate) fn shown(unit: &str, largest: f64) -> Shown {
+    let steps: &[(f64, &'static str)] = match unit {
+        "B" => &[(1_099_511_627_776.0, "TiB"), (1_073_741_824.0, "GiB"), (1_048_576.0, "MiB"), (1024.0, "KiB")],
+        "B/s" => {
+            &[(1_099_511_627_776.0, "TiB/s"), (1_073_741_824.0, "GiB/s"), (1_048_576.0, "MiB/s"), (1024.0, "KiB/s")]
+        }
+        "s" if largest < 1e-3 => &[(0.0, "µs")],
+        "s" if largest < 1.0 => &[(0.0, "ms")],
+        "s" => &[(0.0, "s")],
+        _ => &[(1e12, "T"), (1e9, "G"), (1e6, "M")],
+    };
+    match steps.iter().find(|(one, _)| largest >= *one) {
+        Some((_, "µs")) => Shown { one: 1e-6, suffix: "µs" },
+        Some((_, "ms")) => Shown { one: 1e-3, suffix: "ms" },
+        Some((_, "s")) => Shown { one: 1.0, suffix: "s" },
+        Some(&(one, suffix)) => Shown { one, suffix },
+        None if unit == "B" || unit == "B/s" => Shown { one: 1.0, suffix: if unit == "B" { "B" } else { "B/s" } },
+        None => Shown { one: 1.0, suffix: "" },
+    }
+}
+
+/// How a time is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Clock {
+    /// Hours and minutes.
+    Hours,
+    /// Minutes and seconds.
+    Minutes,
+    /// Hours, minutes and seconds.
+    Full,
+}
+
+impl Clock {
+    /// What a reader needs to know to tell half an hour from half a minute.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Hours => "h:mm",
+            Self::Minutes => "m:ss",
+            Self::Full => "h:mm:ss",
+        }
+    }
+}
+
+/// Seconds on a clock: `1:05`, `65:30`, `1:05:30`.
+pub(crate) fn duration(seconds: f64, clock: Clock) -> String {
+    let whole = seconds.abs().round();
+    let sign = if seconds < 0.0 && whole > 0.0 { "\u{2212}" } else { "" };
+    let (hours, minutes, rest) = ((whole / 3600.0).floor(), (whole / 60.0).floor(), whole % 60.0);
+    match clock {
+        Clock::Hours => format!("{sign}{hours}:{:02}", minutes % 60.0),
+        Clock::Minutes => format!("{sign}{minutes}:{rest:02}"),
+        Clock::Full => format!("{sign}{hours}:{:02}:{rest:02}", minutes % 60.0),
+    }
+}
+
+/// Roughly how wide a line of text is, in units of its font size; rather too wide than too narrow.
+pub(crate) fn width(text: &str) -> f64 {
+    text.chars()
+        .map(|letter| match letter {
+            'i' | 'j' | 'l' | 'I' | '.' | ',' | ':' | ';' | '\'' | '|' | '!' => 0.36,
+            ' ' | 'f' | 't' | 'r' | '(' | ')' | '[' | ']' | '-' => 0.44,
+            'm' | 'w' | 'M' | 'W' | '%' | '@' => 1.0,
+            'A'..='Z' => 0.74,
+            letter if letter.is_ascii() => 0.64,
+            letter if u32::from(letter) < 0x2100 => 0.7,
+            _ => 1.1,
+        })
+        .sum()
+}
+
+/// The text, or as much of it as fits into so many font sizes, ending in an ellipsis.
+pub(crate) fn fitted(text: &str, room: f64) -> String {
+    let text = clean(text);
+    if width(&text) <= room {
+        return text;
+    }
+    let mut kept = String::new();
+    for letter in text.chars() {
+        kept.push(letter);
+        if width(&kept) > room - 0.9 {
+            kept.pop();
+            break;
+        }
+    }
+    format!("{}…", kept.trim_end())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_groups_a_real_minus_and_no_negative_zero() {
+        assert_eq!(number(1_234_567.891, 2), "1,234,567.89");
+        assert_eq!(number(-1234.5, 1), "\u{2212}1,234.5");
+        assert_eq!(number(-0.001, 2), "0.00");
+        assert_eq!(number(999.6, 0), "1,000");
+        assert_eq!(number(f64::NAN, 2), "not a number");
+    }
+
+    #[test]
+    fn durations_are_as_on_a_clock() {
+        assert_eq!(duration(3660.0, Clock::Hours), "1:01");
+        assert_eq!(duration(-90.0, Clock::Minutes), "\u{2212}1:30");
+        assert_eq!(duration(-0.2, Clock::Minutes), "0:00");
+        assert_eq!(duration(3_690.4, Clock::Full), "1:01:30");
+        assert_eq!(duration(172_800.0, Clock::Hours), "48:00");
+    }
+
+    #[test]
+    fn what_has_a_meaning_in_html_is_escaped() {
+        assert_eq!(escaped("<a href='x'>&\"</a>"), "&lt;a href=&#39;x&#39;&gt;&amp;&quot;&lt;/a&gt;");
+    }
+
+    #[test]
+    fn units_follow_the_largest_value() {
+        assert_eq!(shown("B", 3e9).suffix, "GiB");
+        assert_eq!(shown("B", 100.0).suffix, "B");
+        assert_eq!(shown("s", 0.0004).suffix, "µs");
+        assert_eq!(shown("s", 0.4).suffix, "ms");
+        assert_eq!(shown("/s", 2.5e6), Shown { one: 1e6, suffix: "M" });
+        assert_eq!(shown("", 90_000.0), Shown { one: 1.0, suffix: "" });
+    }
+
+    #[test]
+    fn what_does_not_fit_ends_in_an_ellipsis() {
+        assert_eq!(fitted("short", 10.0), "short");
+        let cut = fitted(&"long ".repeat(20), 10.0);
+        assert!(cut.ends_with('…') && width(&cut) <= 10.5, "{cut}");
+    }
+}

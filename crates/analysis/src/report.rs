@@ -1,0 +1,215 @@
+//! From runs to a report: what happened, what differs, and how sure that is.
+
+mod arm_table;
+mod cache;
+mod caveats;
+pub mod cells;
+mod classes;
+mod comparison;
+mod faults;
+mod floor;
+mod hardware;
+mod limits;
+mod memory;
+pub mod model;
+mod paired;
+mod scalars;
+mod slots;
+mod subject;
+mod timeline;
+mod tps;
+mod verdict;
+mod what_happened;
+
+pub(crate) use cells::bytes;
+pub use scalars::{Better, DEFAULT, SCALARS, Scalar, scalar};
+
+use crate::run::Run;
+use cells::{duration, utc};
+use faultline_stats::arms::Settings;
+use faultline_stats::block::Plan;
+use floor::Floor;
+use model::{Block, Caveat, Report, RunCard, Section, Standing};
+use subject::{Subject, Subjects};
+use verdict::Answers;
+
+/// What is asked of a report.
+#[derive(Debug, Clone, Copy)]
+pub struct Options {
+    /// The metric that decides.
+    pub primary: &'static Scalar,
+    /// Differences smaller than this share of the reference do not matter.
+    pub margin: f64,
+    /// Of the bootstrap: the same runs and seed give the same report.
+    pub seed: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options { primary: scalar(DEFAULT).unwrap_or(&SCALARS[0]), margin: 0.05, seed: 1 }
+    }
+}
+
+/// What is known beside the recordings, by whoever made the runs.
+#[derive(Debug, Clone, Default)]
+pub struct Beside {
+    /// Of the page; after the runs if empty.
+    pub title: String,
+    /// Said before the headline, whichever it is.
+    pub before: Option<String>,
+    /// The headline; the runs' own is the first point then, or comes before it if something was tested.
+    pub headline: Option<String>,
+    /// Said before the runs' own points.
+    pub points: Vec<String>,
+    /// Said before the runs' own caveats.
+    pub caveats: Vec<Caveat>,
+    /// The first chapter.
+    pub section: Option<Section>,
+    /// Names of the arms in the order of the plan, whatever the order of the runs: the first is what the others are compared
+    /// with. Without any, the report finds an order.
+    pub arms: Vec<String>,
+}
+
+/// Says everything about runs that can be said. With one run: what happened. With several: also how their arms compare.
+pub fn build(runs: &[Run], options: &Options) -> Report {
+    build_beside(runs, options, Beside::default())
+}
+
+/// [`build`], with what is known beside the recordings.
+pub fn build_beside(runs: &[Run], options: &Options, beside: Beside) -> Report {
+    let mut report = of_runs(runs, options, &beside.arms);
+    if !beside.title.is_empty() {
+        report.title = beside.title;
+    }
+    if let Some(headline) = beside.headline {
+        let own = std::mem::replace(&mut report.verdict.headline, headline);
+        match report.verdict.standing {
+            Standing::Described => report.verdict.points.insert(0, own),
+            // What was tested is what was asked.
+            _ => report.verdict.headline = format!("{own} {}", report.verdict.headline),
+        }
+    }
+    if let Some(before) = beside.before {
+        report.verdict.headline = format!("{before} {}", report.verdict.headline);
+    }
+    report.verdict.points.splice(0..0, beside.points);
+    report.caveats.splice(0..0, beside.caveats);
+    report.sections.splice(0..0, beside.section);
+    report
+}
+
+fn of_runs(runs: &[Run], options: &Options, arms: &[String]) -> Report {
+    let plan = Plan { seed: options.seed, ..Plan::default() };
+    let settings = Settings { margin: options.margin, ..Settings::default() };
+    let subjects = Subjects::new(runs, &plan, arms);
+    let mut pairs = comparison::pairs(&subjects, options.primary, &settings);
+    let limits = limits::limits(&subjects);
+    let paired = paired::paired(&subjects, options.primary, &plan);
+    let same_slots = paired.complete && paired.rows > 0;
+    let floor = Floor::of(&paired, &settings);
+    if let Some(floor) = &floor {
+        floor.humble(&mut pairs, &subjects, options.primary);
+    }
+    let mut more: Vec<Block> = floor.as_ref().map(Floor::blocks).unwrap_or_default();
+    more.extend(limits.as_ref().map(limits::blocks).unwrap_or_default());
+    more.extend(paired.blocks());
+    let mut sections: Vec<Section> = match pairs.is_empty() {
+        true if floor.is_none() => Vec::new(),
+        // One arm, twice at the same time.
+        true => vec![Section { id: "comparison".to_owned(), title: "The A/A pair".to_owned(), blocks: more }],
+        false => comparison::section(&subjects, options.primary, &pairs, more, &settings).into_iter().collect(),
+    };
+    if !subjects.all.is_empty() {
+        sections.extend([
+            what_happened::section(&subjects),
+            tps::section(&subjects),
+            slots::section(&subjects),
+            memory::section(&subjects),
+            faults::section(&subjects),
+            cache::section(&subjects),
+            hardware::section(&subjects),
+        ]);
+    }
+    let answers = Answers { limits: limits.as_ref(), floor: floor.as_ref() };
+    let mut caveats = caveats::caveats(&subjects, same_slots);
+    caveats.extend(floor::pressure(&subjects));
+    Report {
+        title: title(&subjects),
+        subtitle: subtitle(&subjects),
+        verdict: verdict::verdict(&subjects, options.primary, &pairs, &answers, &settings),
+        runs: subjects.all.iter().map(card).collect(),
+        caveats,
+        sections,
+        made_by: format!("faultline {}", env!("CARGO_PKG_VERSION")),
+    }
+}
+
+fn title(subjects: &Subjects<'_>) -> String {
+    match (subjects.all.as_slice(), subjects.arms.len()) {
+        ([], _) => "No runs".to_owned(),
+        ([one], _) => format!("Run {}", one.name),
+        (several, 1) => format!("{} runs of {}", several.len(), subjects.arms.join("")),
+        (_, _) => format!("Comparison: {}", subjects.arms.join(", ")),
+    }
+}
+
+fn subtitle(subjects: &Subjects<'_>) -> String {
+    let begun = subjects.all.iter().map(|subject| subject.run.origin_unix_ns).filter(|begun| *begun > 0);
+    let (first, last) = (begun.clone().min(), begun.max());
+    match (subjects.single(), first, last) {
+        (Some(one), Some(first), _) => format!("{}, recorded for {}", utc(first), duration(one.run.end())),
+        (None, Some(first), Some(last)) => {
+            format!(
+                "{} runs of {} arms, begun from {} to {}",
+                subjects.all.len(),
+                subjects.arms.len(),
+                utc(first),
+                utc(last)
+            )
+        }
+        _ => String::new(),
+    }
+}
+
+fn card(subject: &Subject<'_>) -> RunCard {
+    let run = subject.run;
+    let mut facts = vec![("File", run.file.clone())];
+    facts.extend(
+        run.labels
+            .iter()
+            .filter(|(key, _)| key != "arm" && key != "run")
+            .map(|(key, value)| (key.as_str(), value.clone())),
+    );
+    if !run.facts.versions.is_empty() {
+        facts.push(("Validator", run.facts.versions.join(", ")));
+    }
+    if run.origin_unix_ns > 0 {
+        facts.push(("Begun", utc(run.origin_unix_ns)));
+    }
+    facts.push(("Recorded for", duration(run.end())));
+    if let Some(ended) = subject.measured.course.ended {
+        facts.push(("Ended after", duration(ended)));
+    }
+    if let Some(limit) = subject.limit() {
+        facts.push(("Memory limit", bytes(limit)));
+    }
+    if let Some(catch_up) = subject.catch_up() {
+        facts.push(("Catch-up", duration(catch_up)));
+    }
+    let kept_up = match subject.measured.course.kept_up.answer {
+        Some(true) => "yes",
+        Some(false) => "no",
+        None => "not known",
+    };
+    if subject.measured.course.validator || run.is_replay() {
+        let what = if run.is_replay() { "Did all of its work" } else { "Kept up" };
+        facts.push((what, kept_up.to_owned()));
+    }
+    facts.push(("End", subject.measured.course.end.how.clone()));
+    RunCard {
+        id: subject.id.clone(),
+        name: subject.name.clone(),
+        arm: subject.arm.clone(),
+        facts: facts.into_iter().map(|(key, value)| (key.to_owned(), value)).collect(),
+    }
+}

@@ -1,0 +1,130 @@
+//! A table of quantities by run, and the same by arm.
+
+use super::cells::{count, number, table};
+use super::model::{Block, Cell, Table};
+use super::subject::{Subject, Subjects};
+use crate::measure::Numbers;
+
+/// A column: title, unit, decimals, and the value of a run in a part of it.
+pub(crate) struct Quantity {
+    /// Its head.
+    pub(crate) title: &'static str,
+    /// Its unit.
+    pub(crate) unit: &'static str,
+    /// Shown.
+    pub(crate) decimals: u8,
+    /// Its value.
+    pub(crate) of: fn(&Subject<'_>, &Numbers) -> Option<f64>,
+}
+
+/// Shorthand for a list of quantities.
+pub(crate) const fn quantity(
+    title: &'static str,
+    unit: &'static str,
+    decimals: u8,
+    of: fn(&Subject<'_>, &Numbers) -> Option<f64>,
+) -> Quantity {
+    Quantity { title, unit, decimals, of }
+}
+
+/// Which part of a run a table is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// The whole run.
+    All,
+    /// From the first execution on.
+    Usual,
+    /// From the first tick at the tip on.
+    Steady,
+}
+
+impl Part {
+    /// The numbers of a run; `None` if it has no such part.
+    pub(crate) fn of<'s>(self, subject: &'s Subject<'_>) -> Option<&'s Numbers> {
+        match self {
+            Part::All => Some(&subject.all),
+            Part::Usual => Some(&subject.usual),
+            Part::Steady => subject.steady.as_ref(),
+        }
+    }
+
+    /// In words, for a note.
+    pub(crate) fn words(self) -> &'static str {
+        match self {
+            Part::All => "Over the whole run to the end of its process, the start of the validator included.",
+            Part::Usual => {
+                "From the first execution on (the whole run where none was recorded) to the end of its process."
+            }
+            Part::Steady => {
+                "From the first tick at the tip on, to the end of its process: start and catching up are left out."
+            }
+        }
+    }
+}
+
+/// What a table of quantities is called and says.
+pub(crate) struct Head<'h> {
+    /// Anchor.
+    pub(crate) id: &'h str,
+    /// Title.
+    pub(crate) title: &'h str,
+    /// Definitions.
+    pub(crate) note: &'h str,
+    /// Of which part of the run.
+    pub(crate) part: Part,
+    /// Why a number may be missing.
+    pub(crate) why: fn(&Subject<'_>) -> &'static str,
+}
+
+/// A row a run; and, where arms have several runs, a second table with a row an arm.
+pub(crate) fn tables(subjects: &Subjects<'_>, head: &Head<'_>, quantities: &[Quantity]) -> Vec<Block> {
+    if subjects.all.iter().all(|subject| head.part.of(subject).is_none()) {
+        return Vec::new();
+    }
+    let mut blocks = vec![Block::Table(by_run(subjects, head, quantities))];
+    if subjects.arms.len() < subjects.all.len() {
+        blocks.push(Block::Table(by_arm(subjects, head, quantities)));
+    }
+    blocks
+}
+
+fn by_run(subjects: &Subjects<'_>, head: &Head<'_>, quantities: &[Quantity]) -> Table {
+    let columns: Vec<(&str, &str)> =
+        std::iter::once(("Run", "")).chain(quantities.iter().map(|q| (q.title, q.unit))).collect();
+    let mut table = table(head.id, head.title, &columns, &format!("{} {}", head.part.words(), head.note));
+    for subject in &subjects.all {
+        let numbers = head.part.of(subject);
+        let cells = quantities.iter().map(|quantity| match numbers {
+            Some(numbers) => number((quantity.of)(subject, numbers), quantity.decimals, (head.why)(subject)),
+            None => Cell::Missing("never at the tip".to_owned()),
+        });
+        table.rows.push(std::iter::once(Cell::Text(subject.name.clone())).chain(cells).collect());
+    }
+    table
+}
+
+fn by_arm(subjects: &Subjects<'_>, head: &Head<'_>, quantities: &[Quantity]) -> Table {
+    let heads = [("Arm", ""), ("Runs", "")].into_iter();
+    let columns: Vec<(&str, &str)> = heads.chain(quantities.iter().map(|q| (q.title, q.unit))).collect();
+    let note = format!(
+        "Means over the runs of an arm, each run counting once; runs that never executed anything are left out where others did. {}",
+        head.part.words()
+    );
+    let mut table = table(&format!("{}-by-arm", head.id), &format!("{}, by arm", head.title), &columns, &note);
+    for arm in &subjects.arms {
+        let runs: Vec<&Subject<'_>> = subjects.of(arm).filter(|subject| subjects.counts(subject)).collect();
+        let cells = quantities.iter().map(|quantity| {
+            let value = |subject: &&Subject<'_>| {
+                (quantity.of)(subject, head.part.of(subject)?).filter(|value| value.is_finite())
+            };
+            let values: Option<Vec<f64>> = runs.iter().map(value).collect();
+            match values.filter(|values| !values.is_empty()) {
+                Some(values) => number(Some(values.iter().sum::<f64>() / values.len() as f64), quantity.decimals, ""),
+                None if runs.is_empty() => Cell::Missing("no run of the arm executed anything".to_owned()),
+                None => Cell::Missing("not known of every run of the arm".to_owned()),
+            }
+        });
+        table.rows.push([Cell::Text(arm.clone()), count(runs.len())].into_iter().chain(cells).collect());
+    }
+    table
+}

@@ -1,0 +1,319 @@
+//! What weakens the conclusions: a closed list, with remedies.
+
+use super::arm_table::Part;
+use super::cache::capacity;
+use super::cells::{duration, utc};
+use super::comparison::lower;
+use super::model;
+use super::subject::{LONG_ENOUGH, Subject, Subjects};
+use crate::measure::course::KEPT_UP;
+use crate::run::{ClockStep, Signal};
+use faultline_stats::arms::RUNS_FOR_A_TEST;
+use faultline_stats::caveat::{Caveat, counts_hits_as_before_4_4, not_interleaved};
+use faultline_stats::summary::fewest_for;
+
+/// All that apply, what concerns the whole first.
+pub(crate) fn caveats(subjects: &Subjects<'_>, same_slots: bool) -> Vec<model::Caveat> {
+    let said = |caveat: Caveat| model::Caveat { what: caveat.what(), remedy: caveat.remedy().to_owned() };
+    let (several, all) = (subjects.arms.len() > 1, subjects.all.len());
+    let mut caveats = together(subjects.all.iter().filter_map(of_recording).collect(), all);
+    caveats.extend(together(subjects.all.iter().filter_map(clock_set).collect(), all));
+    caveats.extend(if several { of_arms(subjects, same_slots) } else { Vec::new() }.into_iter().map(said));
+    let part = several.then(|| subjects.compared());
+    let of_runs = |subject| of_run(subject, part).into_iter().map(|one| Single::of(subject, one));
+    caveats.extend(together(subjects.all.iter().flat_map(of_runs).collect(), all));
+    caveats.extend(together(subjects.all.iter().filter_map(shortly).collect(), all));
+    caveats.extend(together(subjects.all.iter().filter_map(few_slots).collect(), all));
+    caveats.extend(together(subjects.all.iter().filter_map(|subject| idle(subjects, subject)).collect(), all));
+    caveats.extend(unreliable(subjects));
+    caveats
+}
+
+/// What is the matter with one run.
+struct Single {
+    run: String,
+    /// Without the run's name and the full stop.
+    what: String,
+    remedy: &'static str,
+}
+
+impl Single {
+    fn of(subject: &Subject<'_>, (caveat, remedy): (Caveat, &'static str)) -> Single {
+        let whole = caveat.what();
+        let what = whole.strip_prefix(&format!("{}: ", subject.name)).unwrap_or(&whole);
+        Single { run: subject.name.clone(), what: what.trim_end_matches('.').to_owned(), remedy }
+    }
+}
+
+/// Runs that a caveat names at most.
+const NAMED: usize = 6;
+
+/// What is the matter, and with which runs.
+type Said = (String, Vec<String>);
+
+/// Those with the same remedy as one: what is the same of several runs is said once.
+fn together(singles: Vec<Single>, all: usize) -> Vec<model::Caveat> {
+    let mut kinds: Vec<(&'static str, Vec<Said>)> = Vec::new();
+    for Single { run, what, remedy } in singles {
+        let at = kinds.iter().position(|(known, _)| *known == remedy).unwrap_or_else(|| {
+            kinds.push((remedy, Vec::new()));
+            kinds.len() - 1
+        });
+        let said = &mut kinds[at].1;
+        match said.iter_mut().find(|(known, _)| *known == what) {
+            Some((_, runs)) => runs.push(run),
+            None => said.push((what, vec![run])),
+        }
+    }
+    let sentence = |(what, runs): &Said| format!("{}: {what}", listed(runs, all));
+    let caveat = |(remedy, said): (&'static str, Vec<Said>)| {
+        let mut parts: Vec<String> = said.iter().take(NAMED).map(sentence).collect();
+        if said.len() > NAMED {
+            parts.push(format!("and {} more runs likewise", said.len() - NAMED));
+        }
+        model::Caveat { what: format!("{}.", parts.join("; ")), remedy: remedy.to_owned() }
+    };
+    kinds.into_iter().map(caveat).collect()
+}
+
+/// Names of runs, `all` being how many there are; of many the first ones and how many more.
+fn listed(runs: &[String], all: usize) -> String {
+    if all > 1 && runs.len() == all {
+        return "Every run".to_owned();
+    }
+    if runs.len() > NAMED {
+        return format!("{} and {} more runs", runs[..NAMED].join("; "), runs.len() - NAMED);
+    }
+    runs.join("; ")
+}
+
+fn of_arms(subjects: &Subjects<'_>, same_slots: bool) -> Vec<Caveat> {
+    let with = |runs: usize| -> Vec<String> {
+        subjects.arms.iter().filter(|arm| subjects.of(arm).count() == runs).cloned().collect()
+    };
+    let mut found = Vec::new();
+    let (one, two) = (with(1), with(2));
+    if !one.is_empty() {
+        found.push(Caveat::OneRunPerArm { arms: one });
+    }
+    if !two.is_empty() {
+        found.push(Caveat::TooFewRuns { arms: two, needed: RUNS_FOR_A_TEST });
+    }
+    if !same_slots {
+        found.push(load(subjects));
+    }
+    let versions = distinct(subjects.all.iter().flat_map(|subject| subject.run.facts.versions.iter().cloned()));
+    if versions.len() > 1 {
+        found.push(Caveat::DifferentVersions { versions: versions.clone() });
+    }
+    let before: Vec<String> =
+        versions.into_iter().filter(|version| counts_hits_as_before_4_4(version) == Some(true)).collect();
+    if !before.is_empty() {
+        found.push(Caveat::HitsNotComparable { versions: before });
+    }
+    found.extend(machines(subjects));
+    let begun: Vec<(f64, &str)> =
+        subjects.all.iter().map(|subject| (subject.run.origin_unix_ns as f64 / 1e9, subject.arm.as_str())).collect();
+    found.extend(not_interleaved(&begun));
+    found
+}
+
+/// The least and the most of the arms' mean TPS.
+fn load(subjects: &Subjects<'_>) -> Caveat {
+    let means: Vec<f64> = (subjects.arms.iter())
+        .filter_map(|arm| {
+            let tps: Vec<f64> =
+                subjects.of(arm).filter_map(|subject| subject.usual.tps.usual.map(|tps| tps.mean_of_all)).collect();
+            (!tps.is_empty()).then(|| tps.iter().sum::<f64>() / tps.len() as f64)
+        })
+        .collect();
+    Caveat::DifferentLoad {
+        lowest_tps: means.iter().copied().reduce(f64::min),
+        highest_tps: means.iter().copied().reduce(f64::max),
+    }
+}
+
+fn machines(subjects: &Subjects<'_>) -> Vec<Caveat> {
+    let facts = || subjects.all.iter().map(|subject| &subject.run.facts);
+    let kernels = distinct(facts().filter_map(|facts| facts.kernel.clone()));
+    let processors = distinct(facts().filter_map(|facts| facts.cpu.clone()));
+    let memory = distinct(facts().filter_map(|facts| facts.memory).map(|bytes| super::cells::bytes(bytes as f64)));
+    let differs = |what: &str, all: &[String]| (all.len() > 1).then(|| format!("{what}: {}", all.join(" against ")));
+    let differences: Vec<String> =
+        [differs("CPU", &processors), differs("memory", &memory)].into_iter().flatten().collect();
+    let mut found = Vec::new();
+    if !differences.is_empty() {
+        found.push(Caveat::DifferentHardware { differences });
+    }
+    if kernels.len() > 1 {
+        found.push(Caveat::DifferentKernel { kernels });
+    }
+    found
+}
+
+fn distinct(values: impl Iterator<Item = String>) -> Vec<String> {
+    let mut seen: Vec<String> = Vec::new();
+    for value in values {
+        if !seen.contains(&value) {
+            seen.push(value);
+        }
+    }
+    seen
+}
+
+/// With what would remove each.
+fn of_run(subject: &Subject<'_>, part: Option<Part>) -> Vec<(Caveat, &'static str)> {
+    let run = subject.name.clone();
+    let course = &subject.measured.course;
+    let mut found = Vec::new();
+    let gaps: Vec<f64> = course.gaps_of_the_run().map(|gap| gap.seconds()).collect();
+    if !gaps.is_empty() {
+        found.push(Caveat::DaemonGaps { run: run.clone(), gaps: gaps.len(), seconds: gaps.iter().sum() });
+    }
+    if course.restarts > 0 {
+        found.push(Caveat::Restarts { run: run.clone(), restarts: course.restarts });
+    }
+    found.extend(not_at_tip(subject));
+    if let Some(unknown) = subject.usual.tps.unknown.filter(|unknown| *unknown > 0) {
+        found.push(Caveat::UnknownSeconds { run: run.clone(), unknown, of: unknown + subject.usual.tps.known });
+    }
+    let sizes = [Signal::CapacityConfigured, Signal::CapacityObserved].map(|signal| capacity(subject.run, signal));
+    if let [Some(configured), Some(observed)] = sizes
+        && observed > configured
+    {
+        let (configured, observed) = (configured as u64, observed as u64);
+        found.push(Caveat::CacheSizeObserved { run: run.clone(), configured, observed });
+    }
+    // Where the time at the tip is compared already, that is no remedy.
+    let remedy = |caveat: &Caveat| match caveat {
+        Caveat::NotAtTip { .. } if part == Some(Part::Steady) => {
+            "Read the averages together with what became of each run: they take the time off the tip as it was."
+        }
+        Caveat::NotAtTip { .. } if part.is_none() => {
+            "Read the tables of the time at the tip, or record until it gets there."
+        }
+        caveat => caveat.remedy(),
+    };
+    found
+        .into_iter()
+        .map(|caveat| {
+            let remedy = remedy(&caveat);
+            (caveat, remedy)
+        })
+        .collect()
+}
+
+/// Intervals that do not keep their promise, all in one: the chapter of replay times has a table of them.
+fn unreliable(subjects: &Subjects<'_>) -> Option<model::Caveat> {
+    let mut metrics: Vec<(&'static str, Vec<String>)> = Vec::new();
+    for subject in &subjects.all {
+        for (metric, _) in subject.unreliable() {
+            match metrics.iter_mut().find(|(known, _)| *known == metric) {
+                Some((_, runs)) => runs.push(subject.name.clone()),
+                None => metrics.push((metric, vec![subject.name.clone()])),
+            }
+        }
+    }
+    let all = subjects.all.len();
+    let metric = |(metric, runs): &(&str, Vec<String>)| match runs.len() {
+        _ if all == 1 => lower(metric),
+        n if n == all => format!("{} (every run)", lower(metric)),
+        n if n > 2 => format!("{} ({n} of {all} runs)", lower(metric)),
+        _ => format!("{} ({})", lower(metric), runs.join("; ")),
+    };
+    let metrics: Vec<String> = metrics.iter().map(metric).collect();
+    (!metrics.is_empty()).then(|| model::Caveat {
+        what: format!(
+            "Intervals within runs that cannot be fully trusted: {}.{}",
+            metrics.join(", "),
+            if subjects.arms.len() > 1 { " The comparison of arms does not use them." } else { "" }
+        ),
+        remedy: "Record longer; the table below the intervals says why for each.".to_owned(),
+    })
+}
+
+/// A run that kept up for so short a time that this says little.
+fn shortly(subject: &Subject<'_>) -> Option<Single> {
+    subject.measured.course.kept_up.answer.filter(|kept_up| *kept_up)?;
+    let seconds = subject.measured.windows.steady?.seconds();
+    (seconds < LONG_ENOUGH).then(|| Single {
+        run: subject.name.clone(),
+        what: format!("it was at the tip for only {}, so that it kept up says little", duration(seconds)),
+        remedy: "Record at least ten minutes at the tip.",
+    })
+}
+
+/// A run of which a quantile of replay times is asked and too few slots were replayed for it.
+fn few_slots(subject: &Subject<'_>) -> Option<Single> {
+    let (slots, needed) = (subject.usual.replay.iter().flatten().count(), fewest_for(0.95));
+    (slots > 0 && slots < needed).then(|| Single {
+        run: subject.name.clone(),
+        what: format!(
+            "{slots} replayed {} too few for a p95 of replay times, which needs {needed}",
+            if slots == 1 { "slot is" } else { "slots are" }
+        ),
+        remedy: "Record for longer.",
+    })
+}
+
+/// A run that is in no average, since it never executed anything and others did.
+fn idle(subjects: &Subjects<'_>, subject: &Subject<'_>) -> Option<Single> {
+    (!subjects.counts(subject)).then(|| Single {
+        run: subject.name.clone(),
+        what: "no executed transaction was recorded, so it is in no average of its arm and in no comparison".to_owned(),
+        remedy: "Read what became of it in the table of outcomes; its own row in each table is about the whole run.",
+    })
+}
+
+/// When the wall clock was set.
+fn clock_set(subject: &Subject<'_>) -> Option<Single> {
+    let run = subject.run;
+    let said = |step: &ClockStep| {
+        let at = run.origin_unix_ns.saturating_add((step.at * 1e9) as i64);
+        format!("{} at {}", super::cells::clock_step(step), utc(at))
+    };
+    let all: Vec<String> = run.clock_steps.iter().take(NAMED).map(said).collect();
+    let more = run.clock_steps.len().saturating_sub(NAMED);
+    let more = if more > 0 { format!(" and {more} times more") } else { String::new() };
+    (!all.is_empty()).then(|| Single {
+        run: subject.name.clone(),
+        what: format!(
+            "the wall clock was {}{more}; durations and rates are by the monotonic clock, and times of day after it are by \
+             the clock as it was before",
+            all.join(", ")
+        ),
+        remedy: "Synchronise the clock (NTP) before a run, and let it only slew afterwards.",
+    })
+}
+
+fn not_at_tip(subject: &Subject<'_>) -> Option<Caveat> {
+    let window = subject.measured.windows.executing?;
+    if subject.measured.course.kept_up.share.is_some_and(|share| share >= KEPT_UP) {
+        return None;
+    }
+    let told = subject.run.ticks.iter().any(|tick| tick.phase.is_some());
+    let seconds = subject.measured.course.time_in(subject.run, "at_tip", window);
+    Some(Caveat::NotAtTip {
+        run: subject.name.clone(),
+        seconds_at_tip: told.then_some(seconds),
+        seconds: window.seconds(),
+    })
+}
+
+fn of_recording(subject: &Subject<'_>) -> Option<Single> {
+    let caveat = |what: &str, remedy| Some(Single { run: subject.name.clone(), what: what.to_owned(), remedy });
+    if subject.run.facts.demo {
+        return caveat("recorded from the daemon's demonstration; the numbers mean nothing", "Record a validator.");
+    }
+    if let Some(from) = &subject.run.salvaged {
+        let what = format!("salvaged from {from}: rows are missing, and it may end before the run did");
+        return caveat(&what, "Use the whole recording if there is one, or run again.");
+    }
+    if !subject.run.finished && !subject.run.ticks.is_empty() {
+        return caveat(
+            "the recording was not ended: it is still being written, or was cut off by a kill",
+            "Report again when it has ended; if it was cut off, at most its last second is missing.",
+        );
+    }
+    None
+}

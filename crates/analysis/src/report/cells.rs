@@ -1,0 +1,210 @@
+//! Cells, tables and how a number or a time is written.
+
+use super::model::{Block, Cell, Column, Figure, Table};
+use crate::run::ClockStep;
+
+/// Bytes of a GiB.
+pub const GIB: f64 = 1_073_741_824.0;
+
+/// A number; without one, why.
+pub fn number(value: Option<f64>, decimals: u8, why: &str) -> Cell {
+    match value.filter(|value| value.is_finite()) {
+        // The sum of nothing is -0.
+        Some(value) => Cell::Number { value: value + 0.0, decimals },
+        None => Cell::Missing(why.to_owned()),
+    }
+}
+
+/// A count of things of which there always is one.
+pub fn count(value: usize) -> Cell {
+    Cell::Number { value: value as f64, decimals: 0 }
+}
+
+/// Words; without any, why.
+pub fn text(words: Option<&str>, why: &str) -> Cell {
+    match words.filter(|words| !words.is_empty()) {
+        Some(words) => Cell::Text(words.to_owned()),
+        None => Cell::Missing(why.to_owned()),
+    }
+}
+
+/// An empty table. `columns` are titles with their units.
+pub fn table(id: &str, title: &str, columns: &[(&str, &str)], note: &str) -> Table {
+    let column = |(title, unit): &(&str, &str)| Column { title: (*title).to_owned(), unit: (*unit).to_owned() };
+    Table {
+        id: id.to_owned(),
+        title: title.to_owned(),
+        note: note.to_owned(),
+        columns: columns.iter().map(column).collect(),
+        rows: Vec::new(),
+    }
+}
+
+/// Without the columns that miss every value; the note says once which, and why.
+pub fn without_missing(mut table: Table) -> Table {
+    let why = |index: usize| -> Option<String> {
+        let of_row = |row: &Vec<Cell>| match row.get(index) {
+            Some(Cell::Missing(why)) => Some(why.clone()),
+            _ => None,
+        };
+        let mut all = table.rows.iter().map(of_row).collect::<Option<Vec<String>>>()?;
+        all.sort();
+        all.dedup();
+        (!all.is_empty()).then(|| all.join("; "))
+    };
+    let reasons: Vec<Option<String>> = (0..table.columns.len()).map(|index| why(index).filter(|_| index > 0)).collect();
+    let mut left_out: Vec<(&str, Vec<&str>)> = Vec::new();
+    for (column, why) in table.columns.iter().zip(&reasons) {
+        let Some(why) = why else { continue };
+        match left_out.iter_mut().find(|(known, _)| known == why) {
+            Some((_, columns)) => columns.push(&column.title),
+            None => left_out.push((why, vec![&column.title])),
+        }
+    }
+    for (why, columns) in left_out {
+        table.note.push_str(&format!(" Columns left out ({why}): {}.", columns.join(", ")));
+    }
+    let kept = |index: usize| reasons.get(index).is_none_or(Option::is_none);
+    let mut index = 0..;
+    table.columns.retain(|_| index.next().is_some_and(kept));
+    for row in &mut table.rows {
+        let mut index = 0..;
+        row.retain(|_| index.next().is_some_and(kept));
+    }
+    table
+}
+
+/// A figure as a block.
+pub fn figure(id: &str, title: &str, caption: &str, chart: super::model::Chart) -> Block {
+    Block::Figure(Figure { id: id.to_owned(), title: title.to_owned(), caption: caption.to_owned(), chart })
+}
+
+/// Small letters, digits and single dashes; never empty.
+pub fn slug(name: &str) -> String {
+    let mut slug = String::new();
+    for c in name.chars().flat_map(char::to_lowercase) {
+        if c.is_ascii_alphanumeric() {
+            slug.push(c);
+        } else if !slug.ends_with('-') && !slug.is_empty() {
+            slug.push('-');
+        }
+    }
+    let slug = slug.trim_end_matches('-');
+    if slug.is_empty() { "run".to_owned() } else { slug.chars().take(60).collect() }
+}
+
+/// `1 h 02 min`, `3 min 20 s`, `12.5 s`.
+pub fn duration(seconds: f64) -> String {
+    let whole = seconds.max(0.0).round() as u64;
+    let minutes = (seconds.max(0.0) / 60.0).round() as u64;
+    match whole {
+        0..60 => format!("{:.1} s", seconds.max(0.0)),
+        60..3600 => format!("{} min {:02} s", whole / 60, whole % 60),
+        _ => format!("{} h {:02} min", minutes / 60, minutes % 60),
+    }
+}
+
+/// `set forward by 1 h`, `set back by 12.5 s`.
+pub fn clock_step(step: &ClockStep) -> String {
+    let way = if step.seconds < 0.0 { "back" } else { "forward" };
+    let long = duration(step.seconds.abs());
+    format!("set {way} by {}", long.strip_suffix(" 00 min").or_else(|| long.strip_suffix(" 00 s")).unwrap_or(&long))
+}
+
+/// `2025-01-31 12:00:07 UTC`.
+pub fn utc(unix_ns: i64) -> String {
+    let seconds = unix_ns.div_euclid(1_000_000_000);
+    let (year, month, day) = civil(seconds.div_euclid(86_400));
+    let of_day = seconds.rem_euclid(86_400);
+    format!("{year:04}-{month:02}-{day:02} {:02}:{:02}:{:02} UTC", of_day / 3600, of_day / 60 % 60, of_day % 60)
+}
+
+/// The Gregorian date of a day since 1970 (Hinnant, "chrono-compatible low-level date algorithms").
+fn civil(days: i64) -> (i64, i64, i64) {
+    let shifted = days + 719_468;
+    let era = shifted.div_euclid(146_097);
+    let of_era = shifted.rem_euclid(146_097);
+    let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let march = (5 * of_year + 2) / 153;
+    let month = if march < 10 { march + 3 } else { march - 9 };
+    (year_of_era + era * 400 + i64::from(month <= 2), month, of_year - (153 * march + 2) / 5 + 1)
+}
+
+/// Digits in groups of three and a real minus: `−1,925`.
+pub fn grouped(value: f64, decimals: usize) -> String {
+    let plain = format!("{:.decimals$}", value.abs());
+    let (whole, fraction) = plain.split_once('.').map_or((plain.as_str(), None), |(whole, rest)| (whole, Some(rest)));
+    let mut said = String::new();
+    for (place, digit) in whole.chars().enumerate() {
+        if place > 0 && (whole.len() - place).is_multiple_of(3) {
+            said.push(',');
+        }
+        said.push(digit);
+    }
+    if let Some(fraction) = fraction {
+        said.push('.');
+        said.push_str(fraction);
+    }
+    let zero = !plain.contains(|c: char| ('1'..='9').contains(&c));
+    if value < 0.0 && !zero { format!("\u{2212}{said}") } else { said }
+}
+
+/// Bytes in the unit that fits: `512 GiB`, `3.5 MiB`.
+pub fn bytes(value: f64) -> String {
+    let units = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let mut size = value;
+    let mut unit = 0;
+    while size >= 1024.0 && unit + 1 < units.len() && (unit < 3 || size >= 10_240.0) {
+        size /= 1024.0;
+        unit += 1;
+    }
+    let decimals = usize::from(size.fract() >= 0.05 && size < 100.0);
+    format!("{} {}", grouped(size, decimals), units[unit])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_said_as_people_say_them() {
+        assert_eq!(utc(0), "1970-01-01 00:00:00 UTC");
+        assert_eq!(utc(1_735_734_896_000_000_000), "2025-01-01 12:34:56 UTC");
+        assert_eq!(utc(951_827_696_000_000_000), "2000-02-29 12:34:56 UTC");
+        assert_eq!(utc(-1), "1969-12-31 23:59:59 UTC");
+        assert_eq!(duration(12.34), "12.3 s");
+        assert_eq!(duration(200.0), "3 min 20 s");
+        assert_eq!(duration(3723.0), "1 h 02 min");
+        assert_eq!(duration(43_199.0), "12 h 00 min");
+        let set = |seconds| clock_step(&ClockStep { at: 0.0, seconds });
+        assert_eq!(
+            [set(3600.0), set(-120.0), set(-12.5)],
+            ["set forward by 1 h", "set back by 2 min", "set back by 12.5 s"]
+        );
+    }
+
+    #[test]
+    fn numbers_are_grouped_and_rounded() {
+        assert_eq!(grouped(1_417_951_905.0, 0), "1,417,951,905");
+        assert_eq!(grouped(-1234.567, 2), "\u{2212}1,234.57");
+        assert_eq!(grouped(-0.001, 2), "0.00");
+        assert_eq!(grouped(999.0, 0), "999");
+    }
+
+    #[test]
+    fn bytes_find_their_unit() {
+        assert_eq!(bytes(512.0 * GIB), "512 GiB");
+        assert_eq!(bytes(1536.0 * GIB), "1,536 GiB");
+        assert_eq!(bytes(3.5 * 1024.0 * 1024.0), "3.5 MiB");
+        assert_eq!(bytes(17.0), "17 B");
+    }
+
+    #[test]
+    fn slugs_fit_anchors_and_file_names() {
+        assert_eq!(slug("512 GiB, run 1"), "512-gib-run-1");
+        assert_eq!(slug("../../etc/passwd"), "etc-passwd");
+        assert_eq!(slug("</script>"), "script");
+        assert_eq!(slug("\u{202e}"), "run");
+    }
+}

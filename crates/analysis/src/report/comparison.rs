@@ -1,0 +1,310 @@
+//! Arms against one another: the run is the unit, the effect with its interval comes first.
+
+use super::arm_table::Part;
+use super::cells::{count, grouped, number, table, without_missing};
+use super::model::{Block, Cell, Section, Table};
+use super::scalars::{Better, SCALARS, Scalar};
+use super::subject::Subjects;
+use faultline_stats::arms::{self, Comparison, Conclusion, Direction, Interval, Settings};
+
+/// One arm against the reference.
+#[derive(Clone)]
+pub(crate) struct Pair {
+    /// The arm that the other is compared with: the first that has values of the primary metric.
+    pub(crate) reference: String,
+    /// The other arm.
+    pub(crate) other: String,
+    /// By the primary metric.
+    pub(crate) primary: Comparison,
+    /// By all others, Holm-adjusted.
+    pub(crate) others: Vec<(&'static Scalar, Comparison)>,
+}
+
+/// The arm that all others are compared with, and those; `None` without arms.
+pub(crate) fn reference<'a>(subjects: &'a Subjects<'_>, primary: &Scalar) -> Option<(&'a str, Vec<&'a str>)> {
+    let part = subjects.compared();
+    subjects.against(|arm| !values(subjects, arm, primary, part).is_empty())
+}
+
+/// Every arm against the first that has values of the primary metric.
+pub(crate) fn pairs(subjects: &Subjects<'_>, primary: &'static Scalar, settings: &Settings) -> Vec<Pair> {
+    let Some((reference, others)) = reference(subjects, primary) else { return Vec::new() };
+    let part = subjects.compared();
+    let mut pairs: Vec<Pair> = others
+        .iter()
+        .map(|other| {
+            let compare = |scalar: &Scalar| {
+                arms::compare(
+                    &values(subjects, reference, scalar, part),
+                    &values(subjects, other, scalar, part),
+                    settings,
+                )
+            };
+            let rest = SCALARS.iter().filter(|scalar| scalar.id != primary.id);
+            Pair {
+                reference: reference.to_owned(),
+                other: (*other).to_owned(),
+                primary: compare(primary),
+                others: rest.map(|scalar| (scalar, compare(scalar))).collect(),
+            }
+        })
+        .collect();
+    adjust(&mut pairs, settings);
+    pairs
+}
+
+/// All tests of secondary metrics are one family. Tests of the primary metric are a family of their own if there are several
+/// arms to compare with.
+fn adjust(pairs: &mut [Pair], settings: &Settings) {
+    let mut primary: Vec<Comparison> = pairs.iter().map(|pair| pair.primary.clone()).collect();
+    arms::conclude_family(&mut primary, settings);
+    let mut family: Vec<Comparison> =
+        pairs.iter().flat_map(|pair| pair.others.iter().map(|(_, comparison)| comparison.clone())).collect();
+    arms::conclude_family(&mut family, settings);
+    let mut family = family.into_iter();
+    for (pair, primary) in pairs.iter_mut().zip(primary) {
+        pair.primary = primary;
+        for (_, comparison) in &mut pair.others {
+            if let Some(adjusted) = family.next() {
+                *comparison = adjusted;
+            }
+        }
+    }
+}
+
+fn values(subjects: &Subjects<'_>, arm: &str, scalar: &Scalar, part: Part) -> Vec<f64> {
+    let counted = subjects.of(arm).filter(|subject| subjects.counts(subject));
+    counted.filter_map(|subject| scalar.value(subject, part.of(subject)?)).collect()
+}
+
+/// Why it is not the first arm that the others are compared with; nothing where it is.
+fn without_values(subjects: &Subjects<'_>, reference: &str, primary: &Scalar) -> String {
+    let before: Vec<&str> = subjects.arms.iter().map(String::as_str).take_while(|arm| *arm != reference).collect();
+    if before.is_empty() {
+        return String::new();
+    }
+    format!(", the first that has values of {}: no run of {} has any", lower(primary.title), before.join(", "))
+}
+
+/// The chapter; `None` if there is nothing to compare.
+pub(crate) fn section(
+    subjects: &Subjects<'_>,
+    primary: &'static Scalar,
+    pairs: &[Pair],
+    more: Vec<Block>,
+    settings: &Settings,
+) -> Option<Section> {
+    let first = pairs.first()?;
+    let part = subjects.compared();
+    let text = format!(
+        "Each run gives one number, and arms are compared by these: the run is the unit, never the sample. Every arm is compared with \
+         {}{}. The primary metric is {}; differences below {} % of the reference's mean do not matter. Tests need {} runs in each arm. \
+         {}",
+        first.reference,
+        without_values(subjects, &first.reference, primary),
+        lower(primary.title),
+        super::verdict::margin(settings),
+        arms::RUNS_FOR_A_TEST,
+        if part == Part::Steady {
+            "Only the time from the first tick at the tip on is compared: every run that executed anything was there long enough. Start and \
+             catching up are left out."
+        } else {
+            "The time from the first execution on is compared, catching up included: not every run was at the tip for ten minutes or half \
+             of its time."
+        }
+    );
+    let mut blocks = vec![Block::Text(text), Block::Table(primary_table(primary, pairs, settings))];
+    blocks.push(Block::Table(others_table(pairs)));
+    blocks.push(Block::Table(definitions()));
+    blocks.extend(more);
+    Some(Section { id: "comparison".to_owned(), title: "Comparison of the arms".to_owned(), blocks })
+}
+
+fn primary_table(primary: &Scalar, pairs: &[Pair], settings: &Settings) -> Table {
+    let unit = primary.unit;
+    let columns = [
+        ("Arms", ""),
+        ("Difference", unit),
+        ("Ratio", ""),
+        ("Conclusion", ""),
+        ("Reference mean", unit),
+        ("Other mean", unit),
+        ("Runs", ""),
+        ("Other runs", ""),
+        ("Shift", unit),
+        ("Cliff's delta", ""),
+        ("p of the difference", ""),
+        ("p by ranks", ""),
+        ("p of equivalence", ""),
+        ("Runs needed", ""),
+    ];
+    let any = |holds: fn(&Comparison) -> bool| pairs.iter().any(|pair| holds(&pair.primary));
+    let mut note = format!("{}: {}.", primary.title, primary.definition);
+    if any(|one| one.difference.is_some()) {
+        note.push_str(&format!(
+            " Difference and ratio of means with {:.0} % intervals (Welch, Fieller; where Fieller's would reach below 0, the variance \
+             of the other's mean is taken to grow with it); the shift by Hodges and Lehmann.",
+            100.0 * settings.level
+        ));
+    }
+    if any(|one| one.welch.is_some() || one.equivalence.is_some()) {
+        note.push_str(&format!(
+            " Equivalent: two one-sided tests show the ratio within 1 ± {}. p-values are those of single tests; the conclusion uses \
+             them adjusted by Holm if there are more than two arms.",
+            grouped(settings.margin, 3)
+        ));
+    }
+    if any(|one| one.runs_needed.is_some()) {
+        note.push_str(" Runs needed: in each arm, to see a difference of the margin four times in five.");
+    }
+    let mut listed = table("primary", &format!("Primary metric: {}", lower(primary.title)), &columns, &note);
+    listed.rows = pairs.iter().map(|pair| primary_row(primary, pair)).collect();
+    without_missing(listed)
+}
+
+fn primary_row(primary: &Scalar, pair: &Pair) -> Vec<Cell> {
+    let comparison = &pair.primary;
+    let few = "needs two runs in each arm";
+    let untested = "needs three runs in each arm, and a spread";
+    let none = "no run of the arm has a value";
+    vec![
+        Cell::Text(format!("{} against {}", pair.other, pair.reference)),
+        interval(comparison.difference, primary.decimals, few),
+        interval(comparison.ratio, 3, few),
+        Cell::Text(words(comparison, primary)),
+        number(comparison.reference.mean, primary.decimals, none),
+        number(comparison.other.mean, primary.decimals, none),
+        count(comparison.reference.runs),
+        count(comparison.other.runs),
+        interval(comparison.shift, primary.decimals, few),
+        number(comparison.cliffs_delta, 2, few),
+        number(comparison.welch.map(|welch| welch.p), 4, untested),
+        number(comparison.mann_whitney.map(|test| test.p), 4, untested),
+        number(comparison.equivalence.map(|test| test.p), 4, untested),
+        number(comparison.runs_needed.map(|runs| runs as f64), 0, "no spread between runs is known"),
+    ]
+}
+
+fn others_table(pairs: &[Pair]) -> Table {
+    let columns = [
+        ("Metric", ""),
+        ("Unit", ""),
+        ("Arms", ""),
+        ("Difference", ""),
+        ("Ratio", ""),
+        ("Conclusion", ""),
+        ("Reference mean", ""),
+        ("Other mean", ""),
+    ];
+    let tested = pairs.iter().flat_map(|pair| &pair.others).any(|(_, comparison)| comparison.welch.is_some());
+    let note = if tested {
+        "Means over runs, differences and ratios with 95 % intervals, each in the metric's unit. Conclusions by p-values that are \
+         Holm-adjusted over all rows of this table. These metrics were not chosen in advance: they are exploratory."
+    } else {
+        "Means over runs, each in the metric's unit. Nothing here is tested: these metrics are exploratory."
+    };
+    let mut listed = table("other-metrics", "All other metrics", &columns, note);
+    let Some(first) = pairs.first() else { return listed };
+    for (place, (scalar, _)) in first.others.iter().enumerate() {
+        for pair in pairs {
+            let Some((_, comparison)) = pair.others.get(place) else { continue };
+            let none = "not known of any run of the arm";
+            let few = if comparison.reference.runs.min(comparison.other.runs) == 0 {
+                none
+            } else {
+                "needs two runs in each arm, and a spread"
+            };
+            listed.rows.push(vec![
+                Cell::Text(scalar.title.to_owned()),
+                Cell::Text(scalar.unit.to_owned()),
+                Cell::Text(format!("{} against {}", pair.other, pair.reference)),
+                interval(comparison.difference, scalar.decimals, few),
+                interval(comparison.ratio, 3, few),
+                Cell::Text(words(comparison, scalar)),
+                number(comparison.reference.mean, scalar.decimals, none),
+                number(comparison.other.mean, scalar.decimals, none),
+            ]);
+        }
+    }
+    without_missing(listed)
+}
+
+fn definitions() -> Table {
+    let columns = [("Metric", ""), ("Name for --primary", ""), ("Unit", ""), ("Definition", "")];
+    let mut listed = table("metrics", "What the metrics are", &columns, "One number a run each.");
+    listed.rows = (SCALARS.iter())
+        .map(|scalar| {
+            [scalar.title, scalar.id, scalar.unit, scalar.definition].map(|words| Cell::Text(words.to_owned())).to_vec()
+        })
+        .collect();
+    listed
+}
+
+fn interval(interval: Option<Interval>, decimals: u8, why: &str) -> Cell {
+    match interval {
+        Some(Interval { value, low, high, .. }) => Cell::Estimate { value, low, high, decimals },
+        None => Cell::Missing(why.to_owned()),
+    }
+}
+
+/// The first letter small, but for abbreviations.
+pub(crate) fn lower(title: &str) -> String {
+    let mut chars = title.chars();
+    match (chars.next(), chars.clone().next()) {
+        (Some(first), Some(second)) if second.is_lowercase() => first.to_lowercase().chain(chars).collect(),
+        _ => title.to_owned(),
+    }
+}
+
+/// What may be said of two arms, in words. "Better" and "worse" only where a difference is shown.
+pub(crate) fn words(comparison: &Comparison, scalar: &Scalar) -> String {
+    match comparison.conclusion {
+        Conclusion::NoValues => "no value in an arm".to_owned(),
+        Conclusion::Described => "described, not tested: an arm has a value of a single run only".to_owned(),
+        Conclusion::TooFewRuns { runs, needed } => format!("estimated, not tested: {runs} runs, a test needs {needed}"),
+        Conclusion::Differs { direction, p } => {
+            format!("{}{} ({})", way(direction), judged(direction, scalar.better), p_words(p))
+        }
+        Conclusion::Equivalent { p, differs } => match differs {
+            Some(direction) => format!("equivalent within the margin ({}), though {}", p_words(p), way(direction)),
+            None => format!("equivalent within the margin ({})", p_words(p)),
+        },
+        Conclusion::Inconclusive { p, .. } => match p {
+            Some(p) => format!("neither a difference nor equivalence is shown ({})", p_words(p)),
+            None => {
+                "not tested: no run differs from another of its arm, so there is nothing to test against".to_owned()
+            }
+        },
+    }
+}
+
+/// Which way, in a word.
+pub(crate) fn way(direction: Direction) -> &'static str {
+    match direction {
+        Direction::Lower => "lower",
+        Direction::Higher => "higher",
+    }
+}
+
+fn judged(direction: Direction, better: Better) -> &'static str {
+    match (direction, better) {
+        (_, Better::Neither) => "",
+        (Direction::Lower, Better::Lower) | (Direction::Higher, Better::Higher) => ", which is better",
+        _ => ", which is worse",
+    }
+}
+
+fn p_words(p: f64) -> String {
+    if p < 0.0001 { "p < 0.0001".to_owned() } else { format!("p = {p:.4}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_arm_with_several_runs_of_which_one_has_a_value_is_not_said_to_have_one_run() {
+        let compared = arms::compare(&[1.0], &[2.0, 3.0], &Settings::default());
+        assert_eq!(words(&compared, &SCALARS[0]), "described, not tested: an arm has a value of a single run only");
+    }
+}

@@ -1,0 +1,361 @@
+//! Arms that ran at the same time on one host: the A/A pair, one arm run twice, shows what is no effect of an arm. Its
+//! difference is the floor below which no difference between arms is called real.
+
+mod pressure;
+
+use super::cells::{count, grouped, number, table};
+use super::comparison::{Pair, lower};
+use super::model::{Block, Cell, Standing, Table};
+use super::paired::{Matched, Paired, QUANTITIES, Quantity};
+use super::scalars::Scalar;
+use super::subject::{Subject, Subjects, TWIN};
+use faultline_stats::arms::{Conclusion, Interval, RUNS_FOR_A_TEST, Settings};
+use faultline_stats::block::Estimate;
+use faultline_stats::paired::{over_pairs, over_pairs_of_amounts};
+
+pub(crate) use pressure::pressure;
+
+/// A number with both ends of its interval.
+type Ends = (f64, f64, f64);
+
+/// Two arms, or an arm and itself, by one quantity over all turns.
+struct Row {
+    quantity: &'static Quantity,
+    place: usize,
+    reference: String,
+    other: String,
+    turns: usize,
+    difference: Ends,
+    ratio: Option<Ends>,
+    /// With an interval of 90 %; of the A/A pair.
+    ratio_90: Option<Ends>,
+}
+
+impl Row {
+    fn twins(&self) -> bool {
+        self.reference == self.other
+    }
+}
+
+/// What arms differ by over all pairs of runs, and the floor below it where an A/A pair shows one.
+pub(crate) struct Floor {
+    rows: Vec<Row>,
+    margin: f64,
+}
+
+impl Floor {
+    /// `None` unless an A/A pair, or two pairs of runs of the same arms, have slots in common.
+    pub(crate) fn of(paired: &Paired, settings: &Settings) -> Option<Floor> {
+        let mut rows: Vec<Row> = Vec::new();
+        for matched in &paired.matched {
+            let of_row = |one: &&Matched| {
+                (one.quantity, &one.reference, &one.other) == (matched.quantity, &matched.reference, &matched.other)
+            };
+            let known = rows.iter().any(|row| {
+                (row.place, &row.reference, &row.other) == (matched.quantity, &matched.reference, &matched.other)
+            });
+            if let (false, Some(quantity)) = (known, QUANTITIES.get(matched.quantity)) {
+                rows.extend(row(quantity, &paired.matched.iter().filter(of_row).collect::<Vec<_>>()));
+            }
+        }
+        // The pair comes first: it says how to read the rest.
+        rows.sort_by_key(|row| (row.place, !row.twins()));
+        let floor = Floor { rows, margin: settings.margin };
+        (floor.has_twins() || floor.rows.iter().any(|row| row.turns > 1)).then_some(floor)
+    }
+
+    fn has_twins(&self) -> bool {
+        self.rows.iter().any(Row::twins)
+    }
+
+    /// The largest difference that the A/A pair leaves possible, by a quantity; `None` if it was not seen in both.
+    fn floor(&self, place: usize) -> Option<f64> {
+        let twins = self.rows.iter().filter(|row| row.twins() && row.place == place);
+        twins.map(|row| row.difference.1.abs().max(row.difference.2.abs())).reduce(f64::max)
+    }
+
+    /// Whether all of the interval lies beyond the floor; `None` without a floor.
+    fn beyond(&self, row: &Row) -> Option<bool> {
+        let floor = self.floor(row.place)?;
+        Some(row.difference.1 > floor || row.difference.2 < -floor)
+    }
+
+    /// Whether the A/A pair is shown to be the same within the margin.
+    fn equivalent(&self, row: &Row) -> bool {
+        let within = |(_, low, high): Ends| low > 1.0 - self.margin && high < 1.0 + self.margin;
+        row.ratio_90.is_some_and(within) || row.difference == (0.0, 0.0, 0.0)
+    }
+
+    /// What is called a difference, but does not exceed what the A/A pair shows of the same quantity or metric, is not shown.
+    pub(crate) fn humble(&self, pairs: &mut [Pair], subjects: &Subjects<'_>, primary: &Scalar) {
+        for pair in pairs {
+            let names = (pair.reference.clone(), pair.other.clone());
+            let metrics = std::iter::once((primary, &mut pair.primary));
+            let others = pair.others.iter_mut().map(|(scalar, comparison)| (*scalar, comparison));
+            for (scalar, comparison) in metrics.chain(others) {
+                let Conclusion::Differs { p, .. } = comparison.conclusion else { continue };
+                let slots = self.row_of(scalar, &names).and_then(|row| self.beyond(row));
+                let runs = spread(subjects, scalar).zip(comparison.difference);
+                let runs = runs.map(|(floor, ends)| ends.low > floor || ends.high < -floor);
+                if slots == Some(false) || runs == Some(false) {
+                    let equivalence_p = comparison.equivalence.map(|test| test.p);
+                    comparison.conclusion = Conclusion::Inconclusive { p: Some(p), equivalence_p };
+                }
+            }
+        }
+    }
+
+    fn row_of(&self, scalar: &Scalar, (reference, other): &(String, String)) -> Option<&Row> {
+        let about = |row: &&Row| row.quantity.metrics.iter().any(|metric| scalar.id.starts_with(metric));
+        self.rows.iter().filter(about).find(|row| &row.reference == reference && &row.other == other)
+    }
+
+    /// The answer by the quantity that the primary metric is about, and how sure it is. `None` if arms have no slots in common.
+    pub(crate) fn headline(&self, primary: &Scalar) -> Option<(String, Standing)> {
+        let about = |row: &&Row| row.quantity.metrics.iter().any(|metric| primary.id.starts_with(metric));
+        let arms = || self.rows.iter().filter(|row| !row.twins());
+        let place = arms().find(about).or_else(|| arms().next())?.place;
+        let quantity = QUANTITIES.get(place)?;
+        let rows: Vec<&Row> = arms().filter(|row| row.place == place).collect();
+        let floor = self.floor(place)?;
+        let said = rows.iter().map(|row| match self.beyond(row) {
+            Some(true) => format!("{} with {} than with {}", way(row), row.other, row.reference),
+            _ => format!("no difference beyond it is shown between {} and {}", row.other, row.reference),
+        });
+        let headline = format!(
+            "{} per slot, with a bias floor of {} from the A/A pair: {}.",
+            quantity.name,
+            amount(quantity, floor),
+            said.collect::<Vec<_>>().join("; ")
+        );
+        let tested = rows.iter().all(|row| row.turns >= RUNS_FOR_A_TEST);
+        let real = rows.iter().any(|row| self.beyond(row) == Some(true));
+        let standing = match (tested, real) {
+            (false, _) => Standing::Described,
+            (true, true) => Standing::Differs,
+            (true, false) => Standing::Inconclusive,
+        };
+        Some((headline, standing))
+    }
+
+    /// The answer where there is nothing but one arm, twice. `None` without an A/A pair.
+    pub(crate) fn alone(&self, primary: &Scalar) -> Option<(String, Standing)> {
+        let about = |row: &&Row| row.quantity.metrics.iter().any(|metric| primary.id.starts_with(metric));
+        let twins = || self.rows.iter().filter(|row| row.twins());
+        let row = twins().find(about).or_else(|| twins().next())?;
+        let headline =
+            format!("{} twice at the same time (A/A): {}, {}.", row.other, lower(row.quantity.name), self.judged(row));
+        let standing = match (row.turns >= RUNS_FOR_A_TEST, self.equivalent(row)) {
+            (false, _) => Standing::Described,
+            (true, true) => Standing::Equivalent,
+            (true, false) => Standing::Inconclusive,
+        };
+        Some((headline, standing))
+    }
+
+    /// A sentence each for the A/A pair and for every arm, by the quantities that are times; none without an A/A pair.
+    pub(crate) fn points(&self) -> Vec<String> {
+        let times = self.rows.iter().filter(|row| self.has_twins() && !row.quantity.unit.is_empty());
+        times
+            .map(|row| {
+                let (value, low, high) = row.difference;
+                let ends = format!(
+                    "{} [{}, {}] over {}",
+                    amount(row.quantity, value),
+                    grouped(low, usize::from(row.quantity.decimals)),
+                    grouped(high, usize::from(row.quantity.decimals)),
+                    turns(row.turns)
+                );
+                let who = if row.twins() {
+                    format!("{} twice at the same time (A/A)", row.other)
+                } else {
+                    format!("{} against {}, slot by slot at the same time", row.other, row.reference)
+                };
+                format!("{}, {who}: {ends}; {}.", row.quantity.name, self.judged(row))
+            })
+            .collect()
+    }
+
+    /// A sentence for every two arms, of pairs of runs that were not made at the same time; none beside an A/A pair.
+    pub(crate) fn together(&self) -> Vec<String> {
+        let rows = || self.rows.iter().filter(|row| !self.has_twins() && row.turns > 1);
+        let mut arms: Vec<(&str, &str)> = Vec::new();
+        for row in rows() {
+            if !arms.contains(&(row.other.as_str(), row.reference.as_str())) {
+                arms.push((&row.other, &row.reference));
+            }
+        }
+        let one = |row: &Row| {
+            let (value, low, high) = row.difference;
+            let decimals = usize::from(row.quantity.decimals);
+            let ends = format!("[{}, {}]", grouped(low, decimals), grouped(high, decimals));
+            format!("{} {} {ends}", lower(row.quantity.name), amount(row.quantity, value))
+        };
+        let of = |(other, reference): (&str, &str)| {
+            let said: Vec<String> =
+                rows().filter(|row| row.other == other && row.reference == reference).map(one).collect();
+            format!(
+                "On the same slots, the mean difference of {other} from {reference} over all pairs of runs: {}.",
+                said.join("; ")
+            )
+        };
+        arms.into_iter().map(of).collect()
+    }
+
+    fn judged(&self, row: &Row) -> String {
+        if row.twins() {
+            let percent = grouped(100.0 * self.margin, 1).trim_end_matches(".0").to_owned();
+            return match (self.equivalent(row), row.ratio_90) {
+                // Slots of the same turn are not turns: what another one would have shown is open.
+                (true, Some((ratio, low, high))) if row.turns < RUNS_FOR_A_TEST => format!(
+                    "equivalent within {percent} % by the slots of {} (ratio {ratio:.3}, 90 % interval {low:.3} to {high:.3}); \
+                     of other turns that says nothing before there are {RUNS_FOR_A_TEST}",
+                    turns(row.turns)
+                ),
+                (true, Some((ratio, low, high))) => {
+                    format!("equivalent within {percent} % (ratio {ratio:.3}, 90 % interval {low:.3} to {high:.3})")
+                }
+                (true, None) => "no difference in any slot".to_owned(),
+                (false, Some((ratio, low, high))) => format!(
+                    "not shown to be equivalent within {percent} % (ratio {ratio:.3}, 90 % interval {low:.3} to {high:.3})"
+                ),
+                (false, None) => format!("not shown to be equivalent within {percent} %: the first has none of it"),
+            };
+        }
+        match (self.beyond(row), row.turns >= RUNS_FOR_A_TEST) {
+            (Some(true), true) => "beyond the bias floor".to_owned(),
+            (Some(true), false) => {
+                format!("beyond the bias floor, but described, not tested: a test needs {RUNS_FOR_A_TEST} turns")
+            }
+            (Some(false), _) => "not beyond the bias floor, so not called real".to_owned(),
+            (None, _) => "without a bias floor, since the A/A pair has no such slots in common".to_owned(),
+        }
+    }
+
+    /// The chapter's table and what it means.
+    pub(crate) fn blocks(&self) -> Vec<Block> {
+        let columns = [
+            ("What", ""),
+            ("Arms", ""),
+            ("Unit", ""),
+            ("Turns", ""),
+            ("Difference", ""),
+            ("Ratio of sums", ""),
+            ("Bias floor", ""),
+            ("Verdict", ""),
+        ];
+        let note = "Means over slots that both runs of a turn have, the other minus the reference. Of one turn the interval is that \
+                    turn's own, by block bootstrap; of two it holds both; from three on the turn is the unit (Student's t). Bias floor: \
+                    the end of the A/A pair's interval that is farther from 0. A difference is beyond it if its whole interval is.";
+        let mut listed: Table = table("bias-floor", "The A/A pair, and other arms", &columns, note);
+        listed.rows = self.rows.iter().map(|row| self.cells(row)).collect();
+        if !self.has_twins() {
+            return vec![Block::Table(self.without_floor(listed))];
+        }
+        let text = "All arms of a turn ran at the same time on one host and saw the same slots; one arm ran twice. What differs between \
+                    these two is no effect of an arm: disks, memory bandwidth and network are shared. No difference between arms that \
+                    is not beyond what the A/A pair shows is called real, in this table or in those of metrics.";
+        vec![Block::Text(text.to_owned()), Block::Table(listed)]
+    }
+
+    /// Of runs that were not made at the same time, or without an A/A pair, there is no floor and no verdict.
+    fn without_floor(&self, listed: Table) -> Table {
+        let note = "Means over slots that both runs of a pair have, the other minus the reference. Of two pairs the interval holds both; \
+                    from three on the pair is the unit (Student's t), so that how runs differ by themselves is in it.";
+        let keep = listed.columns.len().saturating_sub(2);
+        let mut listed = Table {
+            id: "paired-together".to_owned(),
+            title: "The same slots, over all pairs of runs".to_owned(),
+            note: note.to_owned(),
+            ..listed
+        };
+        listed.columns.truncate(keep);
+        listed.rows.iter_mut().for_each(|row| row.truncate(keep));
+        if let Some(pairs) = listed.columns.get_mut(3) {
+            pairs.title = "Pairs".to_owned();
+        }
+        listed
+    }
+
+    fn cells(&self, row: &Row) -> Vec<Cell> {
+        let ends = |(value, low, high): Ends, decimals| Cell::Estimate { value, low, high, decimals };
+        let arms = match row.twins() {
+            true => format!("{} against itself (A/A)", row.other),
+            false => format!("{} against {}", row.other, row.reference),
+        };
+        vec![
+            Cell::Text(row.quantity.name.to_owned()),
+            Cell::Text(arms),
+            Cell::Text(unit(row.quantity).to_owned()),
+            count(row.turns),
+            ends(row.difference, row.quantity.decimals),
+            row.ratio.map_or_else(|| Cell::Missing("the reference's is 0".to_owned()), |ratio| ends(ratio, 3)),
+            number(self.floor(row.place), row.quantity.decimals, "the A/A pair has no such slots in common"),
+            Cell::Text(self.judged(row)),
+        ]
+    }
+}
+
+fn row(quantity: &'static Quantity, of: &[&Matched]) -> Option<Row> {
+    let first = of.first()?;
+    let differences: Vec<Estimate> = of.iter().map(|one| one.effect.mean_difference).collect();
+    // A ratio is not there where the reference has none of it: then it says nothing of all turns together.
+    let ratios: Option<Vec<Estimate>> = of.iter().map(|one| one.effect.ratio_of_sums).collect();
+    let ratios_90: Option<Vec<Estimate>> = of.iter().map(|one| one.ratio_90).collect();
+    Some(Row {
+        quantity,
+        place: first.quantity,
+        reference: first.reference.clone(),
+        other: first.other.clone(),
+        turns: of.len(),
+        difference: together(&differences, 0.95, over_pairs)?,
+        ratio: ratios.and_then(|ratios| together(&ratios, 0.95, over_pairs_of_amounts)),
+        ratio_90: ratios_90.and_then(|ratios| together(&ratios, 0.90, over_pairs_of_amounts)),
+    })
+}
+
+/// Of one turn its own interval, of two what holds both, of more that of the turns.
+fn together(turns: &[Estimate], level: f64, over: fn(&[f64], f64) -> Option<Interval>) -> Option<Ends> {
+    let values: Vec<f64> = turns.iter().map(|turn| turn.value).collect();
+    if turns.len() >= RUNS_FOR_A_TEST {
+        return over(&values, level).map(|all| (all.value, all.low, all.high));
+    }
+    let low = turns.iter().map(|turn| turn.low).reduce(f64::min)?;
+    let high = turns.iter().map(|turn| turn.high).reduce(f64::max)?;
+    Some((values.iter().sum::<f64>() / values.len() as f64, low, high))
+}
+
+/// The most by which the runs of an A/A pair differ in a metric; `None` without one in which both have a value.
+fn spread(subjects: &Subjects<'_>, scalar: &Scalar) -> Option<f64> {
+    let part = subjects.compared();
+    let value = |subject: &Subject<'_>| scalar.value(subject, part.of(subject)?);
+    let twins = subjects.all.iter().filter(|subject| subject.arm.ends_with(TWIN));
+    let apart = |twin: &Subject<'_>| {
+        let first = subjects.of(twin.arm.trim_end_matches(TWIN)).find(|first| turn(first) == turn(twin))?;
+        Some((value(twin)? - value(first)?).abs())
+    };
+    twins.filter_map(apart).reduce(f64::max)
+}
+
+fn turn<'s>(subject: &'s Subject<'_>) -> Option<&'s str> {
+    subject.run.label("turn")
+}
+
+fn way(row: &Row) -> &'static str {
+    if row.difference.0 < 0.0 { "lower" } else { "higher" }
+}
+
+fn turns(count: usize) -> String {
+    if count == 1 { "one turn".to_owned() } else { format!("{count} turns") }
+}
+
+fn unit(quantity: &Quantity) -> &'static str {
+    if quantity.unit.is_empty() { "per slot" } else { quantity.unit }
+}
+
+fn amount(quantity: &Quantity, value: f64) -> String {
+    format!("{} {}", grouped(value, usize::from(quantity.decimals)), unit(quantity))
+}
+
+#[cfg(test)]
+mod tests;

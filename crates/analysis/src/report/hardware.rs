@@ -1,0 +1,151 @@
+//! The machines (the study's Figures 1, 2 and 5), the validator and its folders.
+
+use super::cells::{GIB, number, table, text};
+use super::model::{Block, Cell, Section, Table};
+use super::subject::{Subject, Subjects};
+use crate::run::{Drive, Facts, Interface, Mount};
+
+/// The chapter.
+pub(crate) fn section(subjects: &Subjects<'_>) -> Section {
+    let facts = |id, title, note, of: fn(&Facts) -> &[(&'static str, String)]| facts(subjects, id, title, note, of);
+    let mut blocks = vec![
+        facts("hardware", "Machine", "As the daemon found it when it began to record.", |facts| &facts.host),
+        facts(
+            "validator",
+            "Validator",
+            "Of the first process that was followed. Secrets are left out of arguments.",
+            |facts| &facts.validator,
+        ),
+    ];
+    blocks.push(folders(subjects));
+    blocks.push(drives(subjects));
+    blocks.push(network(subjects));
+    Section { id: "hardware".to_owned(), title: "Hardware".to_owned(), blocks }
+}
+
+/// A row a fact, a column a run.
+fn facts(
+    subjects: &Subjects<'_>,
+    id: &str,
+    title: &str,
+    note: &str,
+    of: fn(&Facts) -> &[(&'static str, String)],
+) -> Block {
+    let names: Vec<&str> = subjects.all.iter().map(|subject| subject.name.as_str()).collect();
+    let columns: Vec<(&str, &str)> = std::iter::once("").chain(names).map(|name| (name, "")).collect();
+    let mut listed = table(id, title, &columns, note);
+    let mut facts: Vec<&str> = Vec::new();
+    for (fact, _) in subjects.all.iter().flat_map(|subject| of(&subject.run.facts)) {
+        if !facts.contains(fact) {
+            facts.push(fact);
+        }
+    }
+    for fact in facts {
+        let of_run = |subject: &Subject<'_>| {
+            let known = of(&subject.run.facts).iter().find(|(name, _)| *name == fact);
+            text(known.map(|(_, words)| words.as_str()), "not in the manifest")
+        };
+        listed.rows.push(std::iter::once(Cell::Text(fact.to_owned())).chain(subjects.all.iter().map(of_run)).collect());
+    }
+    if listed.rows.is_empty() {
+        listed.note = "No manifest of any run has hardware.".to_owned();
+    }
+    Block::Table(listed)
+}
+
+/// Rows of several things a run. A run whose things are those of the run before is not repeated.
+fn things<T: PartialEq>(
+    subjects: &Subjects<'_>,
+    mut listed: Table,
+    of: fn(&Facts) -> &Vec<T>,
+    row: fn(&T) -> Vec<Cell>,
+) -> Block {
+    let mut groups: Vec<(Vec<&str>, &Vec<T>)> = Vec::new();
+    for subject in &subjects.all {
+        let things = of(&subject.run.facts);
+        match groups.iter_mut().find(|(_, known)| *known == things) {
+            Some((runs, _)) => runs.push(&subject.name),
+            None => groups.push((vec![&subject.name], things)),
+        }
+    }
+    for (runs, things) in groups {
+        let all = runs.len() == subjects.all.len() && runs.len() > 1;
+        let runs = if all { "all runs".to_owned() } else { runs.join("; ") };
+        listed
+            .rows
+            .extend(things.iter().map(|thing| std::iter::once(Cell::Text(runs.clone())).chain(row(thing)).collect()));
+    }
+    if listed.rows.is_empty() {
+        listed.note = "No manifest of any run has any.".to_owned();
+    }
+    Block::Table(listed)
+}
+
+fn folders(subjects: &Subjects<'_>) -> Block {
+    let columns = [
+        ("Runs", ""),
+        ("Folder of", ""),
+        ("Path", ""),
+        ("Device", ""),
+        ("Disk", ""),
+        ("File system", ""),
+        ("Mount options", ""),
+        ("Size", "GiB"),
+        ("Free", "GiB"),
+    ];
+    let note = "Where the validator keeps what, with the file system below each folder when the process was found. GiB is 2^30 bytes.";
+    things(
+        subjects,
+        table("folders", "Ledger, accounts and their file systems", &columns, note),
+        |facts| &facts.mounts,
+        folder,
+    )
+}
+
+fn folder(mount: &Mount) -> Vec<Cell> {
+    let why = "not in the manifest";
+    let word = |words: &Option<String>| text(words.as_deref(), why);
+    let size = |bytes: Option<u64>| number(bytes.map(|bytes| bytes as f64 / GIB), 1, why);
+    vec![
+        Cell::Text(mount.what.replace('_', " ")),
+        Cell::Text(mount.path.clone()),
+        word(&mount.source),
+        word(&mount.disk),
+        word(&mount.file_system),
+        word(&mount.options),
+        size(mount.size),
+        size(mount.free),
+    ]
+}
+
+fn drives(subjects: &Subjects<'_>) -> Block {
+    let columns = [("Runs", ""), ("Disk", ""), ("Model", ""), ("Size", "GiB"), ("Kind", ""), ("Scheduler", "")];
+    let note = "As the kernel lists them. IOPS and throughput of a cloud volume are not known to the machine. GiB is 2^30 bytes.";
+    things(subjects, table("drives", "Disks", &columns, note), |facts| &facts.drives, drive)
+}
+
+fn drive(drive: &Drive) -> Vec<Cell> {
+    let why = "not in the manifest";
+    vec![
+        Cell::Text(drive.name.clone()),
+        text(drive.model.as_deref(), "not reported by the disk"),
+        number(drive.size.map(|bytes| bytes as f64 / GIB), 1, why),
+        text(drive.rotational.map(|rotates| if rotates { "rotating" } else { "solid state" }), why),
+        text(drive.scheduler.as_deref(), why),
+    ]
+}
+
+fn network(subjects: &Subjects<'_>) -> Block {
+    let columns = [("Runs", ""), ("Interface", ""), ("Speed", "Gbit/s"), ("State", "")];
+    let listed =
+        table("network", "Network interfaces", &columns, "As the kernel lists them; virtual ones report no speed.");
+    things(subjects, listed, |facts| &facts.interfaces, interface)
+}
+
+fn interface(interface: &Interface) -> Vec<Cell> {
+    vec![
+        Cell::Text(interface.name.clone()),
+        number(interface.speed.map(|mbit| mbit as f64 / 1000.0), 1, "not reported by the interface"),
+        text(interface.state.as_deref(), "not in the manifest"),
+    ]
+}

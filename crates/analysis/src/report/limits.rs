@@ -1,0 +1,139 @@
+//! Arms that differ in memory: what is enough lies between two limits that were tried.
+
+use super::cells::{GIB, bytes, count, grouped, number, table};
+use super::model::{Block, Cell, Table};
+use super::subject::{Subject, Subjects};
+use faultline_stats::bracket::{Bracket, Replicate, bracket};
+
+/// Limits closer together than this are one limit on two machines.
+const ONE_LIMIT: f64 = 1.05;
+
+/// What arms with different limits show.
+pub(crate) struct Limits {
+    bracket: Bracket,
+    /// Arms that the plan of their experiment gave no limit. The host's memory is none that was tried.
+    without: Vec<Without>,
+    /// Whether the runs did the same work and ended by themselves, and had no tip to keep up with.
+    replays: bool,
+}
+
+/// An arm without a limit.
+struct Without {
+    arm: String,
+    /// Whether each of its runs kept up.
+    kept_up: Vec<Option<bool>>,
+}
+
+/// The bracket; `None` unless the runs had different limits.
+pub(crate) fn limits(subjects: &Subjects<'_>) -> Option<Limits> {
+    let mut replicates = Vec::new();
+    let mut without: Vec<Without> = Vec::new();
+    for subject in &subjects.all {
+        let kept_up = subject.measured.course.kept_up.answer;
+        match (limit_of(subject), &subject.run.told) {
+            (Some(limit), _) => replicates.push(Replicate { limit, kept_up }),
+            (None, None) => {}
+            (None, Some(_)) => match without.iter_mut().find(|known| known.arm == subject.arm) {
+                Some(known) => known.kept_up.push(kept_up),
+                None => without.push(Without { arm: subject.arm.clone(), kept_up: vec![kept_up] }),
+            },
+        }
+    }
+    let smallest = replicates.iter().map(|replicate| replicate.limit).min()?;
+    let largest = replicates.iter().map(|replicate| replicate.limit).max()?;
+    let differ = largest as f64 > ONE_LIMIT * smallest as f64;
+    let replays = subjects.all.iter().all(|subject| subject.run.is_replay());
+    differ.then(|| Limits { bracket: bracket(&replicates), without, replays })
+}
+
+/// What the plan gave a run, or what it was recorded with where there is no plan.
+fn limit_of(subject: &Subject<'_>) -> Option<u64> {
+    match &subject.run.told {
+        Some(told) => told.limit,
+        None => subject.limit().map(|limit| limit as u64),
+    }
+}
+
+/// Whether two arms had one limit, or none: then what they differ by is something else.
+pub(crate) fn are_alike(subjects: &Subjects<'_>, one: &str, other: &str) -> bool {
+    let all: Vec<Option<u64>> = subjects.of(one).chain(subjects.of(other)).map(limit_of).collect();
+    let known = || all.iter().flatten().copied();
+    let none = known().next().is_none();
+    none || (known().count() == all.len()
+        && known().max().unwrap_or(0) as f64 <= ONE_LIMIT * known().min().unwrap_or(0) as f64)
+}
+
+impl Without {
+    fn count(&self, answer: Option<bool>) -> usize {
+        self.kept_up.iter().filter(|kept_up| **kept_up == answer).count()
+    }
+}
+
+/// In sentences: what was enough, what failed, and whatever there is to say beside.
+pub(crate) fn sentences(Limits { bracket, without, replays }: &Limits) -> Vec<String> {
+    let did = if *replays { "did all of its work" } else { "kept up" };
+    let mut sentences = vec![match (bracket.enough, replays) {
+        (Some(enough), true) => format!("The smallest limit with which every run {did} is {}.", said(enough)),
+        (None, true) => format!("No limit is known with which every run {did}."),
+        (Some(enough), false) => format!("The smallest limit that {did} in every run is {}.", said(enough)),
+        (None, false) => format!("No limit is known to have {did} in every run."),
+    }];
+    sentences.push(match bracket.failed {
+        Some(failed) => format!("The largest limit that failed in any run is {}.", said(failed)),
+        None => "No limit failed.".to_owned(),
+    });
+    sentences.extend(bracket.contradictions.iter().map(|contradiction| {
+        format!(
+            "This does not fit together: with {} every run {did} and with the larger {} one failed, so not the limit alone decided.",
+            said(contradiction.kept_up),
+            said(contradiction.failed)
+        )
+    }));
+    sentences.extend(without.iter().map(|arm| {
+        let (runs, kept_up) = (arm.kept_up.len(), arm.count(Some(true)));
+        let runs = if runs == 1 { "1 run".to_owned() } else { format!("{runs} runs") };
+        format!("Without a limit, and so not among these: {}, of which {kept_up} of {runs} {did}.", arm.arm)
+    }));
+    sentences
+}
+
+/// Small limits differ by less than a tenth of a GiB.
+fn said(limit: u64) -> String {
+    const MIB: u64 = 1 << 20;
+    if limit.is_multiple_of(1 << 30) || !(MIB..64 << 30).contains(&limit) {
+        return bytes(limit as f64);
+    }
+    format!("{} MiB", grouped((limit / MIB) as f64, 0))
+}
+
+/// The chapter's blocks.
+pub(crate) fn blocks(limits: &Limits) -> Vec<Block> {
+    let mut listed: Table = table(
+        "limits",
+        if limits.replays { "With which memory limit the work was done" } else { "Which memory limit kept up" },
+        &[
+            ("Limit", "GiB"),
+            (if limits.replays { "Did all of its work" } else { "Kept up" }, "runs"),
+            ("Failed", "runs"),
+            ("Not known", "runs"),
+        ],
+        "Limit: of an experiment what its plan gave the arm, else the smallest over the cgroup's ancestors and the machine's memory, \
+         where it stood most of the time. Whether a run did: see the table of outcomes. What is enough lies between the two limits named above; nothing is said of any limit that was not tried. \
+         GiB is 2^30 bytes.",
+    );
+    listed.rows = (limits.bracket.limits.iter())
+        .map(|limit| {
+            vec![
+                number(Some(limit.limit as f64 / GIB), 3, ""),
+                count(limit.kept_up),
+                count(limit.failed),
+                count(limit.unknown),
+            ]
+        })
+        .collect();
+    listed.rows.extend(limits.without.iter().map(|arm| {
+        let [kept_up, failed, unknown] = [Some(true), Some(false), None].map(|answer| count(arm.count(answer)));
+        vec![Cell::Missing(format!("{} had none", arm.arm)), kept_up, failed, unknown]
+    }));
+    vec![Block::Text(sentences(limits).join(" ")), Block::Table(listed)]
+}

@@ -1,0 +1,249 @@
+//! Runs that replayed the same slots: the network's load cancels out.
+
+use super::cells::{count, table};
+use super::comparison::reference;
+use super::model::{Block, Cell, Table};
+use super::scalars::Scalar;
+use super::subject::{Subject, Subjects, TWIN};
+use crate::measure::{Contents, cache_slots, contents, slots};
+use crate::run::ReplayedSlot;
+use faultline_stats::block::{Estimate, Plan};
+use faultline_stats::paired::{Effect, Pairs, join};
+
+/// With fewer slots in common there is nothing to pair.
+const FEWEST: usize = 100;
+
+/// Likewise where it is known that two runs belong together.
+const FEWEST_KNOWN: usize = 30;
+
+/// Rows of a table at most.
+const MOST: usize = 24;
+
+/// Pairs of runs at most.
+const MOST_PAIRS: usize = 60;
+
+/// Slots whose contents are the same in both runs, of all slots that both have; below this the numbers are the same by chance,
+/// as two test clusters both count from 0.
+const SAME: f64 = 0.95;
+
+/// What is paired by slot.
+pub(crate) struct Quantity {
+    /// For people.
+    pub(crate) name: &'static str,
+    /// Its unit; empty for counts.
+    pub(crate) unit: &'static str,
+    /// Shown.
+    pub(crate) decimals: u8,
+    /// Metrics of runs begin with one of these if they are about the same.
+    pub(crate) metrics: &'static [&'static str],
+    of: fn(&Subject<'_>) -> Vec<(u64, f64)>,
+}
+
+/// All that is paired.
+pub(crate) static QUANTITIES: [Quantity; 6] = [
+    Quantity {
+        name: "Replay time",
+        unit: "ms",
+        decimals: 3,
+        metrics: &["replay-"],
+        of: |subject| slots(subject.run, subject.usual.window),
+    },
+    Quantity {
+        name: "Program cache time",
+        unit: "ms",
+        decimals: 3,
+        metrics: &["cache-time"],
+        of: |subject| cache_slots(subject.run, subject.usual.window),
+    },
+    logged("Cache misses", &["cache-misses"], |subject| logged_counts(subject, |slot| slot.misses)),
+    logged("Cache reloads", &["cache-reloads"], |subject| logged_counts(subject, |slot| slot.reloads)),
+    logged("Cache evictions", &["cache-evictions"], |subject| logged_counts(subject, |slot| slot.evictions)),
+    logged("Cache insertions", &[], |subject| logged_counts(subject, |slot| slot.insertions)),
+];
+
+/// A count that only the log of a replay tells slot by slot.
+const fn logged(
+    name: &'static str,
+    metrics: &'static [&'static str],
+    of: fn(&Subject<'_>) -> Vec<(u64, f64)>,
+) -> Quantity {
+    Quantity { name, unit: "", decimals: 3, metrics, of }
+}
+
+fn logged_counts(subject: &Subject<'_>, of: fn(&ReplayedSlot) -> Option<u64>) -> Vec<(u64, f64)> {
+    subject.run.replayed.slots.iter().filter_map(|slot| Some((slot.slot, of(slot)? as f64))).collect()
+}
+
+/// What a pair of runs says of a quantity.
+pub(crate) struct Matched {
+    /// Place in [`QUANTITIES`].
+    pub(crate) quantity: usize,
+    /// The reference's arm.
+    pub(crate) reference: String,
+    /// The other's; the same for an A/A pair.
+    pub(crate) other: String,
+    /// The other minus the reference, slot by slot.
+    pub(crate) effect: Effect,
+    /// The ratio of sums with an interval of 90 %, which is what two one-sided tests of 5 % need; of A/A pairs only.
+    pub(crate) ratio_90: Option<Estimate>,
+}
+
+/// Whether runs of different arms replayed the same slots, and what follows.
+pub(crate) struct Paired {
+    /// Runs of other arms that have a partner in the reference.
+    pub(crate) rows: usize,
+    /// Whether all of them have.
+    pub(crate) complete: bool,
+    /// Every pair's effects, A/A pairs included.
+    pub(crate) matched: Vec<Matched>,
+    times: Table,
+    counts: Table,
+}
+
+impl Paired {
+    /// The tables; nothing if no runs could be paired.
+    pub(crate) fn blocks(self) -> Vec<Block> {
+        [self.times, self.counts].into_iter().filter(|table| !table.rows.is_empty()).map(Block::Table).collect()
+    }
+
+    fn add(&mut self, partner: &Subject<'_>, other: &Subject<'_>, plan: &Plan) {
+        let names = format!("{} against {}", other.name, partner.name);
+        let twin = other.arm.ends_with(TWIN);
+        for (place, quantity) in QUANTITIES.iter().enumerate() {
+            let pairs = join((quantity.of)(partner), (quantity.of)(other));
+            let Some(effect) = pairs.effect(plan) else { continue };
+            let table = if quantity.unit.is_empty() { &mut self.counts } else { &mut self.times };
+            if table.rows.len() < MOST {
+                table.rows.push(row(&names, quantity, &pairs, &effect, plan));
+            }
+            let ratio_90 = || pairs.effect(&Plan { level: 0.90, ..*plan })?.ratio_of_sums;
+            self.matched.push(Matched {
+                quantity: place,
+                reference: partner.arm.clone(),
+                other: other.arm.trim_end_matches(TWIN).to_owned(),
+                ratio_90: if twin { ratio_90() } else { None },
+                effect,
+            });
+        }
+    }
+}
+
+/// Pairs each run of the other arms with the run of the reference that belongs to it: the one of the same turn where runs were
+/// made at the same time, the same replicate where a fixed range was replayed, else the one with which it has most slots in
+/// common, and among equals the one at the same place. The second run of an A/A pair is paired with the first.
+pub(crate) fn paired(subjects: &Subjects<'_>, primary: &Scalar, plan: &Plan) -> Paired {
+    let mut paired = empty();
+    let Some((reference, others)) = reference(subjects, primary) else { return paired };
+    let twins: Vec<&Subject<'_>> = subjects.all.iter().filter(|subject| subject.arm.ends_with(TWIN)).collect();
+    let mut pairs = 0;
+    for twin in &twins {
+        let first = with_contents(subjects, twin.arm.trim_end_matches(TWIN));
+        if let Some(partner) = partner(&first, twin, 0).filter(|_| pairs < MOST_PAIRS) {
+            pairs += 1;
+            paired.add(partner, twin, plan);
+        }
+    }
+    let mut complete = !others.is_empty();
+    let references = with_contents(subjects, reference);
+    for arm in others {
+        for (place, other) in subjects.of(arm).enumerate() {
+            let Some(partner) = partner(&references, other, place) else {
+                complete = false;
+                continue;
+            };
+            paired.rows += 1;
+            if pairs < MOST_PAIRS {
+                pairs += 1;
+                paired.add(partner, other, plan);
+            }
+        }
+    }
+    paired.complete = complete;
+    paired
+}
+
+fn empty() -> Paired {
+    let columns = |unit| {
+        [
+            ("Runs", ""),
+            ("What", ""),
+            ("Mean difference", unit),
+            ("Median difference", unit),
+            ("Ratio of sums", ""),
+            ("Difference of p95", unit),
+            ("Lower in the other", "%"),
+            ("Slots of both", ""),
+            ("Only reference", ""),
+            ("Only other", ""),
+        ]
+    };
+    let note = "Slot by slot, the other minus the reference, from the first execution on, with 95 % intervals by block bootstrap. Both \
+                replayed the same transactions in these slots, so the network's load cancels out. A pair is one replicate: how much \
+                runs differ by themselves is not in these intervals. At least 100 slots in common (30 of runs of one turn), \
+                of which 95 % have as many transactions, entries and shreds, or the same bank hash, in both.";
+    Paired {
+        rows: 0,
+        complete: false,
+        matched: Vec::new(),
+        times: table("paired", "The same slots in two runs", &columns("ms"), note),
+        counts: table("paired-counts", "The same slots in two runs: counts of the program cache", &columns(""), note),
+    }
+}
+
+type Candidate<'s, 'r> = (&'s Subject<'r>, Contents);
+
+fn with_contents<'s, 'r>(subjects: &'s Subjects<'r>, arm: &'s str) -> Vec<Candidate<'s, 'r>> {
+    subjects.of(arm).map(|subject| (subject, contents(subject.run, subject.usual.window))).collect()
+}
+
+/// What runs that belong together have in common: the turn, or of a replay the replicate. `None` where nothing says so.
+fn belongs<'s>(subject: &'s Subject<'_>) -> Option<(Option<&'s str>, &'s str)> {
+    let label = |key| subject.run.label(key).filter(|value| !value.is_empty());
+    let key = if subject.run.replayed.slots.is_empty() { "turn" } else { "run" };
+    Some((label("experiment"), label(key)?))
+}
+
+/// The run of the reference with the same slots, if there is one.
+fn partner<'s, 'r>(references: &'s [Candidate<'s, 'r>], other: &Subject<'_>, place: usize) -> Option<&'s Subject<'r>> {
+    let own = contents(other.run, other.usual.window);
+    let together = belongs(other);
+    let same_turn = |subject: &Subject<'_>| together.is_some() && belongs(subject) == together;
+    let known = references.iter().any(|(subject, _)| same_turn(subject));
+    let fewest = if known { FEWEST_KNOWN } else { FEWEST };
+    let common = |theirs: &Contents| {
+        let both: Vec<bool> = own.iter().filter_map(|(slot, what)| Some(theirs.get(slot)? == what)).collect();
+        let same = both.iter().filter(|same| **same).count();
+        (both.len() >= fewest && same as f64 >= SAME * both.len() as f64).then_some(same)
+    };
+    let candidates = references
+        .iter()
+        .enumerate()
+        .filter(|(_, (subject, _))| !known || same_turn(subject))
+        .filter_map(|(at, (subject, theirs))| Some((common(theirs)?, at == place, *subject)));
+    candidates.max_by_key(|(same, here, _)| (*same, *here)).map(|(.., subject)| subject)
+}
+
+fn row(names: &str, quantity: &Quantity, pairs: &Pairs, effect: &Effect, plan: &Plan) -> Vec<Cell> {
+    let quantile = pairs.quantile_difference(0.95, plan);
+    let share = effect.share_lower;
+    let share = Estimate { value: 100.0 * share.value, low: 100.0 * share.low, high: 100.0 * share.high, ..share };
+    vec![
+        Cell::Text(names.to_owned()),
+        Cell::Text(quantity.name.to_owned()),
+        cell(Some(effect.mean_difference), quantity.decimals),
+        cell(Some(effect.median_difference), quantity.decimals),
+        cell(effect.ratio_of_sums, 3),
+        cell(quantile, quantity.decimals),
+        cell(Some(share), 1),
+        count(effect.slots),
+        count(pairs.only_reference),
+        count(pairs.only_other),
+    ]
+}
+
+fn cell(estimate: Option<Estimate>, decimals: u8) -> Cell {
+    match estimate {
+        Some(Estimate { value, low, high, .. }) => Cell::Estimate { value, low, high, decimals },
+        None => Cell::Missing("the reference's is 0".to_owned()),
+    }
+}

@@ -1,0 +1,97 @@
+//! What runs are compared by: one number a run each, a closed list.
+
+use super::cells::GIB;
+use super::subject::Subject;
+use crate::measure::Numbers;
+
+/// Which way is good.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Better {
+    /// Less is better.
+    Lower,
+    /// More is better.
+    Higher,
+    /// Neither by itself.
+    Neither,
+}
+
+/// A number a run.
+#[derive(Debug)]
+pub struct Scalar {
+    /// For the command line.
+    pub id: &'static str,
+    /// For people.
+    pub title: &'static str,
+    /// Its unit.
+    pub unit: &'static str,
+    /// How many are shown.
+    pub decimals: u8,
+    /// Which way is good.
+    pub better: Better,
+    /// What it is.
+    pub definition: &'static str,
+    of: fn(&Subject<'_>, &Numbers) -> Option<f64>,
+}
+
+impl Scalar {
+    /// Of a run, in a part of it; `None` if it was not recorded.
+    pub(crate) fn value(&self, subject: &Subject<'_>, numbers: &Numbers) -> Option<f64> {
+        (self.of)(subject, numbers).filter(|value| value.is_finite())
+    }
+}
+
+/// The metric that decides unless another one is named.
+pub const DEFAULT: &str = "replay-p95";
+
+/// The metric with this name.
+pub fn scalar(id: &str) -> Option<&'static Scalar> {
+    SCALARS.iter().find(|scalar| scalar.id == id)
+}
+
+macro_rules! scalars {
+    ($($id:literal $title:literal in $unit:literal, $decimals:literal, $better:ident: $definition:literal = $of:expr;)*) => {
+        /// Every metric, in the order of the tables.
+        pub static SCALARS: &[Scalar] = &[$(Scalar {
+            id: $id, title: $title, unit: $unit, decimals: $decimals, better: Better::$better, definition: $definition, of: $of,
+        },)*];
+    };
+}
+
+scalars! {
+    "replay-p95" "Replay time per slot, p95" in "ms", 1, Lower: "replay_total_elapsed of replay-slot-stats, own leader slots left out; needs 20 slots" = |_, n| n.replay_quantile(0.95);
+    "replay-p50" "Replay time per slot, median" in "ms", 1, Lower: "as above" = |_, n| n.replay_quantile(0.5);
+    "replay-p99" "Replay time per slot, p99" in "ms", 1, Lower: "as above; needs 100 slots" = |_, n| n.replay_quantile(0.99);
+    "cache-misses" "Program cache misses per batch" in "", 4, Lower: "mean of misses over the points of loaded-programs-cache-stats" = |_, n| n.cache.misses.mean;
+    "cache-evictions" "Program cache evictions per batch" in "", 4, Lower: "mean of evictions over the same points" = |_, n| n.cache.evictions.mean;
+    "cache-reloads" "Program cache reloads per batch" in "", 4, Lower: "mean of reloads over the same points" = |_, n| n.cache.reloads.mean;
+    "cache-time" "Program cache time per batch" in "µs", 1, Lower: "mean of program_cache_us, summed over threads, over replayed slots with transactions" = |_, n| n.cache.time.mean;
+    "tps" "Transactions per second" in "/s", 1, Higher: "all transactions by all known seconds, zeros included" = |_, n| n.tps.usual.map(|tps| tps.mean_of_all);
+    "zero-tps" "Share of seconds at zero TPS" in "%", 2, Lower: "of the seconds of which something is known" = |_, n| (n.tps.known > 0).then(|| n.tps.zero.map(|zero| 100.0 * zero as f64 / n.tps.known as f64)).flatten();
+    "behind-p95" "Slots behind the tip, p95" in "slots", 0, Lower: "of the ticks at which it is known" = |_, n| faultline_stats::summary::quantile_of_enough(&n.behind, 0.95);
+    "catch-up" "Catch-up time" in "s", 0, Lower: "from the first execution to the first tick at the tip" = |s, _| s.catch_up();
+    "rss-mean" "RSS, mean" in "GiB", 3, Lower: "anonymous, file and shared resident memory, mean over ticks" = |_, n| n.levels.rss.mean.map(gib);
+    "anon-mean" "Anonymous RSS, mean" in "GiB", 3, Lower: "mean over ticks" = |_, n| n.levels.anon.mean.map(gib);
+    "headroom-min" "Memory headroom, smallest" in "GiB", 3, Higher: "effective limit less unreclaimable memory" = |_, n| n.levels.headroom.min.map(gib);
+    "major-faults" "Major faults per second" in "/s", 3, Lower: "all faults by all seconds" = |_, n| n.major.mean();
+    "minor-faults" "Minor faults per second" in "/s", 1, Lower: "all faults by all seconds" = |_, n| n.minor.mean();
+    "refaults" "File refaults per second" in "/s", 2, Lower: "of the cgroup" = |_, n| n.refault_file.mean();
+    "memory-stall" "Time some task waited for memory" in "%", 3, Lower: "PSI of the cgroup" = |_, n| n.memory_some.mean().map(|share| 100.0 * share);
+    "cpu" "CPU cores in use" in "cores", 2, Neither: "CPU seconds per second" = |_, n| n.cpu;
+}
+
+fn gib(bytes: f64) -> f64 {
+    bytes / GIB
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_the_default_is_one_of_them() {
+        assert!(scalar(DEFAULT).is_some());
+        for (index, one) in SCALARS.iter().enumerate() {
+            assert!(SCALARS.iter().skip(index + 1).all(|other| other.id != one.id), "{}", one.id);
+        }
+    }
+}

@@ -1,0 +1,300 @@
+//! The runs of a report: their names, arms, order and numbers.
+
+use super::arm_table::Part;
+use super::cells::{grouped, slug};
+use crate::measure::{self, Measured, Numbers};
+use crate::run::{Run, Signal};
+use faultline_stats::Reliability;
+use faultline_stats::block::{self, Estimate, Plan};
+use std::collections::BTreeMap;
+
+/// One run of a report.
+pub(crate) struct Subject<'a> {
+    /// The run.
+    pub(crate) run: &'a Run,
+    /// What follows from it.
+    pub(crate) measured: Measured,
+    /// Of the whole run.
+    pub(crate) all: Numbers,
+    /// From the first execution on; of the whole run if nothing was executed.
+    pub(crate) usual: Numbers,
+    /// From the first tick at the tip on.
+    pub(crate) steady: Option<Numbers>,
+    /// Numbers with an interval of their own, in the order of [`ESTIMATED`].
+    pub(crate) estimates: [Option<Estimate>; 4],
+    /// Anchor and file name; unique.
+    pub(crate) id: String,
+    /// For people; unique.
+    pub(crate) name: String,
+    /// Its arm.
+    pub(crate) arm: String,
+}
+
+/// Numbers of a run that have an interval of their own.
+pub(crate) const ESTIMATED: [&str; 4] =
+    ["Replay time per slot, p95", "TPS", "Misses per batch", "Program cache time per batch"];
+
+/// A part of a run at the tip that is at least this long stands for the run, in seconds.
+pub(crate) const LONG_ENOUGH: f64 = 600.0;
+
+/// The runs of a report, by arm.
+pub(crate) struct Subjects<'a> {
+    /// In the order of the report: by arm, then as given.
+    pub(crate) all: Vec<Subject<'a>>,
+    /// Names of the arms, in the order of the report. The second runs of A/A pairs are in none of them: they would count
+    /// their arm twice.
+    pub(crate) arms: Vec<String>,
+}
+
+/// What is added to the name of an arm for the second runs of its A/A pair.
+pub(crate) const TWIN: &str = " (A/A)";
+
+impl<'a> Subjects<'a> {
+    /// Measures the runs and puts them in order: that of these arms, if they are given.
+    pub(crate) fn new(runs: &'a [Run], plan: &Plan, order: &[String]) -> Self {
+        let arms = arms(runs, order);
+        let mut all: Vec<Subject<'a>> = Vec::with_capacity(runs.len());
+        let mut taken = BTreeMap::<String, usize>::new();
+        for arm in &arms {
+            let of_arm: Vec<&Run> = runs.iter().filter(|run| arm_of(run) == *arm).collect();
+            for (place, run) in of_arm.iter().enumerate() {
+                let name = name(run, arm, place, of_arm.len());
+                let times = taken.entry(slug(&name)).or_default();
+                *times += 1;
+                let id = if *times > 1 { format!("{}-{times}", slug(&name)) } else { slug(&name) };
+                let name = if *times > 1 { format!("{name} ({times})") } else { name };
+                all.push(Subject { id, name, arm: arm.clone(), ..subject(run, plan) });
+            }
+        }
+        let once: Vec<String> = arms.iter().filter(|arm| !arm.ends_with(TWIN)).cloned().collect();
+        Subjects { all, arms: if once.is_empty() { arms } else { once } }
+    }
+
+    /// The arm that the others are compared with, and those: the first that has what is compared, so that one which has
+    /// nothing hides no comparison of the others; the first of all if none has. `None` without arms.
+    pub(crate) fn against(&self, has: impl Fn(&str) -> bool) -> Option<(&str, Vec<&str>)> {
+        let reference = self.arms.iter().find(|arm| has(arm)).or(self.arms.first())?;
+        let others = self.arms.iter().filter(|arm| *arm != reference);
+        Some((reference, others.map(String::as_str).collect()))
+    }
+
+    /// The only run; `None` if there are none or several.
+    pub(crate) fn single(&self) -> Option<&Subject<'a>> {
+        if let [one] = self.all.as_slice() { Some(one) } else { None }
+    }
+
+    /// Whether a run is in averages and comparisons: one that never executed anything is not, where others did.
+    pub(crate) fn counts(&self, subject: &Subject<'_>) -> bool {
+        subject.executed() || !self.all.iter().any(Subject::executed)
+    }
+
+    /// Which part of the runs is compared: the time at the tip, if every run that counts was there for ten minutes or half of
+    /// its time; else the time from the first execution on.
+    pub(crate) fn compared(&self) -> Part {
+        let long = |subject: &Subject<'_>| {
+            let (all, steady) = (subject.usual.window.seconds(), subject.measured.windows.steady);
+            steady.is_some_and(|steady| steady.seconds() >= LONG_ENOUGH.min(all / 2.0))
+        };
+        let mut counted = self.all.iter().filter(|subject| self.counts(subject));
+        if !self.all.is_empty() && counted.all(long) { Part::Steady } else { Part::Usual }
+    }
+
+    /// The runs of an arm.
+    pub(crate) fn of<'b>(&'b self, arm: &'b str) -> impl Iterator<Item = &'b Subject<'a>> {
+        self.all.iter().filter(move |subject| subject.arm == arm)
+    }
+}
+
+/// Without its names.
+fn subject<'a>(run: &'a Run, plan: &Plan) -> Subject<'a> {
+    let measured = measure::measure(run);
+    let numbers = |window| measure::numbers(run, &measured, window);
+    let (all, usual) = (numbers(measured.windows.all), numbers(measured.windows.usual()));
+    let steady = measured.windows.steady.map(numbers);
+    let estimates = estimates(run, &measured, &usual, plan);
+    Subject { run, measured, all, usual, steady, estimates, id: String::new(), name: String::new(), arm: String::new() }
+}
+
+/// How sure a run is of its own numbers, in the order of [`ESTIMATED`].
+fn estimates(run: &Run, measured: &Measured, numbers: &Numbers, plan: &Plan) -> [Option<Estimate>; 4] {
+    let seconds = measured.tps.seconds.iter().filter(|second| numbers.window.holds(second.at));
+    let tps: Vec<Option<f64>> = seconds.map(|second| second.count.map(|count| count as f64)).collect();
+    let misses: Vec<Option<f64>> = (run.points.cache.iter())
+        .filter(|point| numbers.window.holds(run.at(point.time_unix_ns)))
+        .map(|point| point.misses.map(|count| count as f64))
+        .collect();
+    let times = measure::cache_times(run, numbers.window);
+    let p95 = numbers.replay_quantile(0.95);
+    [
+        p95.and_then(|_| block::quantile(&numbers.replay, 0.95, plan)),
+        block::amount(&tps, plan),
+        block::amount(&misses, plan),
+        block::amount(&times, plan),
+    ]
+}
+
+impl Subject<'_> {
+    /// From the first execution to the first tick at the tip, in seconds; `None` if either is not known.
+    pub(crate) fn catch_up(&self) -> Option<f64> {
+        let first = self.measured.windows.executing?.from;
+        Some((self.measured.course.at_tip? - first).max(0.0))
+    }
+
+    /// Whether a transaction of it was recorded, or the slots of a replay.
+    fn executed(&self) -> bool {
+        self.measured.windows.executing.is_some() || !self.run.replayed.slots.is_empty()
+    }
+
+    /// Why there is no quantile of replay times.
+    pub(crate) fn no_quantile(&self) -> &'static str {
+        if self.usual.replay.iter().any(Option::is_some) {
+            "too few slots: a p95 needs 20, a p99 needs 100"
+        } else {
+            self.no_points()
+        }
+    }
+
+    /// Which of [`ESTIMATED`] have an interval that does not keep its promise, and why.
+    pub(crate) fn unreliable(&self) -> impl Iterator<Item = (&'static str, Reliability)> {
+        let estimates = ESTIMATED.into_iter().zip(&self.estimates);
+        estimates
+            .filter_map(|(metric, estimate)| Some((metric, estimate.as_ref()?.reliable)))
+            .filter(|(_, why)| !why.is_reliable())
+    }
+
+    /// Why there is no number from the validator's points.
+    pub(crate) fn no_points(&self) -> &'static str {
+        let points = &self.run.points;
+        let none =
+            points.cache.is_empty() && points.replay.is_empty() && points.costs.is_empty() && points.roots.is_empty();
+        if none { "no datapoints were recorded" } else { "no such datapoint in this part of the run" }
+    }
+
+    /// Why there is no number from the kernel.
+    pub(crate) fn no_samples(&self) -> &'static str {
+        match (self.run.ticks.is_empty(), self.run.processes.is_empty()) {
+            (true, _) => "nothing was recorded",
+            (false, true) => "no process was followed",
+            (false, false) => "not readable on this host, or not in this part of the run",
+        }
+    }
+
+    /// The limit that held for the validator, in bytes: the one its experiment set, else the one of most ticks of the run.
+    pub(crate) fn limit(&self) -> Option<f64> {
+        if let Some(limit) = self.run.told.as_ref().and_then(|told| told.limit) {
+            return Some(limit as f64);
+        }
+        let mut seen = BTreeMap::<u64, usize>::new();
+        for limit in
+            measure::within(self.run, self.run.signal(Signal::Limit), self.measured.windows.all).iter().flatten()
+        {
+            *seen.entry(*limit as u64).or_default() += 1;
+        }
+        seen.into_iter().max_by_key(|(_, ticks)| *ticks).map(|(limit, _)| limit as f64)
+    }
+}
+
+/// The label `arm`, else the file.
+fn arm_of(run: &Run) -> String {
+    let arm = run.label("arm").filter(|arm| !arm.is_empty()).unwrap_or_else(|| stem(&run.file));
+    let twin = if run.label("second") == Some("1") { TWIN } else { "" };
+    format!("{arm}{twin}")
+}
+
+fn stem(file: &str) -> &str {
+    file.rsplit_once('.').map_or(file, |(stem, _)| if stem.is_empty() { file } else { stem })
+}
+
+/// In this order, if there is one. Else by number, smallest first, where all are one name with different numbers (`512 GB`,
+/// `cache-1024`); else as given.
+fn arms(runs: &[Run], order: &[String]) -> Vec<String> {
+    let mut arms: Vec<String> = Vec::new();
+    for arm in runs.iter().map(arm_of) {
+        if !arms.contains(&arm) {
+            arms.push(arm);
+        }
+    }
+    if !order.is_empty() {
+        let place =
+            |arm: &String| order.iter().position(|one| *one == arm.trim_end_matches(TWIN)).unwrap_or(order.len());
+        arms.sort_by_key(|arm| (place(arm), arm.ends_with(TWIN)));
+        return arms;
+    }
+    let numbers: Option<Vec<(&str, f64)>> = arms.iter().map(|arm| numbered(arm)).collect();
+    let Some(numbers) = numbers.filter(|all| all.windows(2).all(|pair| pair[0].0 == pair[1].0)) else { return arms };
+    let mut order: Vec<(f64, String)> = numbers.iter().map(|(_, number)| *number).zip(arms.iter().cloned()).collect();
+    order.sort_by(|a, b| a.0.total_cmp(&b.0));
+    order.into_iter().map(|(_, arm)| arm).collect()
+}
+
+/// What stands before the first number of a name, and that number by its unit: `512`, `1,024 entries`, `1.5 TB`, `cache-512`.
+fn numbered(arm: &str) -> Option<(&str, f64)> {
+    let (before, rest) = arm.split_at(arm.find(|c: char| c.is_ascii_digit())?);
+    let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.' && c != ',').unwrap_or(rest.len());
+    let (number, unit) = rest.split_at(end);
+    let number: f64 = number.replace(',', "").trim_end_matches('.').parse().ok()?;
+    let scale = match unit.trim_start().chars().next() {
+        Some('T' | 't') => 1024.0,
+        Some('M' | 'm') => 1.0 / 1024.0,
+        _ => 1.0,
+    };
+    Some((before, number * scale))
+}
+
+fn name(run: &Run, arm: &str, place: usize, of: usize) -> String {
+    match run.label("run").filter(|run| !run.is_empty()) {
+        Some(label) if run.label("arm").is_some() => format!("{arm}, run {label}"),
+        _ if of > 1 => format!("{arm}, run {}", grouped((place + 1) as f64, 0)),
+        _ => arm.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(file: &str, labels: &[(&str, &str)]) -> Run {
+        let labels = labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        Run { file: file.to_owned(), labels, ..Run::default() }
+    }
+
+    #[test]
+    fn arms_that_are_numbers_come_smallest_first_whatever_the_order_of_files() {
+        let runs = ["1.5 TB", "512 GB", "1 TB", "512 GB"].map(|arm| run("x.fltl", &[("arm", arm)]));
+        assert_eq!(Subjects::new(&runs, &Plan::default(), &[]).arms, ["512 GB", "1 TB", "1.5 TB"]);
+        let runs = ["cache-1,024", "cache-512"].map(|arm| run("x.fltl", &[("arm", arm)]));
+        assert_eq!(Subjects::new(&runs, &Plan::default(), &[]).arms, ["cache-512", "cache-1,024"]);
+        let runs = ["b-2", "a-1"].map(|arm| run("x.fltl", &[("arm", arm)]));
+        assert_eq!(Subjects::new(&runs, &Plan::default(), &[]).arms, ["b-2", "a-1"]);
+        let runs = ["b", "a"].map(|arm| run("x.fltl", &[("arm", arm)]));
+        assert_eq!(Subjects::new(&runs, &Plan::default(), &[]).arms, ["b", "a"]);
+    }
+
+    #[test]
+    fn arms_of_a_plan_come_as_it_has_them_whichever_ran_first() {
+        let mut runs = ["oom", "big", "small", "512"].map(|arm| run("x.fltl", &[("arm", arm)])).to_vec();
+        runs.insert(0, run("x.fltl", &[("arm", "small"), ("second", "1")]));
+        let order = ["small", "none", "big", "oom", "512"].map(str::to_owned);
+        let subjects = Subjects::new(&runs, &Plan::default(), &order);
+        assert_eq!(subjects.arms, ["small", "big", "oom", "512"]);
+        assert_eq!(subjects.all.iter().map(|subject| &subject.arm).nth(1).unwrap(), "small (A/A)");
+        let (reference, others) = subjects.against(|_| true).unwrap();
+        assert_eq!((reference, others), ("small", vec!["big", "oom", "512"]));
+        let (reference, others) = subjects.against(|arm| arm.starts_with(['b', 'o'])).unwrap();
+        assert_eq!((reference, others), ("big", vec!["small", "oom", "512"]));
+        assert_eq!(subjects.against(|_| false).unwrap().0, "small");
+    }
+
+    #[test]
+    fn names_and_anchors_are_unique_whatever_the_labels_say() {
+        let runs = [run("a.fltl", &[]), run("a.fltl", &[("arm", "a"), ("run", "")]), run("a!", &[])];
+        let subjects = Subjects::new(&runs, &Plan::default(), &[]);
+        let mut ids: Vec<&str> = subjects.all.iter().map(|subject| subject.id.as_str()).collect();
+        let mut names: Vec<&str> = subjects.all.iter().map(|subject| subject.name.as_str()).collect();
+        ids.sort_unstable();
+        names.sort_unstable();
+        ids.dedup();
+        names.dedup();
+        assert_eq!((ids.len(), names.len()), (3, 3));
+    }
+}

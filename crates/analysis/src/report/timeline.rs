@@ -1,0 +1,262 @@
+//! Lines over time, with what happened meanwhile.
+
+use super::cells::clock_step;
+use super::model::{Band, Chart, Line, Mark, Timeline};
+use super::subject::{Subject, Subjects};
+use crate::measure::course::broken;
+use crate::measure::{Phase, Span};
+use crate::run::Run;
+
+/// Of a line that has a figure to itself, or shares it with one other run.
+const POINTS: usize = 2000;
+
+/// Of a line among many.
+const FEWEST: usize = 400;
+
+/// No slot advances.
+const STALL: &str = "stall";
+
+/// Events that are drawn; phases and gaps are bands.
+const DRAWN: &[(&str, &str)] = &[
+    ("start", "process followed"),
+    ("at_tip", "at tip"),
+    ("behind", "behind"),
+    ("stall", STALL),
+    ("oom_kill", "killed: out of memory"),
+    ("exit", "exit"),
+    ("restart", "restart"),
+    ("mark", "mark"),
+];
+
+/// What follows the end of a run.
+pub(crate) const AFTER_THE_END: &str = "after the end";
+
+/// Moments nearer to each other than this, in seconds, are joined whatever the daemon saw: slots take 0.4 s, seconds 1 s.
+const NEIGHBOURS: f64 = 2.0;
+
+/// More marks than this are no help.
+const MOST_MARKS: usize = 60;
+
+/// One line of a run, on the run's own axis.
+pub(crate) struct Trace {
+    /// Beside the run's name; empty where the run's name says enough.
+    name: &'static str,
+    x: Vec<f64>,
+    y: Vec<Option<f64>>,
+}
+
+impl Trace {
+    /// One value a tick.
+    pub(crate) fn ticks(subject: &Subject<'_>, name: &'static str, values: &[Option<f64>]) -> Trace {
+        let ticks = &subject.run.ticks;
+        let mut trace = Trace { name, x: Vec::with_capacity(ticks.len()), y: Vec::with_capacity(ticks.len()) };
+        for (index, (tick, value)) in ticks.iter().zip(values).enumerate() {
+            let before = index.checked_sub(1).and_then(|before| ticks.get(before));
+            if let Some(before) = before.filter(|before| broken(subject.run, before, tick)) {
+                trace.push(f64::midpoint(before.at, tick.at), None);
+            }
+            trace.push(tick.at, *value);
+        }
+        trace
+    }
+
+    /// Values at moments of their own, in order. The line breaks where nothing was recorded, and where no process was followed.
+    pub(crate) fn moments(
+        subject: &Subject<'_>,
+        name: &'static str,
+        moments: impl IntoIterator<Item = (f64, Option<f64>)>,
+    ) -> Trace {
+        let mut away = away(subject.run).into_iter().peekable();
+        let mut trace = Trace { name, x: Vec::new(), y: Vec::new() };
+        for (at, value) in moments {
+            if let Some(before) = trace.x.last().copied() {
+                while away.next_if(|span| span.to <= before).is_some() {}
+                let between = away.peek().filter(|span| span.from < at);
+                // Points of the validator may lie within a gap of the daemon: those near each other belong together.
+                if between.is_some() && at - before > NEIGHBOURS {
+                    trace.push(f64::midpoint(before, at), None);
+                }
+            }
+            trace.push(at, value);
+        }
+        trace
+    }
+
+    fn push(&mut self, x: f64, y: Option<f64>) {
+        self.x.push(x);
+        self.y.push(y);
+    }
+}
+
+/// Stretches from one tick to the next between which nothing was recorded, or no process was followed; in order.
+fn away(run: &Run) -> Vec<Span> {
+    let pairs = run.ticks.iter().zip(run.ticks.iter().skip(1));
+    let mut away: Vec<Span> = Vec::new();
+    for (before, after) in pairs {
+        if before.process.is_some() && after.process == before.process && !broken(run, before, after) {
+            continue;
+        }
+        match away.last_mut().filter(|last| last.to >= before.at) {
+            Some(last) => last.to = after.at,
+            None => away.push(Span { from: before.at, to: after.at }),
+        }
+    }
+    away
+}
+
+/// A timeline of all runs. One run is shown from its first tick on, several from each one's first execution on.
+pub(crate) fn timeline(
+    subjects: &Subjects<'_>,
+    y_label: &str,
+    unit: &str,
+    traces: impl Fn(&Subject<'_>) -> Vec<Trace>,
+) -> Option<Chart> {
+    let single = subjects.single().is_some();
+    let most = if single { POINTS } else { (2 * POINTS / subjects.all.len().max(1)).clamp(FEWEST, POINTS) };
+    let mut chart = Timeline { y_label: y_label.to_owned(), unit: unit.to_owned(), ..Timeline::default() };
+    for subject in &subjects.all {
+        let origin = origin(subject, single);
+        for trace in traces(subject) {
+            let from = trace.x.partition_point(|x| *x < origin);
+            let (x, y) = thin(&trace.x[from..], &trace.y[from..], most);
+            if y.iter().any(Option::is_some) {
+                let x = x.into_iter().map(|x| round(x - origin, 2)).collect();
+                chart.series.push(Line { name: full(subject, trace.name, single), run: subject.id.clone(), x, y });
+            }
+        }
+        chart.bands.extend(bands(subject, origin, single));
+        chart.marks.extend(marks(subject, origin, single));
+    }
+    x_label(single).clone_into(&mut chart.x_label);
+    (!chart.series.is_empty()).then_some(Chart::Timeline(chart))
+}
+
+/// What the horizontal axis counts.
+fn x_label(single: bool) -> &'static str {
+    if single { "Time since the first tick" } else { "Time since the run's first execution" }
+}
+
+/// Where the horizontal axis of a run begins, on the run's own.
+fn origin(subject: &Subject<'_>, single: bool) -> f64 {
+    if single { 0.0 } else { subject.measured.windows.usual().from }
+}
+
+fn full(subject: &Subject<'_>, name: &str, single: bool) -> String {
+    match (single, name) {
+        (true, "") => subject.name.clone(),
+        (true, name) => name.to_owned(),
+        (false, "") => subject.name.clone(),
+        (false, name) => format!("{}: {name}", subject.name),
+    }
+}
+
+/// Keeps the smallest and the largest of each bucket, so that no peak is lost, and every break. Few values stay as they are.
+fn thin(x: &[f64], y: &[Option<f64>], most: usize) -> (Vec<f64>, Vec<Option<f64>>) {
+    let mut kept: Vec<usize> = (0..y.len()).collect();
+    if y.len() > most {
+        let size = y.len().div_ceil((most / 2).max(1));
+        kept = (0..y.len()).step_by(size).flat_map(|from| bucket(y, from, (from + size).min(y.len()))).collect();
+    }
+    // A break needs one point, not a row of them.
+    kept.dedup_by(|after, before| y[*after].is_none() && y[*before].is_none());
+    (kept.iter().map(|&i| x[i]).collect(), kept.iter().map(|&i| y[i].map(significant)).collect())
+}
+
+fn bucket(y: &[Option<f64>], from: usize, to: usize) -> Vec<usize> {
+    let there = || (from..to).filter_map(|i| y[i].map(|value| (i, value)));
+    let low = there().min_by(|a, b| a.1.total_cmp(&b.1)).map(|(i, _)| i);
+    let high = there().max_by(|a, b| a.1.total_cmp(&b.1)).map(|(i, _)| i);
+    let broken = (from..to).find(|&i| y[i].is_none());
+    let mut kept: Vec<usize> = [low, high, broken].into_iter().flatten().collect();
+    kept.sort_unstable();
+    kept.dedup();
+    kept
+}
+
+fn round(value: f64, decimals: i32) -> f64 {
+    let scale = 10f64.powi(decimals);
+    (value * scale).round() / scale
+}
+
+/// Seven significant digits: more than a picture shows.
+fn significant(value: f64) -> f64 {
+    if value == 0.0 || !value.is_finite() {
+        return value;
+    }
+    let digits = 6 - value.abs().log10().floor() as i32;
+    if digits > 300 { value } else { round(value, digits) }
+}
+
+/// Phases and gaps.
+fn bands(subject: &Subject<'_>, origin: f64, single: bool) -> Vec<Band> {
+    let course = &subject.measured.course;
+    let over = course.ended.map(|from| (Span { from, to: subject.run.end() }, AFTER_THE_END));
+    let of_run = |phase: &&Phase| phase.name != "unknown" && course.ended.is_none_or(|ended| phase.span.from < ended);
+    let phases = course.phases.iter().filter(of_run).map(|phase| (phase.span, phase.name.as_str())).chain(over);
+    let gaps = course.gaps.iter().map(|gap| (*gap, "gap"));
+    let shown = phases.chain(gaps).filter(|(span, _)| span.to > span.from && (single || span.to > origin));
+    let band = |(span, name): (Span, &str)| Band {
+        from: if single { span.from } else { (span.from - origin).max(0.0) },
+        to: span.to - origin,
+        name: name.replace('_', " "),
+        run: subject.id.clone(),
+    };
+    shown.map(band).collect()
+}
+
+/// Events, and the first execution.
+fn marks(subject: &Subject<'_>, origin: f64, single: bool) -> Vec<Mark> {
+    let mark = |at: f64, name: String| Mark { at: round(at - origin, 2), name, run: subject.id.clone() };
+    // Where the axis begins there, a mark says nothing.
+    let executing = subject.measured.windows.executing.filter(|_| single);
+    let first = executing.map(|window| mark(window.from.max(0.0), "first execution".to_owned()));
+    // A stall that the slots show is drawn where it began, 15 s before the daemon knew.
+    let seen = |event: &crate::run::Event| {
+        event.kind == "stall" && subject.measured.course.stalls.iter().any(|stall| stall.span.holds(event.at))
+    };
+    let named = |event: &crate::run::Event| {
+        let name = DRAWN.iter().find(|(kind, _)| *kind == event.kind).map(|(_, name)| *name)?;
+        Some(if name == "mark" { mark_name(&event.detail) } else { name.to_owned() })
+    };
+    let events =
+        subject.run.events.iter().filter(|event| !seen(event)).filter_map(|event| Some(mark(event.at, named(event)?)));
+    let stalls = subject.measured.course.stalls.iter().map(|stall| mark(stall.span.from, STALL.to_owned()));
+    let steps = subject.run.clock_steps.iter().map(|step| mark(step.at, format!("clock {}", clock_step(step))));
+    let mut marks: Vec<Mark> =
+        first.into_iter().chain(events).chain(stalls).chain(steps).filter(|mark| single || mark.at >= 0.0).collect();
+    marks.truncate(MOST_MARKS);
+    marks
+}
+
+/// A mark set by hand says what it is: `{"name": "..."}`, or plain text.
+fn mark_name(detail: &str) -> String {
+    let told = serde_json::from_str::<serde_json::Value>(detail).ok();
+    let name = told.as_ref().and_then(|detail| detail.get("name")?.as_str()).unwrap_or(detail);
+    let short: String = name.chars().filter(|c| !c.is_control()).take(40).collect();
+    if short.is_empty() { "mark".to_owned() } else { short }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn thinning_keeps_extremes_order_and_breaks(
+            y in proptest::collection::vec(proptest::option::weighted(0.9, -1e6f64..1e6), 0..3000),
+            most in 2usize..500,
+        ) {
+            let x: Vec<f64> = (0..y.len()).map(|i| i as f64).collect();
+            let (kept_x, kept_y) = thin(&x, &y, most);
+            prop_assert_eq!(kept_x.len(), kept_y.len());
+            prop_assert!(kept_x.windows(2).all(|pair| pair[0] < pair[1]));
+            prop_assert!(kept_x.len() <= y.len().min(most / 2 * 3 + 3));
+            let largest = |values: &[Option<f64>]| values.iter().flatten().copied().reduce(f64::max).map(significant);
+            let smallest = |values: &[Option<f64>]| values.iter().flatten().copied().reduce(f64::min).map(significant);
+            prop_assert_eq!(largest(&kept_y), largest(&y));
+            prop_assert_eq!(smallest(&kept_y), smallest(&y));
+            prop_assert_eq!(kept_y.iter().any(Option::is_none), y.iter().any(Option::is_none));
+        }
+    }
+}

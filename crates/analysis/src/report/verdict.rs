@@ -1,0 +1,351 @@
+//! The first screen: the answer in plain words.
+
+use super::cells::{bytes, grouped};
+use super::comparison::{Pair, lower, way, words};
+use super::floor::Floor;
+use super::limits::{self, Limits};
+use super::model::{Standing, Verdict};
+use super::scalars::Scalar;
+use super::subject::{Subject, Subjects};
+use super::what_happened::story;
+use faultline_stats::arms::{Comparison, Conclusion, Direction, Settings};
+
+/// Answers of their own kind, where the runs have them.
+#[derive(Clone, Copy)]
+pub(crate) struct Answers<'a> {
+    /// Which memory limit was enough.
+    pub(crate) limits: Option<&'a Limits>,
+    /// What an A/A pair shows.
+    pub(crate) floor: Option<&'a Floor>,
+}
+
+/// The answer.
+pub(crate) fn verdict(
+    subjects: &Subjects<'_>,
+    primary: &Scalar,
+    pairs: &[Pair],
+    answers: &Answers<'_>,
+    settings: &Settings,
+) -> Verdict {
+    match (subjects.all.as_slice(), pairs) {
+        ([], _) => Verdict { headline: "There is no run to report.".to_owned(), ..Verdict::default() },
+        ([one], _) => single(one),
+        (several, []) => replicates(several, primary, answers),
+        (_, pairs) => compared(subjects, primary, pairs, answers, settings),
+    }
+}
+
+fn single(subject: &Subject<'_>) -> Verdict {
+    let replay = subject.run.is_replay();
+    let headline = match subject.measured.course.kept_up.answer {
+        Some(true) if replay => format!("{} did all of its work.", subject.name),
+        Some(false) if replay => {
+            format!("{} did not do all of its work: {}.", subject.name, subject.measured.course.kept_up.why)
+        }
+        _ if !subject.measured.course.validator && !subject.run.processes.is_empty() => {
+            format!("{} shows nothing of a validator: the process itself is described.", subject.name)
+        }
+        Some(true) => format!("{} kept up with the tip.", subject.name),
+        Some(false) => format!("{} did not keep up: {}.", subject.name, subject.measured.course.kept_up.why),
+        None => format!("Whether {} kept up is not known: {}.", subject.name, subject.measured.course.kept_up.why),
+    };
+    let mut points = vec![story(subject)];
+    points.extend(told(subject));
+    points.push("This is one run: it is described, and nothing is tested.".to_owned());
+    Verdict { headline, points, standing: Standing::Described }
+}
+
+/// What a run's numbers say, a sentence each.
+fn told(subject: &Subject<'_>) -> Vec<String> {
+    let n = &subject.usual;
+    let mut said = Vec::new();
+    let slots = n.replay.iter().flatten().count();
+    match n.replay_quantile(0.95) {
+        Some(p95) => {
+            let slots = grouped(n.replay.len() as f64, 0);
+            said.push(format!("Replay took at most {} ms in 95 % of {slots} slots.", grouped(p95, 1)));
+        }
+        None if slots > 0 => said.push(format!("It replayed {slots} slots, too few for a p95 of their times.")),
+        None => {}
+    }
+    if let Some(tps) = n.tps.usual {
+        let zero = n.tps.zero.map_or_else(String::new, |zero| format!(", {} seconds at zero", grouped(zero as f64, 0)));
+        said.push(format!("It executed {} transactions per second on average{zero}.", grouped(tps.mean_of_all, 0)));
+    }
+    if let (Some(mean), Some(sum)) = (n.cache.misses.mean, Some(n.cache.misses.sum)) {
+        said.push(format!("The program cache missed {} times, {} per batch.", grouped(sum, 0), grouped(mean, 3)));
+    }
+    if let Some(rss) = n.levels.rss.max {
+        let headroom = n.levels.headroom.min;
+        let headroom = headroom.map_or_else(String::new, |room| format!("; the smallest headroom was {}", bytes(room)));
+        said.push(format!("RSS was at most {}{headroom}.", bytes(rss)));
+    }
+    said
+}
+
+fn replicates(several: &[Subject<'_>], primary: &Scalar, answers: &Answers<'_>) -> Verdict {
+    let kept = |answer| several.iter().filter(|subject| subject.measured.course.kept_up.answer == answer).count();
+    let did = if several.iter().all(|subject| subject.run.is_replay()) { "did all of their work" } else { "kept up" };
+    let headline = format!(
+        "{} runs of one arm, {}: {} {did}, {} did not, of {} it is not known.",
+        several.len(),
+        several.first().map_or("", |first| first.arm.as_str()),
+        kept(Some(true)),
+        kept(Some(false)),
+        kept(None)
+    );
+    if let Some((answer, standing)) = answers.floor.and_then(|floor| floor.alone(primary)) {
+        let mut points = answers.floor.map(Floor::points).unwrap_or_default();
+        points.push(headline);
+        return Verdict { headline: answer, points, standing };
+    }
+    let points =
+        vec!["There is no other arm to compare with: the runs are described, and nothing is tested.".to_owned()];
+    Verdict { headline, points, standing: Standing::Described }
+}
+
+fn compared(
+    subjects: &Subjects<'_>,
+    primary: &Scalar,
+    pairs: &[Pair],
+    answers: &Answers<'_>,
+    settings: &Settings,
+) -> Verdict {
+    let mut points: Vec<String> = answers.floor.map(Floor::points).unwrap_or_default();
+    points.extend(pairs.iter().map(|pair| sentence(pair, primary)));
+    let floor = answers.floor.and_then(|floor| floor.headline(primary));
+    let (headline, standing) = match answers.limits {
+        // A bracket tests nothing: what the primary metric's test says is a point below it.
+        Some(limits) => {
+            let mut sentences = limits::sentences(limits);
+            points.splice(0..0, sentences.split_off(2.min(sentences.len())));
+            let alike = |pair: &&Pair| limits::are_alike(subjects, &pair.reference, &pair.other);
+            let tested: Vec<Pair> = pairs.iter().filter(alike).filter(|pair| is_tested(pair)).cloned().collect();
+            match tested.is_empty() {
+                true => (sentences.join(" "), Standing::Described),
+                // Another question than the limit's, and it has an answer.
+                false => {
+                    sentences.insert(0, headline(&tested, primary, settings));
+                    (sentences.join(" "), standing(&tested))
+                }
+            }
+        }
+        None => floor.unwrap_or_else(|| (headline(pairs, primary, settings), standing(pairs))),
+    };
+    points.extend(answers.floor.map(Floor::together).unwrap_or_default());
+    points.extend(outcomes(subjects));
+    points.extend(described(pairs));
+    points.extend(differing(pairs));
+    Verdict { headline, points, standing }
+}
+
+fn is_tested(pair: &Pair) -> bool {
+    use Conclusion::{Differs, Equivalent, Inconclusive};
+    matches!(pair.primary.conclusion, Differs { .. } | Equivalent { .. } | Inconclusive { .. })
+}
+
+fn headline(pairs: &[Pair], primary: &Scalar, settings: &Settings) -> String {
+    match pairs {
+        [pair] => of_two(pair, primary, settings),
+        pairs => of_several(pairs, primary, settings),
+    }
+}
+
+fn of_two(pair: &Pair, primary: &Scalar, settings: &Settings) -> String {
+    let (title, what) = (primary.title, lower(primary.title));
+    let (reference, other) = (&pair.reference, &pair.other);
+    match pair.primary.conclusion {
+        Conclusion::Differs { direction, .. } => {
+            let comma = if title.contains(',') { "," } else { "" };
+            format!("{title}{comma} is {} with {other} than with {reference}.", way(direction))
+        }
+        Conclusion::Equivalent { .. } => {
+            format!("By {what}, {other} and {reference} are equivalent within {} %.", margin(settings))
+        }
+        Conclusion::Inconclusive { p: None, .. } => {
+            format!("{title}, {}", without_spread(pair, primary))
+        }
+        Conclusion::Inconclusive { .. } => {
+            format!("By {what}, neither a difference between {other} and {reference} nor their equivalence is shown.")
+        }
+        Conclusion::Described | Conclusion::TooFewRuns { .. } => {
+            format!(
+                "{other} and {reference} are described, not tested: too few runs to distinguish a difference from chance."
+            )
+        }
+        Conclusion::NoValues => {
+            format!("{other} and {reference} cannot be compared by {what}: it was not recorded in both.")
+        }
+    }
+}
+
+/// What there is to say of arms whose runs do not differ from one another: no test can tell a difference from chance.
+fn without_spread(pair: &Pair, scalar: &Scalar) -> String {
+    let (reference, other) = (&pair.reference, &pair.other);
+    let (Some(before), Some(after)) = (pair.primary.reference.mean, pair.primary.other.mean) else {
+        return format!("{other} against {reference}: not recorded in both.");
+    };
+    let said = |value| with_unit(value, scalar);
+    if said(before) == said(after) {
+        return format!("{other} and {reference}: {} in every run.", said(before));
+    }
+    format!(
+        "{other} against {reference}: {} in every run against {} in every run. That no run differs from another of its arm \
+         leaves nothing to test against.",
+        said(after),
+        said(before)
+    )
+}
+
+fn with_unit(value: f64, scalar: &Scalar) -> String {
+    format!("{} {}", grouped(value, usize::from(scalar.decimals)), scalar.unit).trim_end().to_owned()
+}
+
+/// In percent, without a fraction where there is none.
+pub(crate) fn margin(settings: &Settings) -> String {
+    let percent = 100.0 * settings.margin;
+    grouped(percent, if (percent - percent.round()).abs() < 0.005 { 0 } else { 2 })
+}
+
+fn of_several(pairs: &[Pair], primary: &Scalar, settings: &Settings) -> String {
+    let reference = pairs.first().map_or("", |pair| pair.reference.as_str());
+    let named = |which: &dyn Fn(&Conclusion) -> bool| -> Option<String> {
+        let these = pairs.iter().filter(|pair| which(&pair.primary.conclusion));
+        let arms: Vec<&str> = these.map(|pair| pair.other.as_str()).collect();
+        (!arms.is_empty()).then(|| and(&arms))
+    };
+    let differ =
+        |way: Direction| named(&|one| matches!(one, Conclusion::Differs { direction, .. } if *direction == way));
+    let parts = [
+        differ(Direction::Lower).map(|arms| format!("lower with {arms} than with {reference}")),
+        differ(Direction::Higher).map(|arms| format!("higher with {arms} than with {reference}")),
+        named(&|one| matches!(one, Conclusion::Equivalent { .. }))
+            .map(|arms| format!("equivalent within {} % with {arms} and {reference}", margin(settings))),
+        named(&|one| matches!(one, Conclusion::Inconclusive { p: None, .. })).map(|arms| {
+            format!(
+                "the same in every run of an arm with {arms} and {reference}, so that there is nothing to test against"
+            )
+        }),
+        named(&|one| matches!(one, Conclusion::Inconclusive { p: Some(_), .. }))
+            .map(|arms| format!("neither a difference nor equivalence is shown between {arms} and {reference}")),
+        named(&|one| matches!(one, Conclusion::Described | Conclusion::TooFewRuns { .. })).map(|arms| {
+            format!("described, not tested, with {arms} and {reference}: too few runs to distinguish a difference from chance")
+        }),
+        named(&|one| matches!(one, Conclusion::NoValues))
+            .map(|arms| format!("not recorded with both {arms} and {reference}")),
+    ];
+    format!("{}: {}.", primary.title, parts.into_iter().flatten().collect::<Vec<_>>().join("; "))
+}
+
+/// `A`, `A and B`, `A, B and C`.
+fn and(names: &[&str]) -> String {
+    match names {
+        [] => String::new(),
+        [one] => (*one).to_owned(),
+        [first @ .., last] => format!("{} and {last}", first.join(", ")),
+    }
+}
+
+fn standing(pairs: &[Pair]) -> Standing {
+    // What has no values takes nothing from what is known of the others.
+    let pairs = || pairs.iter().filter(|pair| !matches!(pair.primary.conclusion, Conclusion::NoValues));
+    let any = |which: fn(&Conclusion) -> bool| pairs().any(|pair| which(&pair.primary.conclusion));
+    if any(|conclusion| matches!(conclusion, Conclusion::Differs { .. })) {
+        Standing::Differs
+    } else if any(|conclusion| matches!(conclusion, Conclusion::Inconclusive { .. })) {
+        Standing::Inconclusive
+    } else if pairs().count() > 0
+        && pairs().all(|pair| matches!(pair.primary.conclusion, Conclusion::Equivalent { .. }))
+    {
+        Standing::Equivalent
+    } else {
+        Standing::Described
+    }
+}
+
+/// The effect with its interval first, then what may be said.
+fn sentence(pair: &Pair, primary: &Scalar) -> String {
+    let said = words(&pair.primary, primary);
+    format!("{}, {} against {}: {}; {said}.", primary.title, pair.other, pair.reference, effect(&pair.primary, primary))
+}
+
+fn effect(comparison: &Comparison, scalar: &Scalar) -> String {
+    let decimals = usize::from(scalar.decimals);
+    let unit = |value: f64| with_unit(value, scalar);
+    let (Some(reference), Some(other)) = (comparison.reference.mean, comparison.other.mean) else {
+        return "not recorded in both".to_owned();
+    };
+    let means = format!("{} against {}", unit(other), unit(reference));
+    match (comparison.difference, comparison.ratio) {
+        (Some(difference), ratio) => {
+            let ratio = ratio.map_or_else(String::new, |ratio| {
+                format!(", ratio {:.3} [{:.3}, {:.3}]", ratio.value, ratio.low, ratio.high)
+            });
+            let (low, high) = (grouped(difference.low, decimals), grouped(difference.high, decimals));
+            format!("difference {} [{low}, {high}]{ratio} with 95 % intervals; {means}", unit(difference.value))
+        }
+        (None, _) if reference > 0.0 => format!("{means}, ratio {:.3}, without an interval", other / reference),
+        (None, _) => format!("{means}, without an interval"),
+    }
+}
+
+fn outcomes(subjects: &Subjects<'_>) -> Vec<String> {
+    let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
+    for subject in subjects.all.iter().filter(|subject| subject.measured.course.kept_up.answer == Some(false)) {
+        let why = subject.measured.course.kept_up.why.as_str();
+        match reasons.iter_mut().find(|(known, _)| *known == why) {
+            Some((_, runs)) => runs.push(&subject.name),
+            None => reasons.push((why, vec![&subject.name])),
+        }
+    }
+    let kept = subjects.all.iter().filter(|subject| subject.measured.course.kept_up.answer == Some(true)).count();
+    let replays = subjects.all.iter().all(|subject| subject.run.is_replay());
+    let (what, not) = match replays {
+        true => ("did their work to the end", "Did not do all of it"),
+        false => ("are known to have kept up with the tip", "Did not keep up"),
+    };
+    let mut said = vec![format!("{kept} of {} runs {what}.", subjects.all.len())];
+    said.extend(reasons.iter().map(|(why, runs)| format!("{not} ({why}): {}.", runs.join("; "))));
+    said
+}
+
+/// What is told of arms that are described only: numbers that a reader looks for first.
+const TOLD: [&str; 5] = ["cache-misses", "cache-time", "tps", "rss-mean", "major-faults"];
+
+fn described(pairs: &[Pair]) -> Vec<String> {
+    let untested =
+        |pair: &&Pair| matches!(pair.primary.conclusion, Conclusion::Described | Conclusion::TooFewRuns { .. });
+    let one = |pair: &Pair| {
+        let shown = pair.others.iter().filter(|(scalar, _)| TOLD.contains(&scalar.id));
+        let told: Vec<String> = shown
+            .filter_map(|(scalar, comparison)| {
+                let (other, reference) = (comparison.other.mean?, comparison.reference.mean?);
+                let said = |value| with_unit(value, scalar);
+                Some(format!("{} {} against {}", lower(scalar.title), said(other), said(reference)))
+            })
+            .collect();
+        (!told.is_empty())
+            .then(|| format!("As described, {} against {}: {}.", pair.other, pair.reference, told.join("; ")))
+    };
+    pairs.iter().filter(untested).filter_map(one).collect()
+}
+
+/// Other metrics of which a difference is shown.
+fn differing(pairs: &[Pair]) -> Vec<String> {
+    let shown = |pair: &Pair| {
+        let differ = pair.others.iter().filter_map(|(scalar, comparison)| match comparison.conclusion {
+            Conclusion::Differs { direction, .. } => Some(format!("{} ({})", lower(scalar.title), way(direction))),
+            _ => None,
+        });
+        let differ: Vec<String> = differ.collect();
+        (!differ.is_empty()).then(|| {
+            format!(
+                "Of the other metrics these differ, {} against {}: {}.",
+                pair.other,
+                pair.reference,
+                differ.join("; ")
+            )
+        })
+    };
+    pairs.iter().filter_map(shown).collect()
+}

@@ -1,0 +1,277 @@
+//! What happened: phases, catch-up, how each run ended.
+
+use super::cells::{GIB, count, duration, number, table, text, utc};
+use super::model::{Block, Cell, Section, Table};
+use super::subject::{Subject, Subjects};
+use super::timeline::AFTER_THE_END;
+use crate::measure::stall::Was;
+use crate::measure::{Phase, growth};
+use crate::run::Signal;
+use faultline_stats::summary::summary;
+use std::collections::BTreeMap;
+
+/// More events than this are left out, and it is said.
+const MOST_EVENTS: usize = 200;
+
+/// More phases than this are a validator that flaps.
+const MOST_PHASES: usize = 100;
+
+/// The chapter.
+pub(crate) fn section(subjects: &Subjects<'_>) -> Section {
+    let mut blocks: Vec<Block> = Vec::new();
+    if let Some(subject) = subjects.single() {
+        blocks.push(Block::Text(story(subject)));
+    }
+    blocks.push(Block::Table(outcome(subjects)));
+    blocks.push(Block::Table(phases(subjects)));
+    blocks.extend([stalls(subjects), events(subjects), gaps(subjects)].into_iter().flatten().map(Block::Table));
+    Section { id: "what-happened".to_owned(), title: "What happened, phase by phase".to_owned(), blocks }
+}
+
+/// One run in sentences.
+pub(crate) fn story(subject: &Subject<'_>) -> String {
+    let course = &subject.measured.course;
+    let mut said = match subject.run.processes.as_slice() {
+        [] => "No process was followed.".to_owned(),
+        [process] => format!("Process {} was found {}.", process.pid, after(process.seen)),
+        [first, rest @ ..] => {
+            format!("Process {} was found {}, and {} after it.", first.pid, after(first.seen), times(rest.len()))
+        }
+    };
+    if !course.validator && !subject.run.processes.is_empty() {
+        said.push_str(&format!(" Nothing of a validator was seen. {}", the_end(subject)));
+        return said;
+    }
+    if subject.run.is_replay() {
+        let verdict = match course.kept_up.answer {
+            Some(true) => "It did all of its work",
+            Some(false) => "It did not do all of its work",
+            None => "Whether it did all of its work is not known",
+        };
+        said.push_str(&format!(" {verdict}: {}. {}", course.kept_up.why, the_end(subject)));
+        return said;
+    }
+    said.push_str(&match subject.measured.windows.executing {
+        Some(window) => format!(" It first executed a transaction {}.", after(window.from)),
+        None => " No executed transaction was recorded.".to_owned(),
+    });
+    said.push_str(&match (course.at_tip, subject.catch_up()) {
+        (Some(at), Some(catch_up)) => {
+            format!(" It was at the tip {}, {} after the first execution.", after(at), duration(catch_up))
+        }
+        (Some(at), None) => format!(" It was at the tip {}.", after(at)),
+        (None, _) => " It was never seen at the tip.".to_owned(),
+    });
+    let verdict = match course.kept_up.answer {
+        Some(true) => "It kept up",
+        Some(false) => "It did not keep up",
+        None => "Whether it kept up is not known",
+    };
+    said.push_str(&format!(" {verdict}: {}. {}", course.kept_up.why, the_end(subject)));
+    said
+}
+
+/// When and how it ended, and what was recorded after it.
+fn the_end(subject: &Subject<'_>) -> String {
+    let course = &subject.measured.course;
+    let mut said = format!("In the end, after {}: {}.", duration(course.ended.unwrap_or(course.until)), course.end.how);
+    let more = subject.run.end() - course.until;
+    if course.ended.is_some() && more > 2.0 * subject.run.interval() {
+        said.push_str(&format!(" The recording continued for {}; that time is drawn but not counted.", duration(more)));
+    }
+    said
+}
+
+fn after(seconds: f64) -> String {
+    if seconds <= 0.0 { "at the first tick".to_owned() } else { format!("{} after the first tick", duration(seconds)) }
+}
+
+fn times(n: usize) -> String {
+    if n == 1 { "another one".to_owned() } else { format!("{n} others") }
+}
+
+fn outcome(subjects: &Subjects<'_>) -> Table {
+    let mut outcome = table(
+        "outcome",
+        "What became of each run",
+        &[
+            ("Run", ""),
+            ("Begun", ""),
+            ("Recorded for", "s"),
+            ("Ended after", "s"),
+            ("First execution after", "s"),
+            ("Catch-up time", "s"),
+            ("Kept up", ""),
+            ("At the tip", "%"),
+            ("Restarts", ""),
+            ("Gaps", "s"),
+            ("End", ""),
+            ("Evidence", ""),
+        ],
+        "Times count from the first tick. Ended after: when the last process was gone; with it the run ends, and what was \
+         recorded later is drawn and counted nowhere. First execution: the first second with a transaction in cost_tracker_stats (or \
+         replay-slot-stats). Catch-up time: from the first execution to the first tick in the phase “at tip”, which the daemon \
+         gives once the distance was small for a minute. Kept up: at the tip for 99 % of the recorded time since it was first \
+         there, restarts included, and not killed for want of memory; not known as long as time of which it is not known \
+         decides. At the tip: that share. Gaps: time between ticks more \
+         than 2.5 intervals apart, or between two sessions of the daemon.",
+    );
+    outcome.rows = subjects.all.iter().map(outcome_of).collect();
+    outcome
+}
+
+fn outcome_of(subject: &Subject<'_>) -> Vec<Cell> {
+    let course = &subject.measured.course;
+    let kept_up = match course.kept_up.answer {
+        Some(true) => Cell::Text("yes".to_owned()),
+        Some(false) => Cell::Text(format!("no: {}", course.kept_up.why)),
+        None => Cell::Missing(course.kept_up.why.clone()),
+    };
+    vec![
+        Cell::Text(subject.name.clone()),
+        if subject.run.origin_unix_ns > 0 {
+            Cell::Text(utc(subject.run.origin_unix_ns))
+        } else {
+            Cell::Missing("nothing was recorded".to_owned())
+        },
+        number(Some(subject.run.end()), 0, ""),
+        number(course.ended, 0, "no end was recorded"),
+        number(subject.measured.windows.executing.map(|window| window.from.max(0.0)), 0, "no transaction was recorded"),
+        number(subject.catch_up(), 0, "never seen both executing and at the tip"),
+        kept_up,
+        number(course.kept_up.share.map(|share| 100.0 * share), 2, "never at the tip"),
+        count(course.restarts),
+        number(Some(course.gaps_of_the_run().map(|gap| gap.seconds()).sum()), 0, ""),
+        Cell::Text(course.end.how.clone()),
+        text(Some(&course.end.evidence), "no event recorded"),
+    ]
+}
+
+fn phases(subjects: &Subjects<'_>) -> Table {
+    let mut phases = table(
+        "phases",
+        "Phases",
+        &[
+            ("Run", ""),
+            ("Phase", ""),
+            ("From", "s"),
+            ("To", "s"),
+            ("Duration", "s"),
+            ("Share", "%"),
+            ("TPS", "/s"),
+            ("RSS mean", "GiB"),
+            ("RSS max", "GiB"),
+            ("Major faults", "/s"),
+            ("Minor faults", "/s"),
+        ],
+        "In order, from the phase recorded with each tick; a phase ends where the next one, or a gap, begins. Where no slot \
+         advanced for 15 s, time at the tip counts as what was known next: behind, or at the tip again with as many slots more. \
+         Unknown is time without evidence. Share: of the time from the first tick to the end of the run. TPS: all \
+         transactions by all known seconds that begin in the phase, from the first execution on. Faults: all by all recorded \
+         seconds. GiB is 2^30 bytes.",
+    );
+    for subject in &subjects.all {
+        let course = &subject.measured.course;
+        // The tick that found nobody any more is no phase.
+        let of_time =
+            |phase: &&Phase| phase.span.seconds() > 0.0 || course.ended.is_none_or(|ended| phase.span.to < ended);
+        let all: Vec<&Phase> = course.phases.iter().filter(of_time).collect();
+        phases.rows.extend(all.iter().take(MOST_PHASES).map(|phase| phase_row(subject, phase)));
+        if all.len() > MOST_PHASES {
+            phases.note.push_str(&format!(" {}: {} more are left out.", subject.name, all.len() - MOST_PHASES));
+        }
+    }
+    phases
+}
+
+fn phase_row(subject: &Subject<'_>, phase: &Phase) -> Vec<Cell> {
+    let course = &subject.measured.course;
+    let (all, over) = (course.until, course.ended.is_some_and(|ended| phase.span.from >= ended));
+    let rss = summary(subject.measured.series.rss.get(phase.ticks.clone()).unwrap_or_default());
+    let faults = |signal| growth(subject.run, signal, phase.span).mean();
+    let seconds =
+        subject.measured.tps.seconds.iter().filter(|second| second.at >= phase.span.from && second.at < phase.span.to);
+    let tps = summary(&seconds.map(|second| second.count.map(|count| count as f64)).collect::<Vec<_>>());
+    let why = subject.no_samples();
+    vec![
+        Cell::Text(subject.name.clone()),
+        Cell::Text(if over { AFTER_THE_END.to_owned() } else { phase.name.replace('_', " ") }),
+        number(Some(phase.span.from), 1, ""),
+        number(Some(phase.span.to), 1, ""),
+        number(Some(phase.span.seconds()), 1, ""),
+        match over {
+            true => Cell::Missing("it is no part of the run".to_owned()),
+            false => number((all > 0.0).then(|| 100.0 * phase.span.seconds() / all), 1, "there is one tick"),
+        },
+        number(tps.mean, 1, "nothing was executed yet"),
+        number(rss.mean.map(|bytes| bytes / GIB), 3, why),
+        number(rss.max.map(|bytes| bytes / GIB), 3, why),
+        number(faults(Signal::Major), 3, why),
+        number(faults(Signal::Minor), 1, why),
+    ]
+}
+
+fn stalls(subjects: &Subjects<'_>) -> Option<Table> {
+    let mut stalls = table(
+        "stalls",
+        "Stalls at the tip",
+        &[("Run", ""), ("From", "s"), ("To", "s"), ("Duration", "s"), ("Began", "UTC"), ("Counts as", "")],
+        "Times of 15 s and more at the tip in which no slot advanced: neither the processed slot at any tick, nor a bank in the \
+         validator's own points. From the last slot before to the first one after, or to the end of the process. Behind: it was \
+         more than 32 slots behind, or not at the tip, when it was heard of again, and counts as behind until it is near the tip \
+         again. Unknown: no evidence.",
+    );
+    for subject in &subjects.all {
+        let run = subject.run;
+        stalls.rows.extend(subject.measured.course.stalls.iter().take(MOST_EVENTS).map(|stall| {
+            let seconds = [stall.span.from, stall.span.to, stall.span.seconds()];
+            let mut row = vec![Cell::Text(subject.name.clone())];
+            row.extend(seconds.map(|seconds| number(Some(seconds), 1, "")));
+            row.push(Cell::Text(utc(run.origin_unix_ns.saturating_add((stall.span.from * 1e9) as i64))));
+            row.push(Cell::Text(if stall.was == Was::Behind { "behind" } else { "unknown" }.to_owned()));
+            row
+        }));
+    }
+    (!stalls.rows.is_empty()).then_some(stalls)
+}
+
+fn events(subjects: &Subjects<'_>) -> Option<Table> {
+    let mut events = table("events", "Events", &[("Run", ""), ("At", "s"), ("Event", ""), ("Detail", "")], "");
+    let mut left_out = BTreeMap::<&str, usize>::new();
+    for subject in &subjects.all {
+        // Changes of phase have a table of their own.
+        for (index, event) in subject.run.events.iter().filter(|event| event.kind != "phase").enumerate() {
+            if index >= MOST_EVENTS {
+                *left_out.entry(&subject.name).or_default() += 1;
+                continue;
+            }
+            events.rows.push(vec![
+                Cell::Text(subject.name.clone()),
+                number(Some(event.at), 1, ""),
+                Cell::Text(event.kind.replace('_', " ")),
+                Cell::Text(event.detail.clone()),
+            ]);
+        }
+    }
+    events.note = "As recorded; changes of phase are in the table of phases.".to_owned();
+    for (run, n) in left_out {
+        events.note.push_str(&format!(" {run}: {n} more are left out."));
+    }
+    (!events.rows.is_empty()).then_some(events)
+}
+
+fn gaps(subjects: &Subjects<'_>) -> Option<Table> {
+    let mut gaps = table(
+        "gaps",
+        "Gaps",
+        &[("Run", ""), ("From", "s"), ("To", "s"), ("Duration", "s")],
+        "Of this time nothing was recorded. No rate and no level is made up for it.",
+    );
+    for subject in &subjects.all {
+        gaps.rows.extend(subject.measured.course.gaps.iter().take(MOST_EVENTS).map(|gap| {
+            let seconds = [gap.from, gap.to, gap.seconds()].map(|seconds| number(Some(seconds), 1, ""));
+            std::iter::once(Cell::Text(subject.name.clone())).chain(seconds).collect()
+        }));
+    }
+    (!gaps.rows.is_empty()).then_some(gaps)
+}

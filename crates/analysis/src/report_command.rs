@@ -1,0 +1,54 @@
+//! `faultline report`.
+
+use crate::args::ReportArgs;
+use crate::render;
+use crate::report::{self, DEFAULT, Options, SCALARS};
+use crate::run::{self, Run};
+use anyhow::{Context as _, anyhow, bail};
+use faultline_text::clean;
+use std::path::{Path, PathBuf};
+
+/// Where a report goes unless told otherwise.
+const OUT: &str = "report";
+
+/// Reads the runs and writes the report; its headline and where it is, in words.
+///
+/// # Errors
+/// A recording that cannot be read, a metric that does not exist, or a report that cannot be written.
+pub fn report_command(args: &ReportArgs) -> anyhow::Result<String> {
+    let options = options(args)?;
+    let runs = args
+        .runs
+        .iter()
+        .map(|path| run::load(path).with_context(|| format!("{}: no run to report", path.display())))
+        .collect::<anyhow::Result<Vec<_>>>()?;
+    twice(&runs)?;
+    let report = report::build(&runs, &options);
+    drop(runs);
+    let out: PathBuf = args.out.clone().unwrap_or_else(|| Path::new(OUT).to_owned());
+    let written = render::write(&report, &out, args.force)?;
+    Ok(format!("{}\n{}\n", clean(&report.verdict.headline), written.page.display()))
+}
+
+/// Copies of one run are not runs of one arm: they would make differences look surer than they are.
+fn twice(runs: &[Run]) -> anyhow::Result<()> {
+    for (place, one) in runs.iter().enumerate() {
+        if let Some(other) = runs.iter().skip(place + 1).find(|other| one.overlaps(other)) {
+            bail!(
+                "{} and {} hold the same time of the same process: give each run once, and leave out copies and parts of it",
+                one.file,
+                other.file
+            );
+        }
+    }
+    Ok(())
+}
+
+fn options(args: &ReportArgs) -> anyhow::Result<Options> {
+    let name = args.primary.as_deref().unwrap_or(DEFAULT);
+    let primary = report::scalar(name).ok_or_else(|| {
+        let known: Vec<&str> = SCALARS.iter().map(|scalar| scalar.id).collect();
+        anyhow!("--primary {name}: no such metric; there are {}", known.join(", "))
+    })?;
+    Ok(Options { primary, margin: args.margin.unwrap_or(5.0) / 100.0, seed: args.seed })
+}

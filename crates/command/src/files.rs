@@ -1,0 +1,142 @@
+//! Files that this program writes where others may write as well: a file is replaced, and never written through a symbolic
+//! link.
+
+use anyhow::{Context as _, bail};
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+/// Names that are tried for a file that is being written.
+const MOST_TRIES: u32 = 100;
+
+/// A file that is being written, under another name in its folder; removed if it does not get its own.
+pub struct Part {
+    file: File,
+    path: Option<PathBuf>,
+}
+
+impl Part {
+    /// A new file beside `path`, which is left alone until [`Part::finish`].
+    ///
+    /// # Errors
+    /// The folder is not there, or cannot be written.
+    pub fn create(path: &Path) -> io::Result<Part> {
+        // Another try for what a process of the same number left that was killed.
+        let mut tries = 0..MOST_TRIES;
+        loop {
+            let mut name = path.as_os_str().to_owned();
+            name.push(format!(".{}-{}.part", std::process::id(), tries.start));
+            let part = PathBuf::from(name);
+            match File::create_new(&part) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists && tries.next().is_some() => {}
+                made => return Ok(Part { file: made?, path: Some(part) }),
+            }
+        }
+    }
+
+    /// Where to write.
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Gives it the name `to`. What had that name goes: of a symbolic link the link, and not the file that it leads to.
+    ///
+    /// # Errors
+    /// The name is a folder's.
+    pub fn finish(mut self, to: &Path) -> io::Result<()> {
+        if let Some(path) = &self.path {
+            fs::rename(path, to)?;
+        }
+        self.path = None;
+        Ok(())
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        if let Some(path) = &self.path {
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+/// Writes a file of a report into `out` or a folder below, which is made if it is not there.
+///
+/// # Errors
+/// There is one already, unless `force`; the folder below is a symbolic link; the system refuses.
+pub fn put(out: &Path, path: &Path, text: &str, force: bool) -> anyhow::Result<()> {
+    if let Some(folder) = path.parent() {
+        if folder != out && folder.is_symlink() {
+            bail!("{} is a symbolic link: remove it, or choose another folder with --out", folder.display());
+        }
+        fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
+    }
+    let write = || {
+        if !force {
+            return File::create_new(path)?.write_all(text.as_bytes());
+        }
+        let part = Part::create(path)?;
+        part.file().write_all(text.as_bytes())?;
+        part.finish(path)
+    };
+    match write() {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && !force => bail!(is_there(path)),
+        other => other.with_context(|| format!("cannot write {}", path.display())),
+    }
+}
+
+/// Says that a file of a report is there already.
+pub fn is_there(path: &Path) -> String {
+    format!("{} is there already: choose another folder with --out, or overwrite with --force", path.display())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn a_link_is_replaced_and_what_it_leads_to_stays_as_it_was() {
+        let folder = tempfile::tempdir().unwrap();
+        let (other, path) = (folder.path().join("other"), folder.path().join("page"));
+        fs::write(&other, "precious").unwrap();
+        symlink(&other, &path).unwrap();
+        let said = put(folder.path(), &path, "new", false).unwrap_err().to_string();
+        assert!(said.contains("is there already"), "{said}");
+        put(folder.path(), &path, "new", true).unwrap();
+        assert_eq!(
+            (fs::read_to_string(&other).unwrap(), fs::read_to_string(&path).unwrap()),
+            ("precious".into(), "new".into())
+        );
+        assert!(!path.is_symlink());
+        put(folder.path(), &path, "newer", true).unwrap();
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2, "something was left behind");
+    }
+
+    #[test]
+    fn a_folder_below_that_is_a_link_is_refused_and_the_one_that_was_asked_for_may_be_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let (real, out) = (folder.path().join("real"), folder.path().join("out"));
+        fs::create_dir(&real).unwrap();
+        symlink(&real, &out).unwrap();
+        put(&out, &out.join("page"), "x", false).unwrap();
+        symlink(folder.path(), out.join("tables")).unwrap();
+        for force in [false, true] {
+            let said = put(&out, &out.join("tables/x.csv"), "x", force).unwrap_err().to_string();
+            assert!(said.contains("tables is a symbolic link: remove it"), "{said}");
+        }
+        assert!(!folder.path().join("x.csv").exists());
+        symlink(folder.path().join("nowhere"), out.join("dangling")).unwrap();
+        put(&out, &out.join("dangling"), "x", false).unwrap_err();
+        assert!(!folder.path().join("nowhere").exists());
+    }
+
+    #[test]
+    fn what_cannot_get_its_name_leaves_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        fs::create_dir(&path).unwrap();
+        put(folder.path(), &path, "x", true).unwrap_err();
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+}

@@ -1,0 +1,10 @@
+//! What the lab's commands share: terminal output, replaced files, signals, the clock, common arguments.
+
+// They panic when their reader has gone; see `output`.
+#![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
+
+pub mod args;
+pub mod clock;
+pub mod files;
+pub mod output;
+pub mod signals;

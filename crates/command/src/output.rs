@@ -1,0 +1,69 @@
+//! What is told on the terminal. A reader that has gone away, as in `| head`, is no failure.
+//!
+//! Texts of others, from recordings, validators and daemons, neither steer the terminal nor turn what is beside them: only
+//! letters and line ends pass.
+
+use anyhow::Context;
+use faultline_text::{clean, is_unfit};
+use serde::Serialize;
+use std::io::{ErrorKind, Write};
+
+/// Prints an answer on standard output.
+///
+/// # Errors
+/// It cannot be written, but for a pipe whose reader has gone.
+pub fn print(answer: &str) -> anyhow::Result<()> {
+    let mut out = std::io::stdout();
+    match out.write_all(lines(answer).as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error).context("standard output"),
+        _ => Ok(()),
+    }
+}
+
+/// Says a line on standard error, to whoever still listens: standard output belongs to answers, and to a command that is
+/// recorded.
+pub fn say(words: &str) {
+    let _ = writeln!(std::io::stderr(), "faultline: {}", lines(words));
+}
+
+/// A value as one line of JSON, in which [`print`] finds nothing to replace: such letters are escaped.
+///
+/// # Errors
+/// The value cannot be written as JSON.
+pub fn json(value: &impl Serialize) -> serde_json::Result<String> {
+    let mut line = String::new();
+    // They can only be within strings.
+    for letter in serde_json::to_string(value)?.chars() {
+        match is_unfit(letter) || (letter.is_whitespace() && letter != ' ') {
+            true => letter.encode_utf16(&mut [0; 2]).iter().for_each(|unit| line += &format!("\\u{unit:04x}")),
+            false => line.push(letter),
+        }
+    }
+    Ok(line + "\n")
+}
+
+/// Each line without what steers a terminal.
+fn lines(text: &str) -> String {
+    text.split('\n').map(clean).collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EVIL: &str = "a\u{1b}[2J\u{9b}1m\u{202e}b\u{2028}\u{e0001}\r\tc \u{5d0}ü";
+
+    #[test]
+    fn lines_stay_lines_and_nothing_in_them_steers_the_terminal() {
+        let said = lines(&format!("one\n{EVIL}\n"));
+        assert_eq!(said, "one\na[U+001B][2J[U+009B]1m[U+202E]b [U+E0001]  c \u{5d0}ü\n");
+    }
+
+    #[test]
+    fn json_keeps_every_letter_and_has_none_that_steers_the_terminal() {
+        let line = json(&[EVIL]).unwrap();
+        assert_eq!(serde_json::from_str::<[String; 1]>(&line).unwrap(), [EVIL]);
+        assert_eq!(lines(&line), line);
+        assert!(line.contains("\\u202e") && line.contains("\u{5d0}"), "{line}");
+    }
+}

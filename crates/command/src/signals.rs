@@ -1,0 +1,77 @@
+//! Signals as something to wait for, beside other things.
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
+use signal_hook::iterator::backend::SignalDelivery;
+use signal_hook::iterator::exfiltrator::WithOrigin;
+use signal_hook::low_level::siginfo::Cause;
+use std::io::{self, Read};
+use std::os::fd::BorrowedFd;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+/// All that would end this program or is passed on, and the news of children.
+const HEARD: [i32; 7] = [SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2];
+
+/// A signal that came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Heard {
+    /// Its number.
+    pub number: i32,
+    /// Whether the kernel sent it: a key or a hang-up of the terminal, which every process in the foreground gets.
+    pub from_terminal: bool,
+}
+
+impl Heard {
+    /// Whether it asks a program to end.
+    pub fn asks_to_end(self) -> bool {
+        [SIGHUP, SIGINT, SIGQUIT, SIGTERM].contains(&self.number)
+    }
+}
+
+impl Heard {
+    /// The name of a signal that stops what may run for days: not that of a terminal which is closed.
+    pub fn stops(self) -> Option<&'static str> {
+        match self.number {
+            SIGINT => Some("SIGINT"),
+            SIGTERM => Some("SIGTERM"),
+            SIGQUIT => Some("SIGQUIT"),
+            _ => None,
+        }
+    }
+}
+
+/// The signals of this process; from its making on none of them ends it.
+pub struct Signals(SignalDelivery<UnixStream, WithOrigin>);
+
+impl Signals {
+    /// # Errors
+    /// The system refuses a handler.
+    pub fn listen() -> io::Result<Self> {
+        let (read, write) = UnixStream::pair()?;
+        read.set_nonblocking(true)?;
+        Ok(Signals(SignalDelivery::with_pipe(read, write, WithOrigin::default(), HEARD)?))
+    }
+
+    /// What came, but for SIGCHLD, after a wait that ends with the first signal (a SIGCHLD too), when `also` can be
+    /// read, or after `timeout`, shorter than a second.
+    ///
+    /// # Errors
+    /// The system cannot wait.
+    pub fn wait(&mut self, also: Option<BorrowedFd<'_>>, timeout: Duration) -> io::Result<Vec<Heard>> {
+        let timeout = Timespec { tv_sec: 0, tv_nsec: i64::from(timeout.subsec_nanos()) };
+        let read = self.0.get_read();
+        let mut polled = vec![PollFd::new(read, PollFlags::IN)];
+        polled.extend(also.map(|also| PollFd::from_borrowed_fd(also, PollFlags::IN)));
+        match poll(&mut polled, Some(&timeout)) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        // What wakes the poll has no content.
+        let mut woken = [0; 64];
+        while self.0.get_read_mut().read(&mut woken).is_ok_and(|read| read > 0) {}
+        let came = self.0.pending().filter(|origin| origin.signal != SIGCHLD);
+        Ok(came.map(|origin| Heard { number: origin.signal, from_terminal: origin.cause == Cause::Kernel }).collect())
+    }
+}

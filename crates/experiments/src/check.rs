@@ -1,0 +1,181 @@
+//! What speaks against a plan on this host, before anything is run: facts are gathered first, then judged.
+
+mod access;
+mod cache;
+mod code;
+mod configuration;
+mod disk;
+mod environment;
+mod facts;
+mod folders;
+mod gather;
+mod keypair;
+mod limits;
+mod poh;
+mod programs;
+mod scripts;
+mod stake;
+mod switch;
+mod tools;
+mod vote;
+
+pub use disk::{Need, needs};
+pub use facts::{Facts, FolderFacts, LauncherFacts, Stake, Switch};
+pub use gather::{gather, program_files};
+pub use poh::recorder_cpus;
+pub use tools::TOOLS;
+
+use super::plan::{Arm, Begin, Kind, Order, PageCache, Plan, Severity};
+use serde::{Deserialize, Serialize};
+
+/// Something that speaks against a plan, or should be known of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Finding {
+    /// What follows; [`Severity::Ignore`] is a remark.
+    pub severity: Severity,
+    /// What is so.
+    pub what: String,
+    /// What can be done about it.
+    pub remedy: String,
+}
+
+/// A list of findings that is being made.
+#[derive(Debug, Default)]
+struct Findings(Vec<Finding>);
+
+impl Findings {
+    fn add(&mut self, severity: Severity, what: impl Into<String>, remedy: impl Into<String>) {
+        self.0.push(Finding { severity, what: what.into(), remedy: remedy.into() });
+    }
+
+    fn refuse(&mut self, what: impl Into<String>, remedy: impl Into<String>) {
+        self.add(Severity::Refuse, what, remedy);
+    }
+
+    fn warn(&mut self, what: impl Into<String>, remedy: impl Into<String>) {
+        self.add(Severity::Warn, what, remedy);
+    }
+
+    fn remark(&mut self, what: impl Into<String>, remedy: impl Into<String>) {
+        self.add(Severity::Ignore, what, remedy);
+    }
+}
+
+/// Everything that speaks against the plan where these facts hold, each thing once, the gravest first. `i_vote` takes
+/// away what speaks against a validator that votes.
+pub fn findings(plan: &Plan, facts: &Facts, i_vote: bool) -> Vec<Finding> {
+    let mut found = Findings::default();
+    limits::check(plan, facts, &mut found);
+    programs::check(plan, facts, &mut found);
+    tools::check(plan, facts, &mut found);
+    cache::check(plan, facts, &mut found);
+    vote::check(plan, facts, i_vote, &mut found);
+    environment::check(plan, &mut found);
+    folders::check(plan, facts, &mut found);
+    access::check(plan, facts, &mut found);
+    disk::check(plan, facts, &mut found);
+    host(facts, &mut found);
+    design(plan, &mut found);
+    tip(plan, facts, &mut found);
+    let mut all: Vec<Finding> = Vec::new();
+    for finding in found.0 {
+        if !all.contains(&finding) {
+            all.push(finding);
+        }
+    }
+    all.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+    all
+}
+
+/// The host as it is now. What may pass until a run begins is only warned of.
+fn host(facts: &Facts, found: &mut Findings) {
+    for remark in &facts.host {
+        let severity = if remark.passes { remark.severity.min(Severity::Warn) } else { remark.severity };
+        found.add(
+            severity,
+            format!("the host, now: {}", remark.what),
+            "it is looked at again before each run, by [host]",
+        );
+    }
+}
+
+/// The daemon calls a validator at the tip only once it has been near it for a while.
+fn tip(plan: &Plan, facts: &Facts, found: &mut Findings) {
+    if let (Some(within), Some(wait)) = (plan.stop.at_tip_within, facts.at_tip_for)
+        && plan.workload.kind == Kind::Validator
+        && within <= wait
+    {
+        let (within, wait) = (faultline_text::time(within), faultline_text::time(wait));
+        found.warn(
+            format!(
+                "stop.at_tip_within is {within}, and a validator counts as at the tip after {wait} near it: every run \
+                 would end as one that was not at the tip in time"
+            ),
+            format!("more than {wait}, or \"never\"; [phase] at_tip_for of recorder.config says how long it waits"),
+        );
+    }
+}
+
+/// Arms that differ in nothing but their names.
+fn twins(plan: &Plan, found: &mut Findings) {
+    let names = |text: &String| text.contains("{arm}");
+    let workload = &plan.workload;
+    if workload.command.iter().chain(workload.environment.values()).any(names) {
+        return;
+    }
+    let bare = |arm: &Arm| Arm { name: String::new(), ..arm.clone() };
+    for (index, arm) in plan.arms.iter().enumerate() {
+        if let Some(twin) = plan.arms.iter().take(index).find(|other| bare(other) == bare(arm)) {
+            found.warn(
+                format!("arms {:?} and {:?} set the same: what they differ by is chance", twin.name, arm.name),
+                "leave one out, unless to see that chance, or a script that asks for FAULTLINE_ARM, is why both are there",
+            );
+        }
+    }
+}
+
+/// What the plan can show at all.
+fn design(plan: &Plan, found: &mut Findings) {
+    if plan.replicates < 3 {
+        let runs = if plan.replicates == 1 { "a single run".to_owned() } else { format!("{} runs", plan.replicates) };
+        found.warn(
+            format!("{runs} of each arm can be described, but not tested against one another"),
+            "replicates = 3 or more",
+        );
+    }
+    if plan.begin == Begin::AsIs && plan.workload.kind == Kind::Validator {
+        found.warn(
+            "begin.how is \"as-is\": each run continues from the state that the previous one left, so the starts are not equal",
+            "\"download\" or, better, \"restore\"",
+        );
+    }
+    if plan.page_cache == PageCache::Leave {
+        found.warn(
+            "begin.page_cache is \"leave\": files that the previous run read are still in the page cache, and no limit accounts for them",
+            "\"drop-files\"",
+        );
+    }
+    twins(plan, found);
+    if plan.concurrent.is_some() {
+        return;
+    }
+    if plan.arms.len() < 2 {
+        found.remark("there is one arm, so nothing is compared", "name a second arm, or read it as a description");
+        return;
+    }
+    let turns = plan.arms.len() as u32;
+    match plan.order {
+        Order::Abba if plan.replicates % 2 == 1 => found.remark(
+            "ABBA cancels a steady drift only with an even number of replicates",
+            format!("replicates = {}", plan.replicates + 1),
+        ),
+        Order::LatinSquare if !plan.replicates.is_multiple_of(turns) => found.remark(
+            format!("a Latin square of {turns} arms is whole after {turns} replicates, or a multiple of it"),
+            format!("replicates = {}", plan.replicates.next_multiple_of(turns)),
+        ),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,169 @@
+//! Whether the user that a plan names can reach what its runs work with: a validator that may not write into its ledger
+//! ends at once, which would count as a result.
+
+use super::Findings;
+use super::facts::Facts;
+use super::folders::working;
+use crate::plan::{Begin, Plan};
+use rustix::fs::{Access, access};
+use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+const READ: u32 = 4;
+const WRITE: u32 = 2;
+const PASS: u32 = 1;
+
+/// A user with all groups that the host gives him.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Who {
+    name: String,
+    uid: u32,
+    groups: Vec<u32>,
+}
+
+/// What the plan's user, or this program's if it names none, cannot use, each with the reason. Only what is sure: where
+/// there is an access list, or a thing or a user is not there, nothing is said.
+pub(super) fn closed(plan: &Plan) -> BTreeMap<PathBuf, String> {
+    let wanted = wanted(plan);
+    let Some(name) = &plan.workload.user else {
+        let mine = wanted.into_iter().filter(|(path, bits)| *bits & WRITE != 0 && path.is_dir());
+        let shut = mine.filter_map(|(path, _)| {
+            let error = access(&path, Access::WRITE_OK | Access::EXEC_OK).err()?;
+            Some((path, format!("may not be written by this program's user: {error}")))
+        });
+        return shut.collect();
+    };
+    let read = |file: &str| std::fs::read_to_string(file).unwrap_or_default();
+    let Some(who) = Who::find(&read("/etc/passwd"), &read("/etc/group"), name) else { return BTreeMap::new() };
+    wanted.into_iter().filter_map(|(path, bits)| Some((path.clone(), who.shut_out(&path, bits)?))).collect()
+}
+
+/// What runs work with, and what for. A folder that is cleared is given to the user before; one that is not has to be his.
+fn wanted(plan: &Plan) -> Vec<(PathBuf, u32)> {
+    let folder = if plan.begin == Begin::AsIs { WRITE | PASS } else { 0 };
+    let mut all: Vec<(PathBuf, u32)> = working(plan).iter().map(|(_, path)| (path.to_path_buf(), folder)).collect();
+    all.extend(plan.lanes.iter().filter_map(|lane| Some((lane.identity.clone()?, READ))));
+    all.extend(plan.workload.working_folder.iter().map(|path| (path.clone(), PASS)));
+    all
+}
+
+pub(super) fn check(plan: &Plan, facts: &Facts, found: &mut Findings) {
+    let mut named: Vec<(String, &Path)> = working(plan);
+    named.extend(plan.lanes.iter().filter_map(|lane| Some(("identity".to_owned(), lane.identity.as_deref()?))));
+    named
+        .extend(plan.workload.working_folder.iter().map(|path| ("workload.working_folder".to_owned(), path.as_path())));
+    for (what, path) in named {
+        if let Some(why) = facts.closed.get(path) {
+            found.refuse(
+                format!(
+                    "{what} {} {why}: every run would exit immediately, and that would count as a result",
+                    path.display()
+                ),
+                "give it to this user (chown), or let him in (chmod); or name another workload.user",
+            );
+        }
+    }
+}
+
+impl Who {
+    fn find(passwd: &str, group: &str, name: &str) -> Option<Who> {
+        let fields = |line: &str| line.split(':').map(str::to_owned).collect::<Vec<_>>();
+        let account = passwd.lines().map(fields).find(|account| account.first().is_some_and(|first| first == name))?;
+        let (uid, gid) = (account.get(2)?.parse().ok()?, account.get(3)?.parse().ok()?);
+        let more = group.lines().map(fields).filter_map(|group| {
+            let is_in = group.get(3)?.split(',').any(|member| member.trim() == name);
+            if is_in { group.get(2)?.parse().ok() } else { None }
+        });
+        Some(Who { name: name.to_owned(), uid, groups: std::iter::once(gid).chain(more).collect() })
+    }
+
+    /// What stands between him and a path, from the root of all folders on.
+    fn shut_out(&self, path: &Path, bits: u32) -> Option<String> {
+        if self.uid == 0 {
+            return None;
+        }
+        let real = path.canonicalize().ok()?;
+        let mut above: Vec<&Path> = real.ancestors().skip(1).collect();
+        above.reverse();
+        let steps = above.into_iter().map(|folder| (folder, PASS)).chain([(real.as_path(), bits)]);
+        steps.into_iter().find_map(|(step, bits)| {
+            let meta = step.metadata().ok().filter(|_| !has_access_list(step))?;
+            let (mode, uid, gid) = (meta.mode(), meta.uid(), meta.gid());
+            if self.bits(mode, uid, gid) & bits == bits {
+                return None;
+            }
+            let way = if step == real { String::new() } else { format!(" behind {}", step.display()) };
+            let mode = mode & 0o7777;
+            let name = &self.name;
+            Some(format!("is not open to user {name:?}{way} (mode {mode:o}, of user {uid} and group {gid})"))
+        })
+    }
+
+    /// What a mode lets him do.
+    fn bits(&self, mode: u32, uid: u32, gid: u32) -> u32 {
+        let shift = match () {
+            () if uid == self.uid => 6,
+            () if self.groups.contains(&gid) => 3,
+            () => 0,
+        };
+        (mode >> shift) & 7
+    }
+}
+
+/// Whether more than the mode decides; also where nobody can say.
+fn has_access_list(path: &Path) -> bool {
+    use rustix::io::Errno;
+    let asked = rustix::fs::getxattr(path, "system.posix_acl_access", &mut [0_u8; 0]);
+    !matches!(asked, Err(Errno::NODATA | Errno::OPNOTSUPP))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::{Permissions, create_dir_all, set_permissions};
+    use std::os::unix::fs::PermissionsExt;
+
+    const PASSWD: &str = "root:x:0:0::/root:/bin/sh\nsol:x:4001:4002::/home/sol:/bin/sh\n";
+
+    fn sol() -> Who {
+        Who::find(PASSWD, "disk:x:4003:a,sol,b\nsolar:x:4004:solar\n", "sol").unwrap()
+    }
+
+    #[test]
+    fn a_user_has_the_groups_that_name_him_as_a_whole() {
+        assert_eq!(sol(), Who { name: "sol".to_owned(), uid: 4001, groups: vec![4002, 4003] });
+        assert_eq!(Who::find(PASSWD, "", "so"), None);
+    }
+
+    #[test]
+    fn of_a_mode_counts_the_first_that_is_about_him() {
+        let sol = sol();
+        assert_eq!(sol.bits(0o750, 4001, 0), 7);
+        assert_eq!(sol.bits(0o077, 4001, 4002), 0, "an owner has no more than the owner's");
+        assert_eq!((sol.bits(0o750, 0, 4003), sol.bits(0o707, 0, 4003)), (5, 0));
+        assert_eq!((sol.bits(0o755, 0, 0), sol.bits(0o750, 0, 4004)), (5, 0));
+    }
+
+    #[test]
+    fn what_is_in_his_way_is_named_and_what_is_not_there_is_not() {
+        let scene = tempfile::tempdir().unwrap();
+        let mode =
+            |name: &str, mode: u32| set_permissions(scene.path().join(name), Permissions::from_mode(mode)).unwrap();
+        let ledger = scene.path().join("disk/ledger");
+        create_dir_all(&ledger).unwrap();
+        mode("", 0o755);
+        mode("disk", 0o755);
+        mode("disk/ledger", 0o755);
+        let sol = Who { uid: u32::MAX - 7, groups: vec![u32::MAX - 7], ..sol() };
+        assert_eq!(sol.shut_out(&ledger, PASS), None);
+        let told = sol.shut_out(&ledger, WRITE | PASS).unwrap();
+        assert!(told.starts_with("is not open to user \"sol\" (mode 755, of user "), "{told}");
+        mode("disk", 0o750);
+        let told = sol.shut_out(&ledger, 0).unwrap();
+        assert!(told.contains(&format!("behind {} (mode 750", scene.path().join("disk").display())), "{told}");
+        assert_eq!(sol.shut_out(&scene.path().join("none"), WRITE), None);
+        let root = Who { uid: 0, ..sol };
+        assert_eq!(root.shut_out(&ledger, WRITE), None);
+    }
+}

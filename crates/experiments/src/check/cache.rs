@@ -1,0 +1,51 @@
+//! Whether arms that set the program cache's capacity run something that listens.
+
+use super::Findings;
+use super::facts::{Facts, Switch};
+use crate::plan::{Arm, Lane, Plan, expand};
+use std::path::{Path, PathBuf};
+
+/// The program file that an arm runs, as far as the plan tells: its binary, the workload's, or the command's first word.
+pub(super) fn program_of(plan: &Plan, arm: &Arm, facts: &Facts) -> Option<PathBuf> {
+    let named = arm.binary.clone().or_else(|| plan.workload.binary.clone());
+    named.or_else(|| facts.programs.get(&first_word(plan, arm)?)?.clone().ok())
+}
+
+/// The first word of an arm's command.
+pub(super) fn first_word(plan: &Plan, arm: &Arm) -> Option<String> {
+    let lane = Lane::default();
+    let lane = plan.lanes.first().unwrap_or(&lane);
+    expand(plan, arm, lane, Path::new("/"), 1).ok()?.command.first().cloned()
+}
+
+pub(super) fn check(plan: &Plan, facts: &Facts, found: &mut Findings) {
+    let variable = &plan.workload.cache_variable;
+    for arm in plan.arms.iter().filter(|arm| arm.cache_entries.is_some()) {
+        let Some(file) = program_of(plan, arm, facts) else { continue };
+        // That it cannot be used at all is said already.
+        if matches!(facts.files.get(&file), Some(Err(_))) {
+            continue;
+        }
+        let (name, shown) = (&arm.name, file.display());
+        match facts.switches.get(&file) {
+            Some(Switch::There) | None => {}
+            Some(Switch::Missing) => found.refuse(
+                format!(
+                    "arm {name:?} sets cache_entries, but {variable} is not in {shown}: it would be ignored silently"
+                ),
+                "use a binary with the switch, as scripts/install-agave builds it",
+            ),
+            Some(Switch::Script) => found.refuse(
+                format!(
+                    "arm {name:?} sets cache_entries, and {shown} is a script: which program it starts is not known"
+                ),
+                "name the program that it starts with workload.binary (or binary of the arm), and start {binary} or \
+                 $FAULTLINE_BINARY in the script",
+            ),
+            Some(Switch::Unreadable(why)) => found.refuse(
+                format!("arm {name:?} sets cache_entries, and {shown} cannot be looked at: {why}"),
+                "name a program file that can be read",
+            ),
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! The configuration that a plan gives to the recorder: what the recorder itself says of it, and what matters of it here.
+
+use crate::plan::{Plan, parse_time};
+use faultline_record::asked;
+use std::path::Path;
+use std::time::Duration;
+use toml::de::DeTable;
+
+/// How long a validator is near the tip before the daemon says so, unless told otherwise.
+const USUAL_AT_TIP: Duration = Duration::from_secs(60);
+/// A longer file is no configuration.
+const LONGEST: u64 = 1 << 20;
+/// Lines of an answer that are told, and characters of each.
+const TOLD: usize = 2;
+const LONGEST_LINE: usize = 120;
+
+/// What `program` says of the plan's configuration for it; `None` without one, or if it cannot be read, which is told
+/// elsewhere.
+///
+/// # Errors
+/// Its first mistakes, in the program's words.
+pub(super) fn checked(plan: &Plan, program: Option<&Path>) -> Option<Result<(), String>> {
+    let (program, file) = (program?, plan.recorder.config.as_deref()?);
+    std::fs::File::open(file).ok()?;
+    let said = asked(program, &["check-config".as_ref(), "--config".as_ref(), file.as_os_str()]);
+    Some(match said {
+        Ok((true, _)) => Ok(()),
+        Ok((false, words)) => {
+            let lines: Vec<&str> = words.lines().collect();
+            let shown = lines.iter().take(TOLD).map(|line| short(line)).collect::<Vec<_>>().join("; ");
+            match lines.len().saturating_sub(TOLD) {
+                0 => Err(shown),
+                more => Err(format!("{shown}; and {more} lines more")),
+            }
+        }
+        Err(error) => Err(format!("{} cannot be asked about it: {error}", program.display())),
+    })
+}
+
+fn short(line: &str) -> String {
+    let line = line.strip_prefix("configuration: ").unwrap_or(line);
+    let cut: String = line.chars().take(LONGEST_LINE).collect();
+    if cut.len() < line.len() { cut + "..." } else { cut }
+}
+
+/// How long a validator is near the tip before the daemon says so; `None` if the configuration cannot be read.
+pub(super) fn at_tip_for(plan: &Plan) -> Option<Duration> {
+    let Some(file) = &plan.recorder.config else { return Some(USUAL_AT_TIP) };
+    std::fs::metadata(file).ok().filter(|meta| meta.is_file() && meta.len() <= LONGEST)?;
+    let text = std::fs::read_to_string(file).ok()?;
+    let table = DeTable::parse(&text).ok()?;
+    let phase = table.get_ref().get("phase").and_then(|phase| phase.get_ref().as_table());
+    match phase.and_then(|phase| phase.get("at_tip_for")) {
+        Some(time) => parse_time(time.get_ref().as_str()?).ok(),
+        None => Some(USUAL_AT_TIP),
+    }
+}

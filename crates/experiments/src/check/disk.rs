@@ -1,0 +1,86 @@
+//! The room that a plan needs on disks.
+
+use super::Findings;
+use super::facts::Facts;
+use crate::plan::{Begin, Cluster, Kind, Plan};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Bytes of a recording in an hour at one tick a second: 84 MiB in twelve hours (docs/PERFORMANCE.md), and a bit.
+const RECORDED_HOURLY: u64 = 8 << 20;
+/// What a mainnet-beta node downloads to begin, roughly: a full and an incremental snapshot.
+const DOWNLOADED: u64 = 100 << 30;
+
+/// Room that is needed somewhere.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Need {
+    /// The folder.
+    pub folder: PathBuf,
+    /// Bytes.
+    pub bytes: u64,
+    /// For what, and how sure that is.
+    pub what: String,
+    /// Whether too little room is only warned of: the number is an estimate, or a run makes room first.
+    pub rough: bool,
+    /// Free bytes there, where known.
+    pub free: Option<u64>,
+}
+
+/// What a plan needs, as far as it can be said beforehand.
+pub fn needs(plan: &Plan, facts: &Facts) -> Vec<Need> {
+    let free = |folder: &PathBuf| facts.folders.get(folder).and_then(|folder| folder.free);
+    let runs = (plan.arms.len() + usize::from(plan.concurrent.is_some())) as u64 * u64::from(plan.replicates);
+    let hourly =
+        RECORDED_HOURLY as f64 / plan.recorder.interval.unwrap_or(Duration::from_secs(1)).as_secs_f64().max(0.1);
+    let each = (hourly * plan.stop.duration.as_secs_f64() / 3600.0) as u64;
+    let mut needs = vec![Need {
+        folder: plan.folder.clone(),
+        bytes: each.max(1 << 20).saturating_mul(runs),
+        what: format!("recordings of {runs} runs; logs come on top"),
+        rough: false,
+        free: free(&plan.folder),
+    }];
+    for lane in &plan.lanes {
+        let into = lane.snapshots.as_ref().unwrap_or(&lane.ledger);
+        let (bytes, what, rough) = match (&plan.begin, &facts.kept) {
+            (Begin::Restore { .. }, Some(Ok(bytes))) => (*bytes, "the kept snapshot, before each run", true),
+            (Begin::Download, _)
+                if plan.workload.kind == Kind::Validator && plan.workload.cluster == Some(Cluster::MainnetBeta) =>
+            {
+                (DOWNLOADED, "a snapshot of mainnet-beta, roughly; accounts and ledger come on top", true)
+            }
+            _ => continue,
+        };
+        needs.push(Need { folder: into.clone(), bytes, what: what.to_owned(), rough, free: free(into) });
+    }
+    needs
+}
+
+pub(super) fn check(plan: &Plan, facts: &Facts, found: &mut Findings) {
+    let mut by_device: BTreeMap<u64, Vec<Need>> = BTreeMap::new();
+    for need in needs(plan, facts) {
+        if let Some(device) = facts.folders.get(&need.folder).and_then(|folder| folder.device) {
+            by_device.entry(device).or_default().push(need);
+        }
+    }
+    for needs in by_device.values() {
+        let sure: u64 = needs.iter().filter(|need| !need.rough).map(|need| need.bytes).fold(0, u64::saturating_add);
+        let all: u64 = needs.iter().map(|need| need.bytes).fold(0, u64::saturating_add);
+        let Some(free) = needs.iter().find_map(|need| need.free) else { continue };
+        let named: Vec<String> = needs.iter().map(|need| need.folder.display().to_string()).collect();
+        let (place, have) = (named.join(", "), faultline_text::bytes(free));
+        if sure > free {
+            found.refuse(
+                format!("{place}: {} are needed, and {have} are free", faultline_text::bytes(sure)),
+                "free space, or use other disks",
+            );
+        } else if all > free {
+            found.warn(
+                format!("{place}: roughly {} are needed, and {have} are free", faultline_text::bytes(all)),
+                "free space, or use other disks; what a run clears beforehand counts as free",
+            );
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! Whether folders are each their own, may be cleared, and are nobody's home.
+
+use super::Findings;
+use super::facts::Facts;
+use crate::plan::{Begin, Plan};
+use std::path::{Path, PathBuf};
+
+/// The folders that a plan works in, each with what it is.
+pub(super) fn working(plan: &Plan) -> Vec<(String, &Path)> {
+    let mut all = Vec::new();
+    for lane in &plan.lanes {
+        let of = match plan.lanes.len() {
+            0 | 1 => String::new(),
+            _ => format!(" of lane {:?}", lane.name),
+        };
+        all.push((format!("ledger{of}"), lane.ledger.as_path()));
+        all.extend(lane.accounts.as_deref().map(|path| (format!("accounts{of}"), path)));
+        all.extend(lane.snapshots.as_deref().map(|path| (format!("snapshots{of}"), path)));
+    }
+    all
+}
+
+pub(super) fn check(plan: &Plan, facts: &Facts, found: &mut Findings) {
+    let cleared = plan.begin != Begin::AsIs;
+    for (what, path) in working(plan) {
+        let Some(folder) = facts.folders.get(path) else { continue };
+        let shown = path.display();
+        // What is in its place is said below.
+        if folder.blocked.is_some() {
+            continue;
+        }
+        if !cleared && !folder.is_there {
+            found.refuse(
+                format!("{what} {shown} is not there, and begin.how is \"as-is\""),
+                "make it, or let runs begin with \"download\" or \"restore\"",
+            );
+        }
+        if !cleared {
+            continue;
+        }
+        if let Some(why) = &folder.not_marked {
+            found.refuse(
+                format!("{what} cannot be cleared before a run: {why}"),
+                format!("faultline experiment init {shown}"),
+            );
+        }
+        let real = folder.real.as_deref().unwrap_or(path);
+        if let Some(home) = facts.homes.iter().find(|home| home.starts_with(real)) {
+            found.refuse(
+                format!("{what} {shown} is the home folder {}, or has it inside", home.display()),
+                "give it a folder of its own",
+            );
+        }
+    }
+    blocked(plan, facts, found);
+    apart(plan, facts, found);
+    beside(plan, facts, found);
+    if let Some(Err(why)) = &facts.kept {
+        found.refuse(
+            format!("begin.from cannot be copied: {why}"),
+            "name a folder with a kept snapshot that can be read",
+        );
+    }
+}
+
+/// A file where a folder is to be.
+fn blocked(plan: &Plan, facts: &Facts, found: &mut Findings) {
+    let mut all = working(plan);
+    all.push(("folder".to_owned(), &plan.folder));
+    for (what, path) in all {
+        if let Some(file) = facts.folders.get(path).and_then(|folder| folder.blocked.as_ref()) {
+            let (shown, file) = (path.display(), file.display());
+            found.refuse(
+                format!("{what} {shown} is a folder that cannot be made: {file} is there and is no folder"),
+                "name another folder, or move that away",
+            );
+        }
+    }
+}
+
+/// What is recorded takes from the disk that the validator waits for.
+fn beside(plan: &Plan, facts: &Facts, found: &mut Findings) {
+    let device = |path: &Path| facts.folders.get(path)?.device;
+    let shared = |path: &Path| device(path).is_some() && device(path) == device(&plan.folder);
+    if let Some((what, path)) = working(plan).into_iter().find(|(_, path)| shared(path)) {
+        found.warn(
+            format!("folder {} is on the same device as {what} {}", plan.folder.display(), path.display()),
+            "put the experiment's folder on another disk, so that recordings take nothing from the runs",
+        );
+    }
+}
+
+/// Symbolic links can make one folder of two.
+fn apart(plan: &Plan, facts: &Facts, found: &mut Findings) {
+    let mut all = working(plan);
+    all.push(("folder".to_owned(), &plan.folder));
+    if let Begin::Restore { from } = &plan.begin {
+        all.push(("begin.from".to_owned(), from));
+    }
+    let real = |path: &Path| -> Option<PathBuf> { facts.folders.get(path)?.real.clone() };
+    for (index, (what, path)) in all.iter().enumerate() {
+        let Some(here) = real(path) else { continue };
+        for (other, there) in all.iter().take(index) {
+            if real(there).is_some_and(|there| here.starts_with(&there) || there.starts_with(&here)) {
+                found.refuse(
+                    format!(
+                        "{what} {} and {other} {} are in truth the same folder, or one inside the other",
+                        path.display(),
+                        there.display()
+                    ),
+                    "keep them apart",
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! Whether the limits of arms can be set here, and mean something.
+
+use super::Findings;
+use super::facts::Facts;
+use crate::plan::{Arm, Kind, Lane, Plan, Severity};
+use faultline_isolation::Abilities;
+use std::collections::BTreeSet;
+
+/// What the launcher is called that makes groups of version 1.
+const CGROUP_V1: &str = "cgroup v1";
+/// Kept free beside concurrent runs: a twentieth of the memory, within these bounds.
+const RESERVE: (u64, u64) = (512 << 20, 8 << 30);
+
+pub(super) fn check(plan: &Plan, facts: &Facts, found: &mut Findings) {
+    match &facts.launcher {
+        Ok(launcher) => {
+            for arm in &plan.arms {
+                possible(plan, arm, (&launcher.name, &launcher.can), facts, found);
+            }
+        }
+        Err(why) => found.refuse(
+            format!("no group of processes can be made here: {why}"),
+            "run as root, on a host with systemd or with cgroups that may be written",
+        ),
+    }
+    for arm in &plan.arms {
+        meaningful(arm, facts, found);
+    }
+    cpus(plan, facts, found);
+    if plan.concurrent.is_some() {
+        together(plan, facts, found);
+    }
+}
+
+fn possible(plan: &Plan, arm: &Arm, (launcher, can): (&str, &Abilities), facts: &Facts, found: &mut Findings) {
+    let name = &arm.name;
+    if arm.memory_high.is_some() && !can.memory_high {
+        found.refuse(
+            format!("arm {name:?} sets memory_high, which {launcher} does not have"),
+            "use a host with cgroup version 2, or leave memory_high out",
+        );
+    }
+    if arm.memory_max.is_some() && !can.memory_max {
+        found.refuse(
+            format!("arm {name:?} sets memory_max, and {launcher} cannot limit memory here"),
+            "enable the memory controller, or use the other launcher",
+        );
+    }
+    if arm.swap_max.is_some() && arm.memory_max.is_none() && launcher == CGROUP_V1 {
+        found.refuse(
+            format!("arm {name:?} sets swap_max without memory_max, and {launcher} limits only both together"),
+            "give it a memory_max as well, or leave swap_max out",
+        );
+    }
+    match arm.swap_max {
+        Some(bytes) if bytes > 0 && !can.swap_max => found.refuse(
+            format!("arm {name:?} sets swap_max, and {launcher} cannot limit swap here"),
+            "leave swap_max out and switch swap off (swapoff -a)",
+        ),
+        // Where there is no swap at all, none of it is used.
+        Some(0) if !can.swap_max && facts.swap != Some(0) => found.refuse(
+            format!("arm {name:?} shall not swap, and {launcher} cannot keep it from that here"),
+            "switch swap off (swapoff -a)",
+        ),
+        _ => {}
+    }
+    let cpus = arm.cpus.is_some() || plan.lanes.iter().any(|lane| lane.cpus.is_some());
+    if cpus && !can.cpus {
+        found.refuse(
+            format!("arm {name:?} has CPUs of its own, which {launcher} cannot give here"),
+            "enable the cpuset controller, or leave cpus out",
+        );
+    }
+    if !arm.io.is_empty() && !can.io {
+        found.refuse(
+            format!("arm {name:?} limits devices, which {launcher} cannot do here"),
+            "enable the io (version 1: blkio) controller, or leave io out",
+        );
+    }
+    for limit in &arm.io {
+        if let Some(Err(why)) = facts.io_devices.get(&limit.device) {
+            found.refuse(
+                format!("io of arm {name:?}: {}: {why}", limit.device.display()),
+                "name a block device, or a file on one",
+            );
+        }
+    }
+}
+
+fn meaningful(arm: &Arm, facts: &Facts, found: &mut Findings) {
+    let (Some(max), Some(ram)) = (arm.memory_max, facts.ram) else { return };
+    let (name, said, all) = (&arm.name, faultline_text::size(max), faultline_text::size(ram));
+    // The kernel keeps some of what is built in, so a little more than it reports is still "all of it".
+    if max > ram / 100 * 105 {
+        found.refuse(
+            format!(
+                "memory_max of arm {name:?} is {said}, and this host has {all}: it would be another arm than it says"
+            ),
+            "leave the arm out, or leave memory_max out and call the arm by what the host has",
+        );
+    } else if max >= ram / 100 * 95 {
+        found.warn(
+            format!("memory_max of arm {name:?}, {said}, is 95 % or more of the host's {all}"),
+            "the host itself runs short before the limit acts: lower it, or read the arm as one without a limit",
+        );
+    }
+}
+
+fn cpus(plan: &Plan, facts: &Facts, found: &mut Findings) {
+    let Some(there) = &facts.cpus else { return };
+    let of_lanes = plan.lanes.iter().filter_map(|lane| Some((format!("lane {:?}", lane.name), lane.cpus.as_ref()?)));
+    let of_arms = plan.arms.iter().filter_map(|arm| Some((format!("arm {:?}", arm.name), arm.cpus.as_ref()?)));
+    let of_recorder = plan.recorder.cpus.iter().map(|cpus| ("the recorder".to_owned(), cpus));
+    for (whose, wanted) in of_lanes.chain(of_arms).chain(of_recorder) {
+        if let Some(cpu) = wanted.numbers().iter().find(|cpu| !there.numbers().contains(cpu)) {
+            found.refuse(format!("{whose} wants CPU {cpu}, and this host has {there}"), "name CPUs that are there");
+        }
+    }
+}
+
+/// Runs at the same time share one host.
+fn together(plan: &Plan, facts: &Facts, found: &mut Findings) {
+    let twice = plan.concurrent.and_then(|concurrent| plan.arms.get(concurrent.twice));
+    let all = || plan.arms.iter().chain(twice);
+    let mut sum = 0_u64;
+    for arm in all() {
+        match arm.memory_max {
+            Some(max) => sum = sum.saturating_add(max),
+            None => found.refuse(
+                format!(
+                    "arm {:?} has no memory_max, so it can take memory from the arms that run at the same time",
+                    arm.name
+                ),
+                "give every arm of a concurrent plan a memory_max; the same where memory is not what varies",
+            ),
+        }
+    }
+    if let Some(ram) = facts.ram {
+        let reserve = (ram / 20).clamp(RESERVE.0, RESERVE.1);
+        if sum.saturating_add(reserve) > ram {
+            let (sum, reserve, ram) =
+                (faultline_text::size(sum), faultline_text::size(reserve), faultline_text::size(ram));
+            found.refuse(
+                format!("the limits of all arms and of the second run are {sum}; with {reserve} for the rest of the host that is more than its {ram}"),
+                "lower memory_max, or run the arms one after another (without [concurrent])",
+            );
+        }
+    }
+    if plan.lanes.iter().any(|lane| lane.cpus.is_none()) {
+        found.warn(
+            "not every lane has CPUs of its own, so runs take CPU time from one another",
+            "give each lane cpus, as in cpus = \"0-7\"",
+        );
+    }
+    let ported = |lane: &Lane| lane.rpc_port.is_some() && lane.gossip_port.is_some() && lane.port_range.is_some();
+    if plan.workload.kind == Kind::Validator && !plan.lanes.iter().all(ported) {
+        found.warn(
+            "not every lane says which ports it has, and validators at the same time must not share any",
+            "give each lane rpc_port, gossip_port and port_range, and the command {rpc_port} and so on",
+        );
+    }
+    shared_devices(plan, facts, found);
+}
+
+fn shared_devices(plan: &Plan, facts: &Facts, found: &mut Findings) {
+    let devices = |lane: &Lane| -> BTreeSet<u64> {
+        let folders = [Some(&lane.ledger), lane.accounts.as_ref(), lane.snapshots.as_ref()];
+        folders.into_iter().flatten().filter_map(|folder| facts.folders.get(folder)?.device).collect()
+    };
+    let limited = plan.arms.iter().all(|arm| !arm.io.is_empty());
+    let severity = plan.concurrent.map_or(Severity::Ignore, |concurrent| concurrent.shared_device);
+    if limited || severity == Severity::Ignore {
+        return;
+    }
+    for (index, lane) in plan.lanes.iter().enumerate() {
+        let mine = devices(lane);
+        for other in plan.lanes.iter().take(index).filter(|other| !devices(other).is_disjoint(&mine)) {
+            let what = format!(
+                "lanes {:?} and {:?} are on the same device, and not every arm has an io limit",
+                other.name, lane.name
+            );
+            let remedy = "put each lane on a device of its own, or give every arm the same io limits; where neither can be \
+                          had, concurrent.shared_device = \"warn\"";
+            match severity {
+                Severity::Refuse => found.refuse(what, remedy),
+                _ => found.warn(what, remedy),
+            }
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! Where the validators of a plan have their proof-of-history thread: it spins on one CPU, and whatever else runs there
+//! takes time from its slots.
+
+use super::code::{units, words};
+use super::gather::home_of;
+use super::scripts;
+use crate::plan::{Arm, Kind, Lane, Plan, expand};
+use faultline_isolation::CpuSet;
+use std::collections::BTreeSet;
+
+/// Options that name the CPU, as the how-manieth of those that the process may use.
+const OPTIONS: [&str; 2] = ["--poh-pinned-cpu-core", "--experimental-poh-pinned-cpu-core"];
+/// Without them.
+const USUAL: u32 = 0;
+
+/// The CPUs that the recorder of each run of the plan is to use, where `allowed` are those that it could: the plan's, or all
+/// but those of proof of history, of any arm and lane, so that they are the same in every run. `None` if it may use all.
+pub fn recorder_cpus(plan: &Plan, allowed: &[u32]) -> Option<CpuSet> {
+    if plan.recorder.cpus.is_some() {
+        return plan.recorder.cpus.clone();
+    }
+    // A replay has no such thread.
+    if plan.workload.kind == Kind::Replay {
+        return None;
+    }
+    let taken = taken(plan, allowed);
+    let left: Vec<String> = allowed.iter().filter(|cpu| !taken.contains(cpu)).map(u32::to_string).collect();
+    if left.is_empty() || left.len() == allowed.len() { None } else { CpuSet::parse(&left.join(",")).ok() }
+}
+
+fn taken(plan: &Plan, allowed: &[u32]) -> BTreeSet<u32> {
+    let in_scripts: BTreeSet<u32> =
+        scripts::follow(plan, home_of(plan).as_deref()).texts.values().flat_map(|text| named(text)).collect();
+    let mut taken = BTreeSet::new();
+    for arm in &plan.arms {
+        for lane in &plan.lanes {
+            let mut numbers = of_command(plan, arm, lane);
+            if numbers.is_empty() {
+                numbers.clone_from(&in_scripts);
+            }
+            if numbers.is_empty() {
+                numbers.insert(USUAL);
+            }
+            let own = arm.limits(lane).cpus;
+            let of_group = own.as_ref().map_or(allowed, CpuSet::numbers);
+            for number in numbers {
+                // Where the option is meant as the CPU's own number, that one.
+                taken.insert(number);
+                taken.extend(usize::try_from(number).ok().and_then(|number| of_group.get(number)));
+            }
+        }
+    }
+    taken
+}
+
+fn of_command(plan: &Plan, arm: &Arm, lane: &Lane) -> BTreeSet<u32> {
+    let Ok(expanded) = expand(plan, arm, lane, &plan.folder, 1) else { return BTreeSet::new() };
+    let options = expanded.environment.values().map(|value| named(value)).chain([named(&expanded.command.join(" "))]);
+    options.flatten().collect()
+}
+
+/// The numbers behind such an option in a text.
+fn named(text: &str) -> BTreeSet<u32> {
+    let mut found = BTreeSet::new();
+    for unit in units(text) {
+        let words: Vec<&str> = words(&unit).collect();
+        for (at, word) in words.iter().enumerate() {
+            let (option, value) = word.split_once('=').map_or((*word, None), |(option, value)| (option, Some(value)));
+            if OPTIONS.contains(&option) {
+                let value = value.or_else(|| words.get(at + 1).copied());
+                found.extend(value.and_then(|value| value.parse::<u32>().ok()));
+            }
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::parse;
+    use proptest::prelude::*;
+    use std::path::Path;
+
+    fn cpus(folder: &Path, words: &str, rest: &str) -> Option<String> {
+        let text = format!(
+            "name = \"p\"\nfolder = \"state\"\n[begin]\nhow = \"as-is\"\n[workload]\nledger = \"ledger\"\n{words}\n\
+             {rest}\n[[arm]]\nname = \"a\"\n[[arm]]\nname = \"b\"\n"
+        );
+        let plan = parse(&text, &folder.join("plan.toml")).unwrap();
+        recorder_cpus(&plan, &[0, 1, 2, 3]).map(|cpus| cpus.to_string())
+    }
+
+    #[test]
+    fn the_recorder_keeps_off_the_cpu_that_the_command_names_or_the_first() {
+        let folder = tempfile::tempdir().unwrap();
+        let of = |words: &str| cpus(folder.path(), words, "");
+        assert_eq!(of("command = [\"v\"]").unwrap(), "1-3");
+        assert_eq!(of("command = [\"v\", \"--experimental-poh-pinned-cpu-core\", \"2\"]").unwrap(), "0-1,3");
+        assert_eq!(of("command = [\"v\", \"--poh-pinned-cpu-core=3\", \"--x\"]").unwrap(), "0-2");
+        assert_eq!(of("kind = \"replay\"\ncommand = [\"v\"]"), None);
+        // Counted among the CPUs of the group.
+        assert_eq!(of("command = [\"v\"]\ncpus = \"2-3\"").unwrap(), "1,3");
+        assert_eq!(cpus(folder.path(), "command = [\"v\"]", "[recorder]\ncpus = \"0\"").unwrap(), "0");
+    }
+
+    #[test]
+    fn a_script_behind_the_command_is_read_for_the_option() {
+        let folder = tempfile::tempdir().unwrap();
+        let script = "#!/bin/sh\n# --poh-pinned-cpu-core 2\nexec v \\\n  --poh-pinned-cpu-core 1 \\\n  --no-voting\n";
+        std::fs::write(folder.path().join("v.sh"), script).unwrap();
+        assert_eq!(cpus(folder.path(), "command = [\"./v.sh\"]", "").unwrap(), "0,2-3");
+    }
+
+    #[test]
+    fn every_arm_and_lane_is_kept_off_and_where_nothing_is_left_nobody_is() {
+        let text = "name = \"p\"\nfolder = \"state\"\n[begin]\nhow = \"as-is\"\n[workload]\ncommand = [\"v\"]\nledger = \"l\"\n\
+                    [[arm]]\nname = \"a\"\ncpus = \"0-3\"\n[[arm]]\nname = \"b\"\ncpus = \"4-7\"\n";
+        let plan = parse(text, Path::new("/nonexistent/plan.toml")).unwrap();
+        let of = |allowed: &[u32]| recorder_cpus(&plan, allowed).map(|cpus| cpus.to_string());
+        assert_eq!(of(&[0, 1, 2, 3, 4, 5, 6, 7]).unwrap(), "1-3,5-7");
+        assert_eq!(of(&[0, 4]), None);
+        assert_eq!(of(&[0]), None);
+        assert_eq!(of(&[1, 2]), None, "it may use no CPU of these anyway");
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_a_script_says_is_read(text in "(?s)(--poh-pinned-cpu-core|[ =\\n\\\\0-9\"#])*.{0,40}") {
+            drop(named(&text));
+        }
+    }
+}

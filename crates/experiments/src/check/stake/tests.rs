@@ -1,0 +1,97 @@
+#![expect(clippy::disallowed_methods, reason = "a node that answers needs a thread")]
+
+use super::*;
+use crate::plan::parse;
+use std::net::TcpListener;
+use std::path::Path;
+
+/// Answers one question with this text; what was asked is in the thread's result.
+fn node(answer: String) -> (String, std::thread::JoinHandle<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let thread = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut asked = Vec::new();
+        let mut piece = [0; 4096];
+        while !asked.ends_with(b"}") {
+            let read = stream.read(&mut piece).unwrap();
+            asked.extend_from_slice(&piece[..read]);
+        }
+        stream.write_all(answer.as_bytes()).unwrap();
+        String::from_utf8(asked).unwrap()
+    });
+    (url, thread)
+}
+
+fn json(body: &str) -> String {
+    format!("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\r\n{body}")
+}
+
+fn plan(url: &str, identity: &Path) -> Plan {
+    let text = format!(
+        "name = \"p\"\nfolder = \"/state\"\n[begin]\nhow = \"as-is\"\n[workload]\ncommand = [\"v\"]\nledger = \"/mnt/l\"\n\
+         identity = {identity:?}\ncluster_rpc = \"{url}\"\n[[arm]]\nname = \"a\"\n"
+    );
+    parse(&text, Path::new("/p.toml")).unwrap()
+}
+
+fn asked(answer: String) -> Stake {
+    let folder = tempfile::tempdir().unwrap();
+    let identity = folder.path().join("id.json");
+    std::fs::write(&identity, format!("{:?}", [0_u8; 64])).unwrap();
+    let (url, node) = node(answer);
+    let stake = ask(&plan(&url, &identity)).remove("main").unwrap();
+    let question = node.join().unwrap();
+    assert!(question.starts_with("POST / HTTP/1.0\r\n") && question.contains("getVoteAccounts"), "{question}");
+    assert!(!question.contains("[0"), "the key stays here");
+    stake
+}
+
+#[test]
+fn the_stake_of_all_vote_accounts_of_the_identity_is_added_up() {
+    let account = |node: &str, stake: u64| {
+        format!("{{\"votePubkey\":\"v\",\"nodePubkey\":\"{node}\",\"activatedStake\":{stake},\"commission\":5}}")
+    };
+    let ours = "1".repeat(32);
+    let current = [account(&ours, 5), account("other", 100)].join(",");
+    let body = |list: &str| {
+        format!(
+            "{{\"jsonrpc\":\"2.0\",\"result\":{{\"current\":[{list}],\"delinquent\":[{}]}},\"id\":1}}",
+            account(&ours, 2)
+        )
+    };
+    assert_eq!(asked(json(&body(&current))), Stake::Known(7));
+    assert_eq!(asked(json(&body(&current).replace(&ours, "none"))), Stake::Known(0));
+}
+
+#[test]
+fn an_answer_that_is_none_leaves_the_stake_unknown() {
+    let errors = [
+        json("{\"jsonrpc\":\"2.0\",\"error\":{\"code\":-32601,\"message\":\"Method not found\"},\"id\":1}"),
+        "HTTP/1.1 503 Service Unavailable\r\n\r\n".to_owned(),
+        "garbage".to_owned(),
+        String::new(),
+        json(""),
+    ];
+    for answer in errors {
+        assert!(matches!(asked(answer.clone()), Stake::Unknown(_)), "{answer:?}");
+    }
+}
+
+#[test]
+fn a_node_that_is_not_there_or_speaks_tls_leaves_the_stake_unknown() {
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let identity = folder.path().join("id.json");
+    std::fs::write(&identity, format!("{:?}", [0_u8; 64])).unwrap();
+    let of = |url: &str, identity: &Path| match ask(&plan(url, identity)).remove("main") {
+        Some(Stake::Unknown(why)) => why,
+        other => panic!("{other:?}"),
+    };
+    assert!(of(&format!("http://{free}"), &identity).contains("refused"));
+    assert!(
+        of("https://api.devnet.solana.com", &identity)
+            .contains("speaks TLS (https), which this program does not, so it was not asked")
+    );
+    assert!(of("http://127.0.0.1:1", Path::new("/none/id.json")).contains("/none/id.json"));
+}

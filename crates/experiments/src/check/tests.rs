@@ -1,0 +1,567 @@
+use super::*;
+use crate::plan::parse;
+use crate::runner::world::Remark;
+use faultline_isolation::{Abilities, CpuSet};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+const GIB: u64 = 1 << 30;
+
+const TWO_ARMS: &str = r#"
+name = "p"
+folder = "/state"
+replicates = 4
+[begin]
+how = "download"
+[workload]
+command = ["/v", "--ledger", "{ledger}"]
+ledger = "/mnt/ledger"
+accounts = "/mnt/accounts"
+[stop]
+duration = "1h"
+[[arm]]
+name = "small"
+memory_max = "4G"
+[[arm]]
+name = "large"
+memory_max = "8G"
+"#;
+
+const CONCURRENT: &str = r#"
+name = "p"
+folder = "/state"
+[begin]
+how = "download"
+[workload]
+command = ["/v"]
+[concurrent]
+[[lane]]
+name = "a"
+ledger = "/mnt/a"
+rpc_port = 8899
+gossip_port = 8001
+port_range = "8002-8040"
+cpus = "0-1"
+[[lane]]
+name = "b"
+ledger = "/mnt/b"
+rpc_port = 8999
+gossip_port = 8101
+port_range = "8102-8140"
+cpus = "2-3"
+[[arm]]
+name = "one"
+memory_max = "4G"
+"#;
+
+fn plan(text: &str) -> Plan {
+    parse(text, Path::new("/p.toml")).unwrap_or_else(|m| panic!("{m:#?}"))
+}
+
+/// A host on which nothing speaks against the plan.
+fn fit(plan: &Plan) -> Facts {
+    let open_files = Some(1_048_576);
+    let can = Abilities {
+        memory_max: true,
+        memory_high: true,
+        swap_max: true,
+        cpus: true,
+        io: true,
+        pressure: true,
+        open_files,
+    };
+    let mut folders = BTreeMap::new();
+    for (number, (_, path)) in
+        (1..).zip(super::folders::working(plan)).chain([(50, (String::new(), plan.folder.as_path()))])
+    {
+        let fact = FolderFacts {
+            is_there: true,
+            real: Some(path.to_owned()),
+            not_marked: None,
+            device: Some(number),
+            blocked: None,
+            free: Some(1000 * GIB),
+        };
+        folders.insert(path.to_owned(), fact);
+    }
+    Facts {
+        launcher: Ok(LauncherFacts { name: "cgroup v2".to_owned(), can }),
+        ram: Some(64 * GIB),
+        swap: Some(0),
+        cpus: CpuSet::parse("0-7").ok(),
+        programs: BTreeMap::from([("/v".to_owned(), Ok(PathBuf::from("/v")))]),
+        switches: BTreeMap::new(),
+        scripts: BTreeMap::new(),
+        unfollowed: Default::default(),
+        folders,
+        io_devices: BTreeMap::new(),
+        files: BTreeMap::new(),
+        closed: BTreeMap::new(),
+        user: Ok(()),
+        tools: super::TOOLS.into(),
+        other_user: false,
+        recorder: Ok("/faultlined".into()),
+        configuration: None,
+        at_tip_for: Some(Duration::from_secs(60)),
+        stakes: BTreeMap::from([("main".to_owned(), Stake::Known(0))]),
+        kept: None,
+        host: Vec::new(),
+        homes: vec!["/root".into()],
+    }
+}
+
+fn told(plan: &Plan, facts: &Facts) -> Vec<(Severity, String)> {
+    findings(plan, facts, false).into_iter().map(|found| (found.severity, found.what)).collect()
+}
+
+/// One finding, of this severity, that says this.
+#[track_caller]
+fn only(plan: &Plan, facts: &Facts, severity: Severity, says: &str) {
+    match told(plan, facts).as_slice() {
+        [(found, what)] if *found == severity && what.contains(says) => {}
+        other => panic!("{says:?} is wanted: {other:#?}"),
+    }
+}
+
+/// The plan with one text in place of another.
+fn but(text: &str, from: &str, to: &str) -> Plan {
+    assert!(text.contains(from), "{from}");
+    plan(&text.replace(from, to))
+}
+
+fn folder<'f>(facts: &'f mut Facts, path: &str) -> &'f mut FolderFacts {
+    facts.folders.get_mut(Path::new(path)).unwrap()
+}
+
+use Severity::{Refuse, Warn};
+
+#[test]
+fn nothing_speaks_against_a_plan_that_fits() {
+    for text in [TWO_ARMS, CONCURRENT] {
+        let plan = plan(text);
+        assert_eq!(told(&plan, &fit(&plan)), []);
+    }
+}
+
+#[test]
+fn limits_that_the_launcher_does_not_have_are_refused() {
+    let high = but(TWO_ARMS, "memory_max = \"8G\"", "memory_max = \"8G\"\nmemory_high = \"7G\"");
+    let mut facts = fit(&high);
+    facts.launcher.as_mut().unwrap().can.memory_high = false;
+    facts.launcher.as_mut().unwrap().name = "cgroup v1".to_owned();
+    only(&high, &facts, Refuse, "arm \"large\" sets memory_high, which cgroup v1 does not have");
+
+    let plan = plan(TWO_ARMS);
+    let mut facts = fit(&plan);
+    facts.launcher.as_mut().unwrap().can.swap_max = false;
+    assert_eq!(told(&plan, &facts), [], "without swap nothing can hide there");
+    facts.swap = Some(GIB);
+    assert!(told(&plan, &facts).iter().all(|(severity, what)| *severity == Refuse && what.contains("shall not swap")));
+    facts.launcher = Err("no cgroups".to_owned());
+    only(&plan, &facts, Refuse, "no group of processes can be made here: no cgroups");
+}
+
+#[test]
+fn a_limit_near_all_memory_warns_and_one_beyond_it_is_refused() {
+    let plan = plan(TWO_ARMS);
+    let with = |ram: u64| Facts { ram: Some(ram), ..fit(&plan) };
+    only(&plan, &with(8 * GIB + GIB / 4), Warn, "95 % or more");
+    only(&plan, &with(8 * GIB - GIB / 4), Warn, "95 % or more");
+    only(&plan, &with(7 * GIB), Refuse, "memory_max of arm \"large\" is 8 GiB, and this host has 7 GiB");
+    assert_eq!(told(&plan, &Facts { ram: None, ..fit(&plan) }), []);
+}
+
+#[test]
+fn concurrent_limits_and_a_reserve_must_fit_in_memory() {
+    let plan = plan(CONCURRENT);
+    let with = |ram: u64| Facts { ram: Some(ram), ..fit(&plan) };
+    assert_eq!(told(&plan, &with(8 * GIB + GIB / 2)), []);
+    only(&plan, &with(8 * GIB + GIB / 4), Refuse, "with 512 MiB for the rest of the host");
+    let open = but(CONCURRENT, "memory_max = \"4G\"", "");
+    only(&open, &fit(&open), Refuse, "arm \"one\" has no memory_max");
+}
+
+#[test]
+fn concurrent_lanes_share_no_device_and_no_cpu_unsaid() {
+    let plan = plan(CONCURRENT);
+    let mut facts = fit(&plan);
+    folder(&mut facts, "/mnt/b").device = Some(1);
+    only(&plan, &facts, Refuse, "on the same device");
+    let meant = |how: &str| but(CONCURRENT, "[concurrent]", &format!("[concurrent]\nshared_device = {how:?}"));
+    only(&meant("warn"), &facts, Warn, "on the same device");
+    assert_eq!(told(&meant("ignore"), &facts), []);
+    let limited = but(
+        CONCURRENT,
+        "memory_max = \"4G\"",
+        "memory_max = \"4G\"\nio = [{ device = \"/mnt/a\", read_bytes = \"100M\" }]",
+    );
+    assert_eq!(told(&limited, &facts), []);
+    let portless = but(CONCURRENT, "gossip_port = 8101", "");
+    only(&portless, &fit(&portless), Warn, "not every lane says which ports it has");
+    let open = but(CONCURRENT, "cpus = \"2-3\"", "");
+    only(&open, &fit(&open), Warn, "not every lane has CPUs");
+    let beyond = but(CONCURRENT, "cpus = \"2-3\"", "cpus = \"7-8\"");
+    only(&beyond, &fit(&beyond), Refuse, "lane \"b\" wants CPU 8, and this host has 0-7");
+}
+
+#[test]
+fn a_program_that_ignores_the_size_of_its_cache_is_refused() {
+    let plan = but(TWO_ARMS, "memory_max = \"8G\"", "cache_entries = 1024");
+    let with = |switch: Switch| Facts { switches: BTreeMap::from([("/v".into(), switch)]), ..fit(&plan) };
+    assert_eq!(told(&plan, &with(Switch::There)), []);
+    only(
+        &plan,
+        &with(Switch::Missing),
+        Refuse,
+        "AGAVE_PROGRAM_CACHE_ENTRIES is not in /v: it would be ignored silently",
+    );
+    only(&plan, &with(Switch::Script), Refuse, "/v is a script");
+    only(&plan, &with(Switch::Unreadable("denied".to_owned())), Refuse, "denied");
+    // What the plan names goes before what the command begins with.
+    let named = but(TWO_ARMS, "memory_max = \"8G\"", "cache_entries = 1024\nbinary = \"/b\"");
+    assert_eq!(told(&named, &with(Switch::Script)), []);
+}
+
+#[test]
+fn a_validator_that_votes_is_refused_without_a_word() {
+    let i_vote = |plan: &Plan, facts: &Facts| findings(plan, facts, true).len();
+    for (from, to, place) in [
+        ("\"{ledger}\"]", "\"{ledger}\", \"--vote-account\", \"k.json\"]", "workload"),
+        ("memory_max = \"8G\"", "environment = { MORE = \"--x --vote-account k\" }", "arm \"large\""),
+        ("memory_max = \"8G\"", "arguments = [\"--vote-account=k.json\"]", "arm \"large\""),
+    ] {
+        let plan = but(TWO_ARMS, from, to);
+        only(&plan, &fit(&plan), Refuse, &format!("{place} sets a vote account"));
+        assert_eq!(i_vote(&plan, &fit(&plan)), 0);
+    }
+    let plan = plan(TWO_ARMS);
+    let script = |text: &str| Facts { scripts: BTreeMap::from([("/v".into(), text.to_owned())]), ..fit(&plan) };
+    only(&plan, &script("exec v \\\n  --vote-account $K\n"), Refuse, "the script /v sets a vote account");
+    assert_eq!(told(&plan, &script("#!/bin/sh\n# --vote-account is left out\nexec v --no-voting\n")), []);
+    let staked = |stake: Stake| Facts { stakes: BTreeMap::from([("main".to_owned(), stake)]), ..fit(&plan) };
+    only(&plan, &staked(Stake::Known(3_000_000_000)), Refuse, "has a stake of 3 SOL");
+    assert_eq!(i_vote(&plan, &staked(Stake::Known(1))), 0);
+    only(&plan, &staked(Stake::Unknown("nobody answers".to_owned())), Warn, "nobody answers");
+}
+
+#[test]
+fn a_vote_account_is_found_wherever_it_is_set() {
+    let in_command = |words: &str| but(TWO_ARMS, "[\"/v\", \"--ledger\", \"{ledger}\"]", words);
+    for words in [
+        "[\"/bin/bash\", \"-c\", \"exec x --vote-account=foo\"]",
+        "[\"/v\", \"--vote-account={ledger}/k\"]",
+        "[\"/bin/bash\", \"-c\", \"exec x --vote-account k\", \"--no-voting\"]",
+        "[\"python3\", \"-c\", \"run(['v', '--authorized-voter', 'k'])\"]",
+    ] {
+        let plan = in_command(words);
+        only(&plan, &fit(&plan), Refuse, "workload sets a vote account");
+    }
+    let plan = plan(TWO_ARMS);
+    let script =
+        |file: &str, text: &str| Facts { scripts: BTreeMap::from([(file.into(), text.to_owned())]), ..fit(&plan) };
+    for text in
+        ["A=(\n--identity k\n--vote-account $V\n)\n", "run([\"v\", \"--vote-account\", k])\n", "x='--vote-account k'"]
+    {
+        only(&plan, &script("/s", text), Refuse, "the script /s sets a vote account");
+    }
+    only(&plan, &script("/f.toml", "[consensus]\nvote_account_path = \"/k\"\n"), Refuse, "the file /f.toml");
+    for text in ["exec v --no-voting # no --vote-account\n", "exec v --vote-account-x", "vote_account_path = \"/k\"\n"]
+    {
+        assert_eq!(told(&plan, &script("/s", text)), [], "{text}");
+    }
+    assert_eq!(told(&plan, &script("/f.toml", "vote_account_path = \"\"\n")), []);
+}
+
+#[test]
+fn no_voting_beside_a_vote_account_excuses_nothing() {
+    let plan = but(TWO_ARMS, "\"{ledger}\"]", "\"{ledger}\", \"--vote-account\", \"k\", \"--no-voting\"]");
+    only(&plan, &fit(&plan), Refuse, "workload sets a vote account");
+    let plan = self::plan(TWO_ARMS);
+    for text in ["exec v --no-voting \\\n --vote-account k\n", "echo \"--no-voting\"; exec x --vote-account foo"] {
+        let facts = Facts { scripts: BTreeMap::from([("/s".into(), text.to_owned())]), ..fit(&plan) };
+        only(&plan, &facts, Refuse, "the script /s sets a vote account");
+    }
+}
+
+#[test]
+fn what_nobody_looked_at_in_a_script_is_said_where_no_stake_can_be_asked() {
+    let plan = plan(TWO_ARMS);
+    let unknown = || BTreeMap::from([("main".to_owned(), Stake::Unknown("the plan names no identity".to_owned()))]);
+    let facts = Facts {
+        scripts: BTreeMap::from([("/v".into(), "#!/bin/sh\nexec $X/start\n".to_owned())]),
+        unfollowed: ["$X/start".to_owned()].into(),
+        ..fit(&plan)
+    };
+    assert_eq!(told(&plan, &facts), []);
+    let said = told(&plan, &Facts { stakes: unknown(), ..facts.clone() });
+    assert!(said.iter().all(|(severity, _)| *severity == Warn) && said.len() == 2, "{said:#?}");
+    let script = said.iter().find(|(_, what)| what.contains("the command is a script")).unwrap();
+    assert!(script.1.contains("the plan's words, /v; not looked at: $X/start"), "{script:?}");
+    assert_eq!(findings(&plan, &Facts { stakes: unknown(), ..facts }, true), []);
+    only(&plan, &Facts { stakes: unknown(), ..fit(&plan) }, Warn, "cannot determine");
+    let shell = BTreeMap::from([("/v".to_owned(), Ok(PathBuf::from("/usr/bin/bash")))]);
+    assert_eq!(told(&plan, &Facts { stakes: unknown(), programs: shell, ..fit(&plan) }).len(), 2);
+}
+
+#[test]
+fn an_identity_that_is_no_keypair_is_said_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("id.json");
+    std::fs::write(&file, "name = \"p\"\n").unwrap();
+    let plan = but(TWO_ARMS, "[stop]", &format!("identity = {file:?}\n[stop]"));
+    let gathered = gather(&plan, Err("not asked".to_owned()));
+    let facts = Facts { files: gathered.files, stakes: gathered.stakes, ..fit(&plan) };
+    only(&plan, &facts, Refuse, "id.json: is no keypair as solana-keygen writes it");
+    std::fs::write(&file, format!("{:?}", [1_u8; 64])).unwrap();
+    assert_eq!(gather(&plan, Err(String::new())).files[&file], Ok(()));
+}
+
+#[test]
+fn a_file_in_the_place_of_a_folder_is_refused() {
+    let root = tempfile::tempdir().unwrap();
+    let file = root.path().join("base.toml");
+    std::fs::write(&file, "").unwrap();
+    for folder in [file.clone(), file.join("x/y")] {
+        let plan = but(TWO_ARMS, "\"/state\"", &format!("{folder:?}"));
+        let mut facts = fit(&plan);
+        let gathered = gather(&plan, Err(String::new())).folders;
+        facts.folders.insert(folder.clone(), gathered[&folder].clone());
+        only(&plan, &facts, Refuse, &format!("{} is there and is no folder", file.display()));
+    }
+    let plan = plan(TWO_ARMS);
+    let mut facts = fit(&plan);
+    folder(&mut facts, "/mnt/ledger").blocked = Some("/mnt".into());
+    folder(&mut facts, "/mnt/ledger").not_marked = Some("no mark".to_owned());
+    only(&plan, &facts, Refuse, "ledger /mnt/ledger is a folder that cannot be made: /mnt is there");
+}
+
+#[test]
+fn a_limit_of_swap_alone_is_refused_where_version_1_would_refuse_it_at_each_run() {
+    let plan = but(TWO_ARMS, "memory_max = \"8G\"", "swap_max = \"1G\"");
+    assert_eq!(told(&plan, &fit(&plan)), []);
+    let mut facts = fit(&plan);
+    facts.launcher.as_mut().unwrap().name = "cgroup v1".to_owned();
+    only(&plan, &facts, Refuse, "arm \"large\" sets swap_max without memory_max");
+}
+
+#[test]
+fn a_recorder_that_does_not_take_its_configuration_is_told_before_any_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = |name: &str, text: &str| {
+        let file = folder.path().join(name);
+        std::fs::write(&file, format!("#!/bin/sh\n{text}\n")).unwrap();
+        std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        file
+    };
+    let asked = |recorder: &Path| {
+        let more = format!("[recorder]\nprogram = {recorder:?}\nconfig = {:?}\n[stop]", folder.path().join("fine"));
+        let plan = but(TWO_ARMS, "[stop]", &more);
+        let configuration = gather(&plan, Err(String::new())).configuration;
+        (told(&plan, &Facts { configuration: configuration.clone(), ..fit(&plan) }), configuration)
+    };
+    let fine = script("fine", "test \"$1 $2\" = 'check-config --config'");
+    assert_eq!(asked(&fine), (vec![], Some(Ok(()))));
+    let (said, _) = asked(&script("bad", "for n in 1 2 3 4 5 6; do echo configuration: line $n >&2; done; exit 64"));
+    assert!(said[0].1.ends_with("fine: line 1; line 2; and 4 lines more"), "{said:?}");
+    assert!(asked(&script("x", "").with_file_name("none")).1.is_none());
+}
+
+#[test]
+fn a_tip_that_can_never_be_reached_in_time_is_told() {
+    let within = |time: &str| but(TWO_ARMS, "[stop]", &format!("[stop]\nat_tip_within = \"{time}\""));
+    for time in ["30s", "1m"] {
+        only(&within(time), &fit(&within(time)), Warn, "counts as at the tip after 1 min");
+    }
+    assert_eq!(told(&within("2m"), &fit(&within("2m"))), []);
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("faultlined.toml");
+    let plan = but(TWO_ARMS, "[stop]", &format!("[recorder]\nconfig = {config:?}\n[stop]\nat_tip_within = \"30s\""));
+    let known = |text: &str| {
+        std::fs::write(&config, text).unwrap();
+        let at_tip_for = gather(&plan, Err(String::new())).at_tip_for;
+        (at_tip_for, told(&plan, &Facts { at_tip_for, ..fit(&plan) }).len())
+    };
+    assert_eq!(known("[phase]\nat_tip_for = \"5s\"\n"), (Some(Duration::from_secs(5)), 0));
+    assert_eq!(known("[phase]\n"), (Some(Duration::from_secs(60)), 1));
+    assert_eq!(known("["), (None, 0));
+}
+
+#[test]
+fn arms_that_set_the_same_are_told() {
+    let twins = but(TWO_ARMS, "memory_max = \"8G\"", "memory_max = \"4096M\"");
+    only(&twins, &fit(&twins), Warn, "arms \"small\" and \"large\" set the same");
+    let named = plan(&twins.text.replace("\"--ledger\"", "\"--name={arm}\", \"--ledger\""));
+    assert_eq!(told(&named, &fit(&named)), []);
+}
+
+#[test]
+fn a_log_that_silences_datapoints_is_warned_of() {
+    let plan = but(TWO_ARMS, "memory_max = \"8G\"", "environment = { RUST_LOG = \"warn\" }");
+    let what = "RUST_LOG of arm \"large\" is \"warn\", which keeps solana_core::replay_stage from logging at info";
+    only(&plan, &fit(&plan), Warn, what);
+}
+
+#[test]
+fn the_filter_that_readme_recommends_is_fine_for_a_validator_and_too_quiet_for_a_replay() {
+    let readme = include_str!("../../../../README.md");
+    let filter = readme.lines().find_map(|line| line.strip_prefix("RUST_LOG=")).unwrap();
+    let plan = but(TWO_ARMS, "[stop]", &format!("environment = {{ RUST_LOG = {filter:?} }}\n[stop]"));
+    assert_eq!(told(&plan, &fit(&plan)), []);
+    let mut replay = plan;
+    replay.workload.kind = Kind::Replay;
+    let told = told(&replay, &fit(&replay));
+    let of_log: Vec<_> = told.iter().filter(|(_, what)| what.contains("RUST_LOG")).collect();
+    assert!(matches!(of_log[..], [(Warn, what)] if what.contains("keeps solana_metrics::metrics")), "{told:?}");
+}
+
+#[test]
+fn folders_that_may_not_be_cleared_are_refused() {
+    let plan = plan(TWO_ARMS);
+    let mut facts = fit(&plan);
+    folder(&mut facts, "/mnt/accounts").not_marked = Some("no mark".to_owned());
+    only(&plan, &facts, Refuse, "accounts cannot be cleared before a run: no mark");
+    let as_is = but(TWO_ARMS, "download", "as-is");
+    only(&as_is, &facts, Warn, "the starts are not equal");
+    folder(&mut facts, "/mnt/accounts").is_there = false;
+    assert!(told(&as_is, &facts)[0].1.contains("accounts /mnt/accounts is not there"));
+
+    let mut facts = fit(&plan);
+    facts.homes = vec!["/mnt/ledger/sol".into()];
+    only(&plan, &facts, Refuse, "ledger /mnt/ledger is the home folder /mnt/ledger/sol");
+}
+
+#[test]
+fn recordings_on_the_ledgers_device_are_warned_of() {
+    let plan = plan(TWO_ARMS);
+    let mut facts = fit(&plan);
+    folder(&mut facts, "/state").device = Some(1);
+    only(&plan, &facts, Warn, "folder /state is on the same device as ledger /mnt/ledger");
+}
+
+#[test]
+fn two_names_of_one_folder_are_refused() {
+    let plan = plan(TWO_ARMS);
+    let mut facts = fit(&plan);
+    folder(&mut facts, "/mnt/accounts").real = Some("/mnt/ledger/accounts".into());
+    only(&plan, &facts, Refuse, "in truth the same folder, or one inside the other");
+}
+
+#[test]
+fn recordings_need_room_and_a_download_roughly_so() {
+    let plan = plan(TWO_ARMS);
+    let mut facts = fit(&plan);
+    // Two arms, four times, an hour each.
+    assert_eq!(needs(&plan, &facts)[0].bytes, 8 * (8 << 20));
+    folder(&mut facts, "/state").free = Some(63 << 20);
+    only(&plan, &facts, Refuse, "/state: 64.0 MiB are needed, and 63.0 MiB are free");
+
+    let mainnet = but(TWO_ARMS, "[stop]", "cluster = \"mainnet-beta\"\n[stop]");
+    let mut facts = fit(&mainnet);
+    folder(&mut facts, "/mnt/ledger").free = Some(99 * GIB);
+    only(&mainnet, &facts, Warn, "/mnt/ledger: roughly 100.0 GiB are needed");
+    // On one disk, needs add up.
+    folder(&mut facts, "/mnt/ledger").free = Some(100 * GIB);
+    assert_eq!(told(&mainnet, &facts), []);
+    folder(&mut facts, "/mnt/ledger").device = Some(50);
+    folder(&mut facts, "/state").free = Some(100 * GIB);
+    assert!(told(&mainnet, &facts).iter().any(|(_, what)| what.contains("roughly 100.1 GiB are needed")));
+}
+
+#[test]
+fn what_is_not_there_is_refused() {
+    let plan = but(TWO_ARMS, "ledger = \"/mnt/ledger\"", "ledger = \"/mnt/ledger\"\nuser = \"sol\"");
+    let fits = fit(&plan);
+    let why = || "is not there".to_owned();
+    let mut facts = Facts { user: Err(why()), ..fits.clone() };
+    only(&plan, &facts, Refuse, "user \"sol\": is not there");
+    // systemd asks further than one file.
+    facts.launcher.as_mut().unwrap().name = "systemd".to_owned();
+    only(&plan, &facts, Warn, "user \"sol\": is not there");
+    only(&plan, &Facts { recorder: Err(why()), ..fits.clone() }, Refuse, "there is no recorder");
+    let programs = BTreeMap::from([("/v".to_owned(), Err(why()))]);
+    only(&plan, &Facts { programs, ..fits.clone() }, Refuse, "the command begins with /v: is not there");
+    only(&plan, &Facts { files: BTreeMap::from([("/f".into(), Err(why()))]), ..fits }, Refuse, "/f: is not there");
+}
+
+#[test]
+fn what_a_design_cannot_show_is_said() {
+    let few = but(TWO_ARMS, "replicates = 4", "replicates = 2");
+    only(&few, &fit(&few), Warn, "2 runs of each arm can be described, but not tested");
+    let odd = but(TWO_ARMS, "replicates = 4", "replicates = 3");
+    only(&odd, &fit(&odd), Severity::Ignore, "only with an even number of replicates");
+    let warm = but(TWO_ARMS, "how = \"download\"", "how = \"download\"\npage_cache = \"leave\"");
+    only(&warm, &fit(&warm), Warn, "files that the previous run read are still in the page cache");
+    let square = but(TWO_ARMS, "replicates = 4", "replicates = 3\norder = \"latin-square\"");
+    only(&square, &fit(&square), Severity::Ignore, "a Latin square of 2 arms");
+}
+
+#[test]
+fn what_may_pass_until_a_run_begins_is_only_warned_of() {
+    let plan = plan(TWO_ARMS);
+    let remark = |passes| Remark { severity: Refuse, passes, what: "swap is on".to_owned() };
+    only(&plan, &Facts { host: vec![remark(false)], ..fit(&plan) }, Refuse, "the host, now: swap is on");
+    only(&plan, &Facts { host: vec![remark(true)], ..fit(&plan) }, Warn, "the host, now: swap is on");
+}
+
+#[test]
+fn the_gravest_comes_first() {
+    let plan = but(TWO_ARMS, "replicates = 4", "replicates = 1");
+    let facts = Facts { recorder: Err("none".to_owned()), ..fit(&plan) };
+    let severities: Vec<Severity> = findings(&plan, &facts, false).into_iter().map(|found| found.severity).collect();
+    assert_eq!(severities, [Refuse, Warn, Severity::Ignore]);
+}
+
+#[test]
+fn facts_of_this_host_can_be_gathered() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = folder.path().join("start.sh");
+    std::fs::write(&script, "#!/bin/sh\nexec agave-validator --vote-account k\n").unwrap();
+    let ledger = folder.path().join("ledger");
+    let text = format!(
+        "name = \"p\"\nfolder = {:?}\n[begin]\nhow = \"download\"\n[workload]\ncommand = [\"sh\", {script:?}]\n\
+         user = \"nobody-by-this-name\"\nledger = {ledger:?}\n[[arm]]\nname = \"a\"\ncache_entries = 5\n",
+        folder.path().join("state")
+    );
+    let plan = plan(&text);
+    let facts = gather(&plan, Err("not asked".to_owned()));
+    assert!(facts.ram.is_some_and(|ram| ram > 1 << 26) && facts.cpus.is_some() && facts.swap.is_some());
+    assert_eq!(facts.scripts.keys().collect::<Vec<_>>(), [&script]);
+    assert!(facts.user.is_err());
+    let there = &facts.folders[&ledger];
+    assert!(!there.is_there && there.not_marked.is_some() && there.device.is_some() && there.free.is_some());
+    let shell = facts.programs["sh"].clone().unwrap();
+    assert_eq!(facts.switches[&shell], Switch::Missing);
+    assert!(matches!(facts.stakes["main"], Stake::Unknown(_)));
+    let said = told(&plan, &facts);
+    assert!(said.iter().any(|(_, what)| what.contains("start.sh sets a vote account")), "{said:#?}");
+}
+
+#[test]
+fn what_the_host_lacks_to_start_and_look_at_runs_is_known_beforehand() {
+    let plan = plan(TWO_ARMS);
+    let without = |tool: &str| {
+        let tools = super::TOOLS.into_iter().filter(|one| *one != tool).collect();
+        Facts { tools, other_user: true, ..fit(&plan) }
+    };
+    only(&plan, &without("fincore"), Warn, "fincore");
+    only(&plan, &without("setpriv"), Refuse, "setpriv");
+    assert_eq!(told(&plan, &Facts { other_user: false, ..without("setpriv") }), []);
+    let mut leaves = plan.clone();
+    leaves.page_cache = crate::plan::PageCache::Leave;
+    assert!(!told(&leaves, &without("fincore")).iter().any(|what| format!("{what:?}").contains("fincore")));
+
+    let mut many = plan.clone();
+    many.workload.open_files = Some(1_048_577);
+    only(&many, &fit(&many), Refuse, "1048577");
+    many.workload.open_files = Some(1_048_576);
+    assert_eq!(told(&many, &fit(&many)), []);
+}
+
+#[test]
+fn a_folder_that_its_user_may_not_write_is_refused() {
+    let plan = plan(TWO_ARMS);
+    let why = "is not open to user \"sol\" (mode 755, of user 0 and group 0)";
+    let facts = Facts { closed: BTreeMap::from([("/mnt/ledger".into(), why.to_owned())]), ..fit(&plan) };
+    only(&plan, &facts, Refuse, &format!("ledger /mnt/ledger {why}: every run would exit immediately"));
+}

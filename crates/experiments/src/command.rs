@@ -1,0 +1,202 @@
+//! The subcommands of `experiment`.
+
+mod changed;
+mod dry_run;
+mod launcher;
+mod stop;
+
+pub use launcher::{facts, launcher};
+
+use super::folder::{self, Folder};
+use super::journal::{self, Standing};
+use super::lock::{self, Holder, Lock};
+use super::plan::{self, Plan};
+use super::runner::{Over, Real, Runner};
+use super::schedule::schedule;
+use super::{plan_command, report, status, targets};
+use crate::args::{Experiment, ExperimentArgs, InitArgs, ResumeArgs, RunArgs, StopArgs};
+use anyhow::{Context, bail};
+use faultline_command::args::WrongUsage;
+use faultline_command::clock;
+use faultline_command::files::Part;
+use faultline_command::output::{print, say};
+use faultline_isolation::folders::{self, Init, Purpose};
+use faultline_kernel::HostRoot;
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use std::io::Write;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+/// From SIGTERM to SIGKILL for what a runner that was killed left behind.
+const SWEEP_GRACE: Duration = Duration::from_secs(30);
+
+/// Does what was asked; the exit code.
+///
+/// # Errors
+/// It cannot be done, or the experiment was stopped or gave up.
+pub fn run(args: &ExperimentArgs) -> anyhow::Result<u8> {
+    match &args.what {
+        Experiment::Init(args) => init(args),
+        Experiment::Plan(args) => {
+            let (said, code) = plan_command::plan(args, facts(args.launcher))?;
+            print(&said).map(|()| code)
+        }
+        Experiment::Run(args) => run_plan(args),
+        Experiment::Status(args) => print(&status::status(args)?).map(|()| 0),
+        Experiment::Resume(args) => resume(args),
+        Experiment::Stop(args) => stop(args),
+        Experiment::Report(args) => print(&report::report_command(args)?).map(|()| 0),
+    }
+}
+
+fn init(args: &InitArgs) -> anyhow::Result<u8> {
+    let now = clock::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    for folder in &args.folders {
+        // One that is not there yet is nobody's.
+        let _held = match folder.is_dir() {
+            true => Some(folders::hold(folder, Purpose::Work, &HostRoot::default())?),
+            false => None,
+        };
+        let words = match folders::init(folder, now)? {
+            Init::Made => "made, and marked",
+            Init::Marked => "marked",
+            Init::Already => "was marked before",
+        };
+        say(&format!("{}: {words}: runs may clear it", folder.display()));
+    }
+    Ok(0)
+}
+
+/// The experiment in this folder, or of this plan.
+///
+/// # Errors
+/// There is no such file, or it is no plan.
+pub fn find(path: &Path) -> anyhow::Result<Folder> {
+    let said = || path.display().to_string();
+    if std::fs::metadata(path).with_context(said)?.is_dir() {
+        return Ok(Folder::new(&std::path::absolute(path).with_context(said)?));
+    }
+    Ok(Folder::new(&plan_command::read(path)?.folder))
+}
+
+/// The plan that an experiment was begun with, and where the experiment stands.
+///
+/// # Errors
+/// It was never begun, or its plan has been changed since.
+pub fn begun(folder: &Folder) -> anyhow::Result<(Plan, Standing)> {
+    let standing = Standing::of(&journal::read(&folder.journal())?);
+    let begun = standing.begun.as_ref().with_context(|| {
+        format!("{}: nothing was begun here: use `faultline experiment run`", folder.path().display())
+    })?;
+    let copy = folder.plan();
+    let text = std::fs::read_to_string(&copy).with_context(|| copy.display().to_string())?;
+    if folder::digest(&text) != begun.plan {
+        bail!("{}: this is not the plan that the experiment was begun with any more: put it back", copy.display());
+    }
+    let plan = plan::parse(&text, &begun.file).map_err(|mistakes| {
+        let said: Vec<String> = mistakes.iter().map(ToString::to_string).collect();
+        WrongUsage(said.join("\n"))
+    })?;
+    // It may have been moved, with everything in it.
+    Ok((Plan { folder: folder.path().to_owned(), ..plan }, standing))
+}
+
+fn run_plan(args: &RunArgs) -> anyhow::Result<u8> {
+    let plan = plan_command::read(&args.plan)?;
+    if args.dry_run {
+        return dry_run::dry_run(&plan);
+    }
+    let folder = Folder::new(&plan.folder);
+    std::fs::create_dir_all(folder.path()).with_context(|| folder.path().display().to_string())?;
+    let _lock = Lock::take(&folder.lock())?;
+    make_way(&folder)?;
+    let launcher = launcher(args.launcher)?;
+    launcher::refuse(&plan, &*launcher, args.i_vote)?;
+    let _folders = lock::folders(&plan)?;
+    keep(&folder.plan(), plan.text.as_bytes())?;
+    let turns = schedule(&plan);
+    let mut world = Real::new(launcher)?;
+    ended(Runner::begin(plan, turns, &mut world)?.run()?)
+}
+
+/// Refuses a folder with an experiment in it; what a runner left that did not even write its first line goes.
+fn make_way(folder: &Folder) -> anyhow::Result<()> {
+    let path = folder.journal();
+    if !path.exists() {
+        return Ok(());
+    }
+    if Standing::of(&journal::read(&path)?).begun.is_some() {
+        let folder = folder.path().display();
+        bail!("{folder} already has an experiment: `faultline experiment resume {folder}` continues it");
+    }
+    std::fs::remove_file(&path).with_context(|| path.display().to_string())
+}
+
+/// Writes a file so that it outlives a power cut.
+fn keep(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+    let write = || {
+        let part = Part::create(path)?;
+        part.file().write_all(bytes)?;
+        part.file().sync_all()?;
+        part.finish(path)
+    };
+    write().with_context(|| path.display().to_string())
+}
+
+fn resume(args: &ResumeArgs) -> anyhow::Result<u8> {
+    let folder = find(&args.experiment)?;
+    let (plan, standing) = begun(&folder)?;
+    if args.experiment.is_file() {
+        changed::refuse(&plan, &plan_command::read(&args.experiment)?)?;
+    }
+    let _lock = Lock::take(&folder.lock())?;
+    if standing.finished {
+        say("this experiment is finished");
+        return Ok(0);
+    }
+    let _folders = lock::folders(&plan)?;
+    let name = standing.begun.map(|begun| begun.launcher).unwrap_or_default();
+    let mut world = Real::new(launcher::named(&name)?)?;
+    ended(Runner::resume(plan, &mut world)?.run()?)
+}
+
+fn ended(over: Over) -> anyhow::Result<u8> {
+    match over {
+        Over::Finished => {
+            say("the experiment is finished");
+            Ok(0)
+        }
+        Over::Stopped(why) => bail!("the experiment has stopped: {why}"),
+    }
+}
+
+fn stop(args: &StopArgs) -> anyhow::Result<u8> {
+    let folder = find(&args.experiment)?;
+    let (plan, standing) = begun(&folder)?;
+    let path = folder.lock();
+    if let Holder::Somebody(pid) = lock::holder(&path)? {
+        let pid = pid.and_then(|pid| Pid::from_raw(pid.cast_signed()));
+        let pid = pid.with_context(|| format!("{}: its holder has not said its number", path.display()))?;
+        let process = pidfd_open(pid, PidfdFlags::empty());
+        // Only while the lock is held is this still its holder's number.
+        if let (Ok(process), Holder::Somebody(_)) = (process, lock::holder(&path)?) {
+            pidfd_send_signal(&process, Signal::TERM).with_context(|| format!("process {}", pid.as_raw_nonzero()))?;
+            say(&format!("process {} was asked to stop; it ends what runs first", pid.as_raw_nonzero()));
+        }
+        stop::wait(&path)?;
+    }
+    // A runner that was killed leaves what it ran.
+    let _lock = Lock::take(&path)?;
+    let name = standing.begun.map(|begun| begun.launcher).unwrap_or_default();
+    let swept = launcher::named(&name)?.sweep(&folder.scope(&plan.name), SWEEP_GRACE)?;
+    swept.iter().for_each(|name| say(&format!("{name} was left behind, and has been ended")));
+    if let Err(error) = targets::empty(&targets::file(&plan, &folder)) {
+        say(&format!("warning: the targets file still lists a recorder: {error:#}"));
+    }
+    // It may have come to its end meanwhile.
+    let finished = Standing::of(&journal::read(&folder.journal())?).finished;
+    let (next, shown) = if finished { ("report", "shows its results") } else { ("resume", "continues") };
+    let over = if finished { "the experiment is finished; " } else { "" };
+    say(&format!("nothing runs; {over}`faultline experiment {next} {}` {shown}", folder.path().display()));
+    Ok(0)
+}

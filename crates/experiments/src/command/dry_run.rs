@@ -1,0 +1,67 @@
+//! What a run would clear, file by file.
+
+use crate::lock;
+use crate::plan::{Begin, Plan};
+use crate::runner::folders_of;
+use faultline_command::output::print;
+use faultline_isolation::folders::{self, Cleared, LISTED};
+use faultline_kernel::HostRoot;
+use faultline_text::{bytes, count};
+use std::path::Path;
+
+/// Prints it; nothing is changed.
+///
+/// # Errors
+/// A folder could not be cleared now, or is in use.
+pub(super) fn dry_run(plan: &Plan) -> anyhow::Result<u8> {
+    let _folders = lock::folders(plan)?;
+    let mut said = String::new();
+    for folder in plan.lanes.iter().flat_map(folders_of) {
+        if plan.begin == Begin::AsIs {
+            said += &format!("{}: stays as it is\n", folder.display());
+        } else {
+            said += &page(folder, folders::would_clear(folder, &HostRoot::default())?);
+        }
+    }
+    print(&said).map(|()| 0)
+}
+
+/// Of one folder: a line for each file that would go, then one for each that would stay, each in the order of their names.
+fn page(folder: &Path, would: Cleared) -> String {
+    let Cleared { files, bytes: room, mut listed, mut kept } = would;
+    let mut page = format!("{}: would be cleared: {} files, {}\n", folder.display(), count(files), bytes(room));
+    listed.sort_unstable();
+    listed.iter().for_each(|path| page += &format!("  deleted: {}\n", path.display()));
+    page += &more("deleted", files.saturating_sub(listed.len() as u64));
+    kept.sort_unstable_by(|one, other| one.path.cmp(&other.path));
+    kept.iter().take(LISTED).for_each(|kept| page += &format!("  kept: {} ({})\n", kept.path.display(), kept.why));
+    page + &more("kept", kept.len().saturating_sub(LISTED) as u64)
+}
+
+fn more(what: &str, many: u64) -> String {
+    if many == 0 { String::new() } else { format!("  {what}: {} more, which are not listed\n", count(many)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use faultline_isolation::folders::Kept;
+
+    #[test]
+    fn every_file_is_named_up_to_a_limit_that_is_told() {
+        let kept = |name: &str| Kept { path: name.into(), why: "a keypair" };
+        let would = Cleared {
+            files: 3,
+            bytes: 6 << 10,
+            listed: vec!["/l/b".into(), "/l/a".into()],
+            kept: ["/l/z", "/l/y", "/l/x", "/l/w"].map(kept).to_vec(),
+        };
+        let expected = "/l: would be cleared: 3 files, 6.0 KiB\n  deleted: /l/a\n  deleted: /l/b\n  deleted: 1 more, which are not listed\n  \
+                        kept: /l/w (a keypair)\n  kept: /l/x (a keypair)\n  kept: /l/y (a keypair)\n  kept: /l/z (a keypair)\n";
+        assert_eq!(page(Path::new("/l"), would), expected);
+        let many = Cleared { kept: vec![kept("/l/k"); LISTED + 5], ..Cleared::default() };
+        let page = page(Path::new("/l"), many);
+        assert!(page.ends_with("  kept: 5 more, which are not listed\n"));
+        assert_eq!(page.lines().count(), 1 + LISTED + 1);
+    }
+}

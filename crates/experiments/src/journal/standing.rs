@@ -1,0 +1,179 @@
+//! What follows from the lines of a journal: what was done, and what is next.
+
+use super::{Entry, Line, Step};
+use crate::outcome::Ending;
+use crate::schedule::{Scheduled, Turn};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// Where an experiment stands.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Standing {
+    /// What is going to be done; `None` if not even the first line was written.
+    pub begun: Option<Begun>,
+    /// The schedule.
+    pub turns: Vec<Turn>,
+    /// Attempts at each turn, by its number, in their order.
+    pub attempts: BTreeMap<u32, Vec<Attempt>>,
+    /// How often a runner took over, and the last one's process and boot.
+    pub lives: u32,
+    /// See there.
+    pub runner: Option<(u32, String)>,
+    /// Why it was stopped, if the last runner was.
+    pub stopped: Option<String>,
+    /// Whether no turn is left.
+    pub finished: bool,
+    /// The time of the last line, in nanoseconds since 1970; 0 without lines.
+    pub last_unix_ns: i64,
+}
+
+/// The first line, but for the schedule.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Begun {
+    /// Of the experiment.
+    pub name: String,
+    /// SHA-256 of the plan's text, in hexadecimal.
+    pub plan: String,
+    /// Where the plan's file was.
+    pub file: PathBuf,
+    /// Of the random order.
+    pub seed: u64,
+    /// How groups are made.
+    pub launcher: String,
+    /// When, in nanoseconds since 1970.
+    pub unix_ns: i64,
+}
+
+/// One attempt at a turn.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Attempt {
+    /// From 1 on.
+    pub number: u32,
+    /// In which life of the runner: [`Standing::lives`] at that time.
+    pub life: u32,
+    /// When it began, in nanoseconds since 1970.
+    pub unix_ns: i64,
+    /// Its runs by number, as far as anything was done for them.
+    pub runs: BTreeMap<u32, Tried>,
+}
+
+/// One attempt at a run.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Tried {
+    /// Steps that were taken, or begun, with their times in nanoseconds since 1970.
+    pub steps: Vec<(Step, i64)>,
+    /// How it ended and when; `None` while it lasts, and for ever if it was cut off.
+    pub ended: Option<(Ending, i64)>,
+}
+
+/// What is to be done next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Next<'a> {
+    /// The turn.
+    pub turn: &'a Turn,
+    /// From 1 on.
+    pub attempt: u32,
+    /// How often it was begun in this life of the runner, and failed.
+    pub failed: u32,
+}
+
+impl Standing {
+    /// What follows from these lines.
+    pub fn of(lines: &[Line]) -> Self {
+        let mut standing = Standing::default();
+        lines.iter().for_each(|line| standing.take(line));
+        standing
+    }
+
+    /// Takes one more line. A line about a run that was never begun changes nothing.
+    pub fn take(&mut self, line: &Line) {
+        let unix_ns = line.unix_ns;
+        self.last_unix_ns = unix_ns;
+        match &line.entry {
+            Entry::Planned { name, plan, file, seed, launcher, turns } => {
+                let (name, plan, launcher) = (name.clone(), plan.clone(), launcher.clone());
+                self.begun = Some(Begun { name, plan, file: file.clone(), seed: *seed, launcher, unix_ns });
+                self.turns.clone_from(turns);
+            }
+            Entry::Runner { pid, boot } => {
+                self.lives += 1;
+                self.runner = Some((*pid, boot.clone()));
+                self.stopped = None;
+            }
+            Entry::TurnBegun { turn, attempt } => {
+                let begun = Attempt { number: *attempt, life: self.lives, unix_ns, runs: BTreeMap::new() };
+                self.attempts.entry(*turn).or_default().push(begun);
+            }
+            Entry::Step { run, attempt, step } => {
+                if let Some(tried) = self.tried(*run, *attempt) {
+                    tried.steps.push((*step, unix_ns));
+                }
+            }
+            Entry::RunEnded { run, attempt, ending } => {
+                if let Some(tried) = self.tried(*run, *attempt) {
+                    tried.ended = Some(((**ending).clone(), unix_ns));
+                }
+            }
+            Entry::Stopped { why } => self.stopped = Some(why.clone()),
+            Entry::Finished => self.finished = true,
+        }
+    }
+
+    fn tried(&mut self, run: u32, attempt: u32) -> Option<&mut Tried> {
+        let turn = self.turn_of(run)?.number;
+        let begun = self.attempts.get_mut(&turn)?.iter_mut().find(|begun| begun.number == attempt)?;
+        Some(begun.runs.entry(run).or_default())
+    }
+
+    /// The turn that a run belongs to.
+    pub fn turn_of(&self, run: u32) -> Option<&Turn> {
+        self.turns.iter().find(|turn| turn.runs.iter().any(|scheduled| scheduled.run == run))
+    }
+
+    /// The newest attempt at a turn; `None` if it was never begun.
+    pub fn newest(&self, turn: &Turn) -> Option<&Attempt> {
+        self.attempts.get(&turn.number)?.last()
+    }
+
+    /// Whether every run of a turn has its result, from one and the same attempt: they belong together.
+    pub fn is_done(&self, turn: &Turn) -> bool {
+        self.newest(turn).is_some_and(|newest| turn.runs.iter().all(|scheduled| newest.result(scheduled.run).is_some()))
+    }
+
+    /// The next turn to be begun, in the order of the schedule; `None` if all have their results.
+    pub fn next(&self) -> Option<Next<'_>> {
+        let turn = self.turns.iter().find(|turn| !self.is_done(turn))?;
+        let before = self.attempts.get(&turn.number).map_or(&[][..], Vec::as_slice);
+        let failed = before.iter().filter(|attempt| attempt.life == self.lives).count();
+        let attempt = before.last().map_or(0, |last| last.number) + 1;
+        Some(Next { turn, attempt, failed: u32::try_from(failed).unwrap_or(u32::MAX) })
+    }
+
+    /// Runs that were begun and have no end, with their attempt: a runner was killed meanwhile, or lives.
+    pub fn unended(&self) -> Vec<(&Scheduled, u32)> {
+        let newest = self.turns.iter().filter_map(|turn| Some((turn, self.newest(turn)?)));
+        let runs = newest.flat_map(|(turn, newest)| turn.runs.iter().map(move |scheduled| (scheduled, newest)));
+        let open =
+            runs.filter(|(scheduled, newest)| newest.runs.get(&scheduled.run).is_none_or(|run| run.ended.is_none()));
+        open.map(|(scheduled, newest)| (scheduled, newest.number)).collect()
+    }
+
+    /// Every run that counts, with its attempt and its end: those of turns that have all their results.
+    pub fn counted(&self) -> Vec<(&Scheduled, u32, &Ending)> {
+        let done = self.turns.iter().filter(|turn| self.is_done(turn));
+        let runs = done.flat_map(|turn| turn.runs.iter().map(move |scheduled| (turn, scheduled)));
+        runs.filter_map(|(turn, scheduled)| {
+            let newest = self.newest(turn)?;
+            Some((scheduled, newest.number, newest.result(scheduled.run)?))
+        })
+        .collect()
+    }
+}
+
+impl Attempt {
+    /// The end of a run of it, if that is a result.
+    pub fn result(&self, run: u32) -> Option<&Ending> {
+        let (ending, _) = self.runs.get(&run)?.ended.as_ref()?;
+        ending.outcome.is_result().then_some(ending)
+    }
+}

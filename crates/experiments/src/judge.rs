@@ -1,0 +1,96 @@
+//! What became of a run, after the evidence. Nothing is asked here: it is given.
+
+pub mod cache;
+pub mod gaps;
+
+use super::outcome::Outcome;
+use super::plan::{Kind, Stop};
+use super::watch::Why;
+use faultline_isolation::{End, Evidence};
+use faultline_text::time;
+
+/// Exit codes of a shell above this one tell of a signal that ended its child.
+const SHELL_SIGNAL: i32 = 128;
+/// What systemd says when a unit's time is up.
+const TIMEOUT: &str = "timeout";
+/// What systemd says when the kernel killed for want of memory.
+const OOM_KILL: &str = "oom-kill";
+
+/// What is known of a run's end.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Facts {
+    /// Why this program has ended it; `None` if it did not, or only after it had ended.
+    pub why: Option<Why>,
+    /// The evidence when that was decided.
+    pub before: Evidence,
+    /// The evidence at the end.
+    pub after: Evidence,
+    /// Whether its first process ended by itself and left others of its group running.
+    pub left: bool,
+}
+
+/// Of a script that sends the validator to the background.
+const DAEMONISED: &str = "its command ended with exit code 0 while what it had started was still running: a start-up \
+                          script has to stay until the validator ends (`exec` it, or `wait` for it)";
+
+/// Whether the kernel killed something of the group for want of memory. A shell may outlive the child that was killed.
+pub fn killed_for_memory(evidence: &Evidence) -> bool {
+    evidence.memory_events.get("oom_kill").is_some_and(|kills| *kills > 0)
+        || evidence.result.as_deref() == Some(OOM_KILL)
+}
+
+/// The outcome, with what is worth a remark.
+pub fn outcome(kind: Kind, stop: &Stop, facts: &Facts) -> (Outcome, Vec<String>) {
+    let mut notes = Vec::new();
+    if killed_for_memory(&facts.before) {
+        return (Outcome::OutOfMemory, notes);
+    }
+    if let Some(why) = facts.why {
+        if killed_for_memory(&facts.after) {
+            notes.push("it was killed for want of memory while it was being ended".to_owned());
+        }
+        return (ended_by_us(kind, stop, why), notes);
+    }
+    if killed_for_memory(&facts.after) {
+        return (Outcome::OutOfMemory, notes);
+    }
+    if facts.after.result.as_deref() == Some(TIMEOUT) {
+        let why = "systemd ended it: it has lived longer than any run of this plan may".to_owned();
+        return (Outcome::Failed { why }, notes);
+    }
+    // What was tried was hardly the validator's own end.
+    if facts.left && kind == Kind::Validator && facts.after.end == Some(End::Code(0)) {
+        return (Outcome::Failed { why: DAEMONISED.to_owned() }, notes);
+    }
+    if facts.left {
+        notes.push("its first process ended and left others running, which were ended as well".to_owned());
+    }
+    let outcome = match facts.after.end {
+        Some(End::Code(0)) if kind == Kind::Replay => Outcome::Completed,
+        Some(End::Code(code)) => {
+            if code > SHELL_SIGNAL {
+                let signal = code - SHELL_SIGNAL;
+                notes.push(format!("a shell says {code} when signal {signal} has ended its child"));
+            }
+            Outcome::Exited { code }
+        }
+        Some(End::Signal(signal)) => Outcome::Killed { signal },
+        None => Outcome::Failed { why: "it is gone, and the system does not say how it ended".to_owned() },
+    };
+    (outcome, notes)
+}
+
+fn ended_by_us(kind: Kind, stop: &Stop, why: Why) -> Outcome {
+    match (why, kind) {
+        (Why::TimeUp, Kind::Validator) => Outcome::Completed,
+        (Why::TimeUp, Kind::Replay) => Outcome::Failed {
+            why: format!("its work was not done within {}: give it a longer `stop.duration`", time(stop.duration)),
+        },
+        (Why::NeverExecuted, _) => Outcome::NeverExecuted,
+        (Why::NoProgress, _) => Outcome::NoProgress,
+        (Why::NotAtTip, _) => Outcome::NotAtTip,
+    }
+}
+
+#[cfg(test)]
+mod tests;

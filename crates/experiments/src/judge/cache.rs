@@ -1,0 +1,122 @@
+//! Whether the program cache had the capacity that the arm says: a stock binary ignores the switch silently.
+
+use crate::outcome::Validity;
+use faultline_recording::ProgramCachePoint;
+
+/// What the points of the program cache add up to.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// Points.
+    pub points: u64,
+    /// Most compiled entries at the start of an eviction pass; 0 if there was none. A pass comes after each load of a
+    /// program, whether or not it evicts anything.
+    pub water_level: u64,
+    /// The same among points that tell of evictions.
+    pub water_level_evicting: u64,
+    /// New entries.
+    pub insertions: u64,
+    /// Entries that eviction passes unloaded.
+    pub evictions: u64,
+}
+
+impl Seen {
+    /// Of these points.
+    pub fn of(points: &[ProgramCachePoint]) -> Self {
+        let sum = |of: fn(&ProgramCachePoint) -> Option<u64>| points.iter().filter_map(of).fold(0, u64::saturating_add);
+        let evicts = |point: &&ProgramCachePoint| point.evictions.is_some_and(|evictions| evictions > 0);
+        Seen {
+            points: points.len() as u64,
+            water_level: points.iter().filter_map(|point| point.water_level).max().unwrap_or(0),
+            water_level_evicting: points.iter().filter(evicts).filter_map(|point| point.water_level).max().unwrap_or(0),
+            insertions: sum(|point| point.insertions),
+            evictions: sum(|point| point.evictions),
+        }
+    }
+}
+
+/// A pass evicts down to this share of the capacity, in percent, and only above it.
+const TARGET: u64 = 90;
+/// Entries by which a pass can find the cache above its target: those of batches that were loaded at the same time.
+const BEYOND: u64 = 32;
+
+/// Whether the run was what it would have been with a capacity of `entries`.
+///
+/// A pass that evicts begins between nine tenths of the capacity and a little more than that. Where nothing was ever
+/// evicted, a cache of any capacity that all entries fit into does the same.
+pub fn validity(entries: u32, seen: &Seen) -> Validity {
+    let target = u64::from(entries) * TARGET / 100;
+    let says = format!(
+        "the highest water level is {}, with {} insertions and {} evictions",
+        seen.water_level, seen.insertions, seen.evictions
+    );
+    if seen.points == 0 {
+        Validity::Unproven("nothing was recorded of the program cache".to_owned())
+    } else if seen.water_level > u64::from(entries).max(target + BEYOND) {
+        Validity::Invalid(format!("the program cache was larger than {entries} entries: {says}"))
+    } else if seen.evictions > 0 && seen.water_level_evicting == 0 {
+        Validity::Unproven(format!("the program cache's capacity is unknown: {says}"))
+    } else if seen.evictions > 0 && seen.water_level_evicting < target {
+        Validity::Invalid(format!("the program cache was smaller than {entries} entries: {says}"))
+    } else if seen.evictions == 0 && seen.water_level == 0 && seen.insertions > target {
+        Validity::Unproven(format!("the program cache's capacity is unknown: {says}"))
+    } else {
+        Validity::Valid
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a cache of so many entries shows when so many programs are called by turns.
+    fn cache(capacity: u64, programs: u64) -> Seen {
+        let target = capacity * 90 / 100;
+        let mut points = Vec::new();
+        let mut loaded: u64 = 0;
+        for load in 0..4 * programs {
+            // Each program is called again after all others, and is gone by then if they do not fit.
+            if load >= programs && programs <= target {
+                break;
+            }
+            loaded += 1;
+            let evictions = loaded.saturating_sub(target);
+            points.push(ProgramCachePoint {
+                water_level: Some(loaded),
+                evictions: Some(evictions),
+                insertions: Some(u64::from(load < programs)),
+                ..ProgramCachePoint::default()
+            });
+            loaded -= evictions;
+        }
+        Seen::of(&points)
+    }
+
+    #[test]
+    fn a_cache_of_the_planned_capacity_is_valid_whether_it_overflows_or_not() {
+        for (entries, programs) in [(512, 640), (512, 100), (1024, 640), (1024, 2000), (20, 50), (256, 640)] {
+            assert_eq!(
+                validity(entries, &cache(u64::from(entries), programs)),
+                Validity::Valid,
+                "{entries} {programs}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_stock_cache_is_found_out_where_it_makes_a_difference() {
+        let is_invalid = |entries, programs| matches!(validity(entries, &cache(512, programs)), Validity::Invalid(_));
+        // Too small, too large, and no difference: all entries fit into either.
+        assert!(is_invalid(1024, 640));
+        assert!(is_invalid(256, 640));
+        assert!(!is_invalid(1024, 300) && !is_invalid(512, 640));
+    }
+
+    #[test]
+    fn what_was_not_recorded_proves_nothing() {
+        let unproven = |seen: Seen| matches!(validity(512, &seen), Validity::Unproven(_));
+        assert!(unproven(Seen::default()));
+        assert!(unproven(Seen { points: 5, insertions: 600, ..Seen::default() }));
+        assert!(unproven(Seen { points: 5, insertions: 600, evictions: 1, ..Seen::default() }));
+        assert_eq!(validity(512, &Seen { points: 5, insertions: 9, ..Seen::default() }), Validity::Valid);
+    }
+}

@@ -1,0 +1,152 @@
+//! Whether a run was recorded as long as it lasted: a daemon that stands still leaves a recording that looks whole.
+
+use crate::outcome::Outcome;
+use faultline_recording::TickRow;
+use faultline_text::{count, time};
+use std::time::Duration;
+
+/// A share of ticks that may be missing.
+const SHARE: f64 = 0.05;
+/// A share of ticks without which a recording says nothing of its run.
+const HALF: f64 = 0.5;
+/// Less time than this is never missed: a busy host holds anybody up for a moment.
+const MOMENT: Duration = Duration::from_secs(2);
+/// A gap of more than this is one too long, or of more than so many intervals where that is longer.
+const GAP: Duration = Duration::from_secs(10);
+const GAP_INTERVALS: u32 = 3;
+
+/// How long a run lasted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Lasted {
+    /// When it began, in nanoseconds since 1970.
+    pub from_unix_ns: i64,
+    /// Until it was over, on a clock that never jumps.
+    pub length: Duration,
+}
+
+impl Lasted {
+    /// When it was over, in nanoseconds since 1970.
+    pub fn until_unix_ns(self) -> i64 {
+        self.from_unix_ns.saturating_add(i64::try_from(self.length.as_nanos()).unwrap_or(i64::MAX))
+    }
+}
+
+/// What a recording has of a run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Recorded {
+    /// Ticks that were due.
+    pub due: u64,
+    /// Of these, those that are not there.
+    pub missing: u64,
+    /// The longest time without a tick.
+    pub longest: Duration,
+    /// From tick to tick.
+    pub interval: Duration,
+}
+
+impl Recorded {
+    /// Of the ticks of one daemon, in the order of time. The clock of 1970 is asked once, for the beginning: it may jump.
+    pub fn of(ticks: &[TickRow], lasted: Lasted, interval: Duration) -> Self {
+        let interval = interval.max(Duration::from_millis(1));
+        let due = u64::try_from(lasted.length.as_nanos() / interval.as_nanos()).unwrap_or(u64::MAX);
+        // The clock may jump back later on.
+        let after = ticks.iter().position(|tick| tick.unix_ns > lasted.from_unix_ns).unwrap_or(ticks.len());
+        let Some(before) = ticks.get(after.saturating_sub(1)) else {
+            return Recorded { due, missing: due, longest: lasted.length, interval };
+        };
+        let from = before.uptime_ns.saturating_add(lasted.from_unix_ns.saturating_sub(before.unix_ns));
+        let to = from.saturating_add(i64::try_from(lasted.length.as_nanos()).unwrap_or(i64::MAX));
+        let (mut seen, mut last, mut longest) = (0_u64, from, 0);
+        for at in ticks.iter().map(|tick| tick.uptime_ns).filter(|at| *at > from && *at <= to) {
+            seen += 1;
+            longest = longest.max(at - last);
+            last = at;
+        }
+        longest = longest.max(to - last);
+        // The first tick is due within an interval after the beginning.
+        let missing = due.saturating_sub(seen);
+        Recorded { due, missing, longest: Duration::from_nanos(u64::try_from(longest).unwrap_or(0)), interval }
+    }
+
+    /// What is missing in words, if it is too much.
+    pub fn too_little(&self) -> Option<String> {
+        let gap = self.longest > GAP.max(self.interval * GAP_INTERVALS);
+        (gap || self.lacks(SHARE)).then(|| {
+            format!(
+                "its recorder stood still: {} of {} ticks are missing, the longest gap is {}",
+                count(self.missing),
+                count(self.due),
+                time(self.longest)
+            )
+        })
+    }
+
+    fn lacks(&self, share: f64) -> bool {
+        let time = self.interval.saturating_mul(u32::try_from(self.missing).unwrap_or(u32::MAX));
+        time >= MOMENT && self.missing as f64 > share * self.due as f64
+    }
+
+    /// The outcome of a run that was recorded so. One that went on to its planned end is known by its recording alone: if
+    /// most of that is missing, the run is to be repeated. Any other end is told by evidence of its own.
+    pub fn weighed(&self, outcome: Outcome) -> Outcome {
+        match (outcome, self.too_little().filter(|_| self.lacks(HALF))) {
+            (Outcome::Completed, Some(why)) => Outcome::Failed { why },
+            (outcome, _) => outcome,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: i64 = 1_000_000_000;
+
+    /// A tick each second but for those left out; the daemon began at second 100, the run at 110.
+    fn recorded(left_out: impl Fn(i64) -> bool, seconds: i64, jump: i64) -> Recorded {
+        let row = |at: i64| TickRow {
+            id: at,
+            session: 1,
+            number: at as u64,
+            unix_ns: (100 + at + if at > 15 { jump } else { 0 }) * SECOND,
+            uptime_ns: at * SECOND + 3,
+            process: None,
+            phase: None,
+        };
+        let ticks: Vec<TickRow> = (0..10 + seconds + 1).filter(|at| !left_out(*at - 10)).map(row).collect();
+        let lasted = Lasted { from_unix_ns: 110 * SECOND, length: Duration::from_secs(seconds as u64) };
+        Recorded::of(&ticks, lasted, Duration::from_secs(1))
+    }
+
+    #[test]
+    fn a_whole_recording_lacks_nothing_whatever_the_clock_does() {
+        for jump in [0, 3600, -3600] {
+            let whole = recorded(|_| false, 60, jump);
+            assert_eq!((whole.due, whole.missing, whole.longest), (60, 0, Duration::from_secs(1)), "{jump}");
+            assert_eq!(whole.too_little(), None);
+        }
+    }
+
+    #[test]
+    fn a_moment_is_forgiven_and_a_share_or_a_long_gap_is_not() {
+        assert_eq!(recorded(|at| at == 3, 8, 0).too_little(), None);
+        assert_eq!(recorded(|at| (3..6).contains(&at), 100, 0).too_little(), None);
+        assert!(recorded(|at| at % 10 == 3, 100, 0).too_little().is_some());
+        let long = recorded(|at| (500..512).contains(&at), 1000, 0);
+        let words = "its recorder stood still: 12 of 1,000 ticks are missing, the longest gap is 13 s";
+        assert_eq!(long.too_little().as_deref(), Some(words));
+        assert_eq!(long.weighed(Outcome::Completed), Outcome::Completed);
+    }
+
+    #[test]
+    fn a_daemon_that_hangs_to_the_end_or_said_nothing_has_recorded_no_completed_run() {
+        let hung = recorded(|at| at > 3, 10, 0);
+        assert_eq!((hung.missing, hung.longest), (7, Duration::from_secs(7)));
+        assert!(matches!(hung.weighed(Outcome::Completed), Outcome::Failed { .. }));
+        // What the kernel says stays.
+        assert_eq!(hung.weighed(Outcome::OutOfMemory), Outcome::OutOfMemory);
+        let nothing =
+            Recorded::of(&[], Lasted { from_unix_ns: 0, length: Duration::from_secs(9) }, Duration::from_secs(1));
+        assert!(matches!(nothing.weighed(Outcome::Completed), Outcome::Failed { .. }));
+    }
+}

@@ -1,0 +1,19 @@
+//! `faultline experiment`: what one plan says, run unattended.
+
+pub mod args;
+pub mod check;
+pub mod command;
+pub mod folder;
+pub mod journal;
+pub mod judge;
+pub mod lock;
+pub mod outcome;
+pub mod plan;
+pub mod plan_command;
+pub mod replay;
+pub mod report;
+pub mod runner;
+pub mod schedule;
+pub mod status;
+pub mod targets;
+pub mod watch;

@@ -1,0 +1,346 @@
+use super::*;
+use crate::plan::Cluster;
+use faultline_isolation::CpuSet;
+use proptest::prelude::*;
+
+const SMALL: &str = r#"
+name = "small"
+folder = "state"
+[workload]
+command = ["./start.sh", "--ledger", "{ledger}"]
+ledger = "/mnt/ledger"
+[begin]
+how = "as-is"
+[[arm]]
+name = "all"
+"#;
+
+fn read(text: &str) -> Result<Plan, Vec<String>> {
+    parse(text, Path::new("/plans/plan.toml")).map_err(|m| m.iter().map(ToString::to_string).collect())
+}
+
+fn mistakes(text: &str) -> Vec<String> {
+    read(text).err().unwrap_or_default()
+}
+
+/// The small plan with one text in place of another.
+fn with(from: &str, to: &str) -> String {
+    assert!(SMALL.contains(from), "{from}");
+    SMALL.replace(from, to)
+}
+
+#[track_caller]
+fn refused(text: &str, says: &str) {
+    let found = mistakes(text);
+    assert!(found.iter().any(|mistake| mistake.contains(says)), "{says}\n{found:#?}");
+}
+
+#[test]
+fn a_small_plan_has_the_defaults() {
+    let plan = read(SMALL).unwrap();
+    assert_eq!(plan.folder, Path::new("/plans/state"));
+    assert_eq!(plan.workload.command, ["/plans/start.sh", "--ledger", "{ledger}"]);
+    assert_eq!((plan.replicates, plan.order, plan.seed, plan.attempts), (4, Order::Abba, 1, 3));
+    assert_eq!(plan.stop.duration, Duration::from_secs(12 * 3600));
+    assert_eq!(plan.stop.counted_from, CountedFrom::FirstTransaction);
+    assert_eq!(plan.host.busy_cpus, Rule { bound: 2.0, severity: Severity::Warn });
+    assert_eq!(plan.lanes.len(), 1);
+    assert_eq!(plan.arms, [Arm { name: "all".to_owned(), ..Arm::default() }]);
+    assert_eq!(plan.text, SMALL);
+}
+
+#[test]
+fn every_key_is_read() {
+    let plan = read(include_str!("every_key.toml")).unwrap();
+    assert_eq!(plan.name, "ram-mainnet");
+    assert_eq!(plan.workload.cluster, Some(Cluster::MainnetBeta));
+    assert_eq!(plan.workload.entrypoints.len(), 5);
+    assert_eq!(plan.workload.known_validators, ["7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2"]);
+    assert_eq!(plan.begin, Begin::Restore { from: "/mnt/kept".into() });
+    assert_eq!(plan.stop.no_progress_for, None);
+    assert_eq!(plan.stop.at_tip_within, Some(Duration::from_secs(6 * 3600)));
+    assert_eq!(plan.host.free_disk, Rule { bound: 200 << 30, severity: Severity::Warn });
+    assert_eq!(plan.report, ReportRules { primary: Some("cache-time".to_owned()), margin: Some(0.05) });
+    assert_eq!(plan.recorder.program, Some("/plans/bin/faultlined".into()));
+    assert_eq!(plan.recorder.cpus, CpuSet::parse("1-3").ok());
+    assert_eq!(plan.recorder.targets, Some("/etc/prometheus/targets/ram.json".into()));
+    let arm = &plan.arms[0];
+    assert_eq!((arm.memory_max, arm.memory_high, arm.swap_max), (Some(512 << 30), Some(480 << 30), Some(0)));
+    assert_eq!(arm.io[0].read_bytes, Some(500 << 20));
+    let names: Vec<&str> = plan.arms.iter().map(|arm| arm.name.as_str()).collect();
+    assert_eq!(names, ["512G", "128G cache-512", "128G cache-1024", "256G cache-512", "256G cache-1024"]);
+    assert_eq!((plan.arms[4].memory_max, plan.arms[4].cache_entries), (Some(256 << 30), Some(1024)));
+    assert_eq!(plan.arms[4].swap_max, Some(0), "what is over the limit does not hide in swap");
+    assert_eq!(plan.arms[0].limits(&plan.lanes[0]).cpus, CpuSet::parse("0-7").ok());
+    assert_eq!(plan.arms[1].limits(&plan.lanes[0]).cpus, CpuSet::parse("0-15").ok());
+}
+
+#[test]
+fn all_mistakes_are_told_at_once_with_file_and_line() {
+    let text = "name = \"Big Plan\"\nfolder = \"x\"\nreplicates = 0\n[workload]\ncomand = [\"a\"]\nledger = \"l\"\n\
+                [begin]\nhow = \"wipe\"\n[[arm]]\nname = \"a\"\nmemory_max = \"512GB\"\n[stop]\nduration = 12\n";
+    assert_eq!(
+        mistakes(text),
+        [
+            "/plans/plan.toml:1: name: \"Big Plan\": a name has 1 to 40 lower-case letters, digits and dashes, as in \
+             \"ram-mainnet\"",
+            "/plans/plan.toml:3: replicates: a whole number from 1 to 1000 is wanted, not the number 0",
+            "/plans/plan.toml:5: workload.comand: unknown key; did you mean command?",
+            "/plans/plan.toml:8: begin.how: one of \"download\", \"restore\", \"as-is\" is wanted, not the string \
+             \"wipe\"",
+            "/plans/plan.toml:11: arm.memory_max: \"512GB\": some read powers of 1000, some of 1024; write \"512G\" or \
+             \"512GiB\" for powers of 1024",
+            "/plans/plan.toml:13: stop.duration: a time with its unit, such as \"12h\", is wanted, not the number 12",
+        ]
+    );
+}
+
+#[test]
+fn one_mistake_is_told_in_one_message() {
+    let mut wrong = Vec::new();
+    let mut one = |text: &str, says: &str| {
+        let found = mistakes(text);
+        if found.len() != 1 || !found[0].contains(says) {
+            wrong.push(format!("{says:?} alone is wanted: {found:#?}"));
+        }
+    };
+    let every = include_str!("every_key.toml");
+    for line in every.lines().filter(|line| line.contains(" = ")) {
+        let key = line.split(' ').next().unwrap();
+        one(&every.replacen(line, &format!("{key} = [1979-05-27]"), 1), key);
+        one(&every.replacen(line, &format!("x{line}"), 1), &format!("did you mean {key}?"));
+    }
+    for head in ["workload", "begin", "stop", "host", "recorder", "report", "factors"] {
+        one(&every.replacen(&format!("[{head}]"), &format!("[{head}x]"), 1), &format!("did you mean {head}?"));
+    }
+    one(&SMALL.replace("[[arm]]", "[[arms]]"), "did you mean arm?");
+    one(&SMALL.replace("ledger = ", "leger = "), "did you mean ledger?");
+    let factors = |text: &str| format!("{}[factors]\n{text}\n", SMALL.split("[[arm]]").next().unwrap());
+    one(&factors("memory_max = [\"1550MM\"]"), "factors.memory_max: \"1550MM\": this unit is not known");
+    one(&factors("memory_mx = [\"1550M\"]"), "did you mean memory_max?");
+    one(&factors("environment = {}"), "environment is empty");
+    one(&factors("environment = { a = { X = 5 } }"), "factors.environment.a: a string is wanted");
+    one(&factors(""), "factors: is empty");
+    one(&format!("{SMALL}io = [{{ device = \"/dev/sda\", read_bytes = \"5X\" }}]\n"), "arm.io.read_bytes: \"5X\"");
+    one(&with("folder = ", "force_order = 1\norder = \"sequential\"\nfolder = "), "force_order: true or false");
+    let twice = concurrent(&format!("twice = \"all\"\n{TWO_LANES}"));
+    one(&twice.replace("name = \"all\"", "name = \" all\""), "arm.name: \" all\"");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn what_is_missing_is_named() {
+    let found = mistakes("");
+    for missing in ["name is missing", "folder is missing", "[workload]", "[begin]", "no [[arm]]"] {
+        assert!(found.iter().any(|mistake| mistake.contains(missing)), "{missing}: {found:?}");
+    }
+    refused(&with("ledger = \"/mnt/ledger\"", ""), "workload.ledger is missing");
+}
+
+#[test]
+fn mistakes_of_the_language_are_told_once_a_line_with_the_line() {
+    let found = mistakes("name = = 3\nreplicates 3\nfolder = \"x\" y\n");
+    assert_eq!(found.len(), 3, "{found:#?}");
+    for (line, (said, text)) in (1..).zip(found.iter().zip(["name = = 3", "replicates 3", "folder = \"x\" y"])) {
+        assert!(
+            said.starts_with(&format!("/plans/plan.toml:{line}: ")) && said.ends_with(&format!("`{text}`")),
+            "{said}"
+        );
+    }
+    // Whatever follows looks wrong where an array lacks its end.
+    let found = mistakes(&with("{ledger}\"]", "{ledger}\""));
+    assert_eq!(found.len(), 1, "{found:#?}");
+    assert!(found[0].contains("plan.toml:6: ") && found[0].contains("may lack its end"), "{found:#?}");
+}
+
+#[test]
+fn what_is_needed_cannot_be_left_out_where_it_is_empty() {
+    refused(&with("\"small\"", "\"\""), "plan.toml:2: name: is empty, and is needed");
+    refused(&with("\"state\"", "\"\""), "folder: is empty, and is needed");
+    refused(&with("ledger = \"/mnt/ledger\"", "ledger = \"/mnt/ledger\"\nuser = \"\""), "leave the key out instead");
+}
+
+#[test]
+fn forwards_and_backwards_is_done_in_pairs_unless_said_otherwise() {
+    let times =
+        |more: &str| read(&with("folder = \"state\"", &format!("folder = \"state\"\n{more}"))).unwrap().replicates;
+    assert_eq!((times(""), times("order = \"abba\""), times("replicates = 3")), (4, 4, 3));
+    assert_eq!((times("order = \"latin-square\""), times("order = \"random\"")), (3, 3));
+    assert_eq!(read(&concurrent(TWO_LANES)).unwrap().replicates, 3);
+}
+
+#[test]
+fn ports_of_one_lane_differ() {
+    let ports = |ports: &str| with("ledger = \"/mnt/ledger\"", &format!("ledger = \"/mnt/ledger\"\n{ports}"));
+    let range = "port_range = \"8002-8040\"";
+    refused(
+        &ports(&format!("rpc_port = 8003\n{range}")),
+        "workload: rpc_port (and the one above it) and port_range both",
+    );
+    refused(&ports(&format!("rpc_port = 8001\n{range}")), "both have port 8002");
+    refused(
+        &ports("rpc_port = 8001\ngossip_port = 8001"),
+        "rpc_port (and the one above it) and gossip_port both have port 8001",
+    );
+    refused(&ports(&format!("gossip_port = 8040\n{range}")), "both have port 8040");
+    assert!(read(&ports(&format!("rpc_port = 8899\ngossip_port = 8001\n{range}"))).is_ok());
+}
+
+#[test]
+fn what_the_runner_tells_scripts_is_not_told_otherwise() {
+    let environment = |name: &str| with("[begin]", &format!("environment = {{ {name} = \"z\" }}\n[begin]"));
+    for name in ["FAULTLINE_LEDGER", "FAULTLINE_RUN_FOLDER", "FAULTLINE_ENTRYPOINTS", "FAULTLINE_ACCOUNTS"] {
+        refused(&environment(name), &format!("workload: {name} is set by the runner"));
+    }
+    refused(&format!("{SMALL}environment = {{ FAULTLINE_ARM = \"z\" }}\n"), "arm \"all\": FAULTLINE_ARM is set");
+    assert!(read(&environment("FAULTLINE_TRUTH")).is_ok());
+}
+
+#[test]
+fn one_arm_after_another_needs_force() {
+    refused(&with("folder = \"state\"", "folder = \"state\"\norder = \"sequential\""), "force_order = true");
+    let forced = with("folder = \"state\"", "folder = \"state\"\norder = \"sequential\"\nforce_order = true");
+    assert_eq!(read(&forced).unwrap().order, Order::Sequential);
+}
+
+#[test]
+fn arms_are_told_apart_and_make_sense() {
+    refused(&format!("{SMALL}[[arm]]\nname = \"all\"\n"), "arm \"all\": this name is there twice");
+    refused(&format!("{SMALL}memory_max = \"1G\"\nmemory_high = \"2G\"\n"), "memory_high is above memory_max");
+    refused(&format!("{SMALL}memory_max = \"512K\"\n"), "less than 1M");
+    refused(&format!("{SMALL}environment = {{ AGAVE_PROGRAM_CACHE_ENTRIES = \"5\" }}\n"), "say cache_entries instead");
+    refused(&format!("{SMALL}environment = {{ SOLANA_METRICS_CONFIG = \"host=x\" }}\n"), "is set by the runner");
+    refused(&format!("{SMALL}io = [{{ device = \"/dev/sda\" }}]\n"), "limits nothing");
+    let levels = (0..101).map(|level| format!("\"{}M\"", level + 2)).collect::<Vec<_>>().join(",");
+    refused(&format!("{SMALL}[factors]\nmemory_max = [{levels}]\n"), "more than 100 arms");
+}
+
+#[test]
+fn named_levels_are_crossed_in_the_order_of_the_file() {
+    let text = format!(
+        "{SMALL}[factors]\nbinary = {{ new = \"new/agave-validator\", old = \"old/agave-validator\" }}\n\
+         arguments = {{ plain = [], big = [\"--limit\", \"5\"] }}\n"
+    );
+    let plan = read(&text).unwrap();
+    let names: Vec<&str> = plan.arms.iter().skip(1).map(|arm| arm.name.as_str()).collect();
+    assert_eq!(names, ["new plain", "new big", "old plain", "old big"]);
+    assert_eq!(plan.arms[4].binary, Some("/plans/old/agave-validator".into()));
+    assert_eq!(plan.arms[4].arguments, ["--limit", "5"]);
+}
+
+#[test]
+fn folders_are_apart_and_keys_are_not_where_it_is_cleared() {
+    refused(&with("folder = \"state\"", "folder = \"/mnt/ledger/state\""), "are one inside the other");
+    refused(&with("folder = \"state\"", "folder = \"/mnt/x/../ledger/.\""), "are the same folder");
+    refused(&with("\"/mnt/ledger\"", "\"/\""), "ledger is /");
+    let key = with("ledger = \"/mnt/ledger\"", "ledger = \"/mnt/ledger\"\nidentity = \"/mnt/ledger/id.json\"");
+    refused(&key, "identity /mnt/ledger/id.json is inside /mnt/ledger");
+    let beside = with("ledger = \"/mnt/ledger\"", "ledger = \"/mnt/ledger\"\naccounts = \"/mnt/ledger-accounts\"");
+    assert!(read(&beside).is_ok());
+}
+
+fn concurrent(lanes: &str) -> String {
+    let text = with("ledger = \"/mnt/ledger\"\n", "");
+    format!("{text}memory_max = \"1G\"\n[concurrent]\n{lanes}")
+}
+
+const TWO_LANES: &str = r#"
+[[lane]]
+name = "a"
+ledger = "/mnt/a/ledger"
+rpc_port = 8899
+gossip_port = 8001
+port_range = "8002-8040"
+cpus = "0-3"
+[[lane]]
+name = "b"
+ledger = "/mnt/b/ledger"
+rpc_port = 8999
+gossip_port = 8101
+port_range = "8102-8140"
+cpus = "4-7"
+"#;
+
+#[test]
+fn lanes_of_a_concurrent_plan_share_nothing() {
+    let plan = read(&concurrent(TWO_LANES)).unwrap();
+    assert_eq!(
+        (plan.lanes.len(), plan.concurrent),
+        (2, Some(Concurrent { twice: 0, shared_device: Severity::Refuse }))
+    );
+    let shared = |from: &str, to: &str, says: &str| refused(&concurrent(&TWO_LANES.replace(from, to)), says);
+    shared("/mnt/b/ledger", "/mnt/a/ledger/b", "are one inside the other");
+    shared("8999", "8900", "have ports in common");
+    shared("8101", "8020", "have ports in common");
+    shared("8102-8140", "8040-8080", "have ports in common");
+    shared("4-7", "3-7", "both have CPU 3");
+    shared("name = \"b\"", "name = \"a\"", "the same name");
+    shared("8101", "8110", "lane \"b\": gossip_port and port_range both have port 8110");
+    let one = TWO_LANES.split("[[lane]]\nname = \"b\"").next().unwrap_or_default();
+    refused(&concurrent(one), "there are 1 lanes; a concurrent plan needs one");
+    refused(&concurrent(&format!("twice = \"none\"\n{TWO_LANES}")), "\"none\" is no arm");
+    refused(&format!("order = \"random\"\n{}", concurrent(TWO_LANES)), "order: means nothing");
+    refused(&format!("{SMALL}{TWO_LANES}"), "its folders and ports stand there");
+}
+
+#[test]
+fn a_replay_starts_from_what_is_there_and_is_counted_from_its_start() {
+    let replay = with("[workload]", "[workload]\nkind = \"replay\"");
+    let plan = read(&replay).unwrap();
+    assert_eq!((plan.stop.counted_from, plan.stop.no_progress_for), (CountedFrom::Start, None));
+    let line = |text: &str, key: &str| 1 + text.lines().position(|line| line.starts_with(key)).unwrap();
+    let text = replay.replace("as-is", "download");
+    let said = format!("plan.toml:{}: begin.how: a replay works on a ledger that is there", line(&text, "how"));
+    refused(&text, &said);
+    let text = format!("{replay}[stop]\ncounted_from = \"first-transaction\"\n");
+    let said = format!("plan.toml:{}: stop.counted_from: a replay is counted from its start", line(&text, "counted"));
+    refused(&text, &said);
+}
+
+#[test]
+fn the_file_that_names_recorders_is_one_that_prometheus_reads_and_no_run_clears() {
+    let with = |file: &str| format!("{SMALL}[recorder]\ntargets = \"{file}\"\n");
+    assert_eq!(read(&with("../sd/x.yml")).unwrap().recorder.targets, Some("/sd/x.yml".into()));
+    refused(&with("/x/targets"), "only from files that end in .json, .yml or .yaml");
+    refused(&with("/mnt/ledger/x.json"), "recorder.targets /mnt/ledger/x.json is inside /mnt/ledger, which is cleared");
+}
+
+#[test]
+fn a_run_that_would_never_end_is_refused() {
+    refused(&format!("{SMALL}[stop]\nfirst_transaction_within = \"never\"\n"), "would never end");
+}
+
+#[test]
+fn placeholders_are_checked_when_the_plan_is_read() {
+    refused(&with("{ledger}\"]", "{legder}\"]"), "plan.toml:5: workload.command: {legder} stands for nothing");
+    refused(&with("{ledger}\"]", "{accounts}\"]"), "{accounts} is used, but accounts is not given");
+    refused(&with("{ledger}\"]", "x={entrypoints}\"]"), "becomes several words");
+    refused(&format!("{SMALL}arguments = [\"{{x}}\"]\n"), "arguments of arm \"all\": {x} stands for nothing");
+}
+
+#[test]
+fn a_plan_that_cannot_be_read_is_one_mistake() {
+    let folder = tempfile::tempdir().unwrap();
+    for file in [folder.path().to_owned(), folder.path().join("none.toml")] {
+        assert_eq!(load(&file).unwrap_err().len(), 1);
+    }
+}
+
+proptest! {
+    #[test]
+    fn whatever_is_written_is_a_plan_or_mistakes(text in "\\PC{0,300}") {
+        let _ = read(&text);
+    }
+
+    #[test]
+    fn a_plan_with_its_lines_mixed_up_is_a_plan_or_mistakes(
+        lines in prop::collection::vec(prop::sample::select(include_str!("every_key.toml").lines().collect::<Vec<_>>()), 0..60),
+        cut in 0_usize..2000,
+    ) {
+        let text: String = lines.join("\n").chars().take(cut).collect();
+        match read(&text) {
+            Ok(plan) => prop_assert!(!plan.arms.is_empty() && plan.lanes.len() == 1),
+            Err(mistakes) => prop_assert!(!mistakes.is_empty()),
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! How long a plan takes, by its own words.
+
+use crate::plan::{CountedFrom, Kind, Plan};
+use serde::Serialize;
+use std::time::Duration;
+
+/// From when to when the end is to be expected, in seconds from the start; runs that end early make it earlier.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Estimate {
+    /// Turns, one after the other.
+    pub turns: usize,
+    /// Each run executes at once, takes its whole time, and ends when asked.
+    pub shortest_seconds: u64,
+    /// Each run waits as long as it may. `None` where the plan sets no bound.
+    pub longest_seconds: Option<u64>,
+    /// What was added up.
+    pub assumed: String,
+}
+
+/// The estimate for this number of turns.
+pub fn estimate(plan: &Plan, turns: usize) -> Estimate {
+    let times = u32::try_from(turns).unwrap_or(u32::MAX);
+    let stop = &plan.stop;
+    let rest = plan.host.cool_down.saturating_mul(times.saturating_sub(1));
+    let shortest = stop.duration.saturating_mul(times).saturating_add(rest);
+    let wait = match (stop.counted_from, stop.first_transaction_within) {
+        (CountedFrom::Start, _) => Some(Duration::ZERO),
+        (CountedFrom::FirstTransaction, within) => within,
+    };
+    let longest = wait.map(|wait| {
+        let each = wait.saturating_add(plan.host.patience).saturating_add(stop.grace);
+        each.saturating_mul(times).saturating_add(shortest)
+    });
+    let mut assumed = format!(
+        "{turns} turns of {}, {} between them",
+        faultline_text::time(stop.duration),
+        faultline_text::time(plan.host.cool_down)
+    );
+    if plan.workload.kind == Kind::Replay {
+        assumed += "; a replay ends with its work, and its turn with it";
+    }
+    if let Some(wait) = wait {
+        assumed += "; at the latest, each turn also waits";
+        if !wait.is_zero() {
+            assumed += &format!(" {} for its first transaction,", faultline_text::time(wait));
+        }
+        assumed += &format!(
+            " {} for a quiet host and {} for its end",
+            faultline_text::time(plan.host.patience),
+            faultline_text::time(stop.grace)
+        );
+    }
+    assumed += "; clearing, copying and repeated runs come on top";
+    Estimate {
+        turns,
+        shortest_seconds: shortest.as_secs(),
+        longest_seconds: longest.map(|time| time.as_secs()),
+        assumed,
+    }
+}

@@ -1,0 +1,59 @@
+use super::*;
+use crate::plan::parse;
+
+fn plan(more: &str) -> Plan {
+    let text = format!(
+        "name = \"p\"\nfolder = \"/state\"\nreplicates = 2\n{more}\n[host]\ncool_down = \"5m\"\npatience = \"10m\"\n\
+         [begin]\nhow = \"as-is\"\n[workload]\ncommand = [\"v\"]\nledger = \"/mnt/l\"\n\
+         [[arm]]\nname = \"small\"\nmemory_max = \"1550M\"\n[[arm]]\nname = \"large\"\nenvironment = {{ TOKEN = \"hidden\" }}\n"
+    );
+    parse(&text, Path::new("/p.toml")).unwrap_or_else(|m| panic!("{m:#?}"))
+}
+
+fn outlook(plan: &Plan) -> Outlook {
+    Outlook::new(plan, &check::gather(plan, Err("not asked".to_owned())), false)
+}
+
+#[test]
+fn the_estimate_adds_up_what_the_plan_says() {
+    let plan = plan("stop = { duration = \"1h\", first_transaction_within = \"30m\", grace = \"2m\" }");
+    let turns = schedule(&plan).len();
+    let found = estimate(&plan, turns);
+    let minute = 60;
+    assert_eq!((found.turns, found.shortest_seconds), (4, (4 * 60 + 3 * 5) * minute));
+    assert_eq!(found.longest_seconds, Some((4 * 60 + 3 * 5 + 4 * (30 + 10 + 2)) * minute));
+}
+
+#[test]
+fn a_page_has_the_schedule_the_arms_and_every_finding_and_no_value_of_a_variable() {
+    let plan = plan("");
+    let outlook = outlook(&plan);
+    let page = text::page(&outlook);
+    for said in [
+        "turn  run  arm    replicate\n1     1    small  1\n2     2    large  1\n3     3    large  2\n4     4    small  2\n",
+        "small  memory_max 1550 MiB, swap_max 0 B\n",
+        "large  TOKEN=...\n",
+        "refused  no group of processes can be made here: not asked\n         -> ",
+        "It cannot run: ",
+    ] {
+        assert!(page.contains(said), "{said:?}\n{page}");
+    }
+    let json = serde_json::to_string(&outlook).unwrap();
+    assert!(!page.contains("hidden") && !json.contains("hidden"));
+    assert!(!outlook.may_run);
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((&json["turns"][2]["runs"][0]["arm"], &json["may_run"]), (&"large".into(), &false.into()));
+    assert_eq!(json["findings"].as_array().map(Vec::len), Some(outlook.findings.len()));
+}
+
+#[test]
+fn a_broken_plan_is_wrong_usage_with_every_mistake() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("p.toml");
+    std::fs::write(&file, "name = \"p\"\nfolder = 5\nx = 1\n").unwrap();
+    let args = PlanArgs { plan: file, json: false, i_vote: false, launcher: crate::args::Launching::Auto };
+    let error = super::plan(&args, Err(String::new())).unwrap_err();
+    let said = error.downcast_ref::<WrongUsage>().unwrap().to_string();
+    assert!(said.starts_with("the plan has 5 mistakes:\n"), "{said}");
+    assert!(said.contains("p.toml:2: folder: a string is wanted, not the number 5\n"), "{said}");
+}

@@ -1,0 +1,107 @@
+//! An outlook for the terminal.
+
+use super::{ArmOutlook, Outlook};
+use crate::check::Finding;
+use crate::plan::Severity;
+use std::time::Duration;
+
+/// Rows of the schedule that are printed; `--json` has all.
+const SHOWN: usize = 200;
+
+/// One page.
+pub(super) fn page(outlook: &Outlook) -> String {
+    let mut out = format!("{}   {}\n", outlook.name, outlook.plan.display());
+    out += &format!("folder     {}\n", outlook.folder.display());
+    out += &format!("launcher   {}\n", outlook.launcher.as_deref().unwrap_or("none"));
+    let time = |seconds| faultline_text::time(Duration::from_secs(seconds));
+    let estimate = &outlook.estimate;
+    out += &match estimate.longest_seconds {
+        Some(longest) => format!("takes      {} to {}\n", time(estimate.shortest_seconds), time(longest)),
+        None => format!("takes      {} at least\n", time(estimate.shortest_seconds)),
+    };
+    out += &format!("           {}\n", estimate.assumed);
+    for (index, need) in outlook.disk.iter().enumerate() {
+        let head = if index == 0 { "disk" } else { "" };
+        let free = need.free.map_or("unknown".to_owned(), faultline_text::bytes);
+        let (bytes, folder) = (faultline_text::bytes(need.bytes), need.folder.display());
+        out += &format!("{head:<10} {bytes} in {folder} ({free} free): {}\n", need.what);
+    }
+    out += &format!("\n{}", arms(&outlook.arms));
+    out += &format!("\n{}", schedule(outlook));
+    out += &format!("\n{}", findings(outlook));
+    out
+}
+
+fn arms(arms: &[ArmOutlook]) -> String {
+    let rows = arms.iter().map(|arm| vec![arm.name.clone(), differs(arm)]);
+    faultline_text::table(&["arm", "what it sets"], rows.collect())
+}
+
+fn differs(arm: &ArmOutlook) -> String {
+    let limits = &arm.limits;
+    let size = |name: &str, value: Option<u64>| value.map(|value| format!("{name} {}", faultline_text::size(value)));
+    let mut all: Vec<String> = [
+        size("memory_max", limits.memory_max),
+        size("memory_high", limits.memory_high),
+        size("swap_max", limits.swap_max),
+        arm.cache_entries.map(|entries| format!("cache_entries {entries}")),
+        limits.cpus.as_ref().map(|cpus| format!("cpus {cpus}")),
+        arm.binary.as_ref().map(|binary| format!("binary {}", binary.display())),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    all.extend(limits.io.iter().map(|limit| format!("io {}", limit.device.display())));
+    all.extend((!arm.arguments.is_empty()).then(|| arm.arguments.join(" ")));
+    all.extend(arm.variables.iter().map(|name| format!("{name}=...")));
+    if all.is_empty() { "nothing: as the workload is".to_owned() } else { all.join(", ") }
+}
+
+fn schedule(outlook: &Outlook) -> String {
+    let lanes = outlook.turns.iter().any(|turn| turn.runs.len() > 1);
+    let mut rows = Vec::new();
+    for turn in &outlook.turns {
+        for (index, run) in turn.runs.iter().enumerate() {
+            let number = if index == 0 { turn.number.to_string() } else { String::new() };
+            let arm = if run.second { format!("{} (second)", run.arm) } else { run.arm.clone() };
+            let mut row = vec![number, run.run.to_string(), arm, run.replicate.to_string()];
+            row.extend(lanes.then(|| run.lane.clone()));
+            rows.push(row);
+        }
+    }
+    let left = rows.len().saturating_sub(SHOWN);
+    rows.truncate(SHOWN);
+    let mut heads = vec!["turn", "run", "arm", "replicate"];
+    heads.extend(lanes.then_some("lane"));
+    let mut out = faultline_text::table(&heads, rows);
+    if left > 0 {
+        out += &format!("... and {left} more; --json shows all\n");
+    }
+    out
+}
+
+fn findings(outlook: &Outlook) -> String {
+    let mut out: String = outlook.findings.iter().map(|found| finding(found) + "\n").collect();
+    let count = |severity| outlook.findings.iter().filter(|finding| finding.severity == severity).count();
+    let (refused, warned) = (count(Severity::Refuse), count(Severity::Warn));
+    let counted = |count: usize, one: &str| match count {
+        1 => format!("1 {one}"),
+        count => format!("{count} {one}s"),
+    };
+    out += &match (refused, warned) {
+        (0, 0) => "It may run.\n".to_owned(),
+        (0, warned) => format!("It may run, with {}.\n", counted(warned, "warning")),
+        (refused, _) => format!("It cannot run: {} to fix.\n", counted(refused, "thing")),
+    };
+    out
+}
+
+/// A finding for people, in one or two lines.
+pub fn finding(finding: &Finding) -> String {
+    let head = match finding.severity {
+        Severity::Ignore => "note",
+        Severity::Warn => "warning",
+        Severity::Refuse => "refused",
+    };
+    format!("{head:<8} {}\n         -> {}", finding.what, finding.remedy)
+}

@@ -1,0 +1,162 @@
+//! What the log of a replay says, slot by slot. The log and not the pushes: a program that ends loses its last push, and its
+//! log is complete.
+//!
+//! A bank's line `bank frozen` gives the slot, its hash and its time. `loaded-programs-cache-stats` names the slot whose
+//! child was made, so that in a replay, which makes one bank after the other, its counts are that slot's. The very last slot
+//! has no child: its counts are not known. The bank of the snapshot is frozen as well, when it is loaded: it was not replayed,
+//! and is left out.
+
+use super::judge::cache::Seen;
+use faultline_agave::log::{LogLine, LogSplitter, Progress};
+use faultline_agave::points::{Known, ProgramCache};
+use faultline_analysis::run::{Replayed, ReplayedSlot};
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+/// Slots of one log that are kept; a day of a cluster has about 216,000.
+const MOST: usize = 2_000_000;
+
+/// Longest line that is read, in bytes: the times at the end name every program of the last slot.
+const LONGEST: usize = 4 << 20;
+
+/// Reads a log: of `agave-ledger-tool verify`, or of any Agave program that replays.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn read(path: &Path) -> io::Result<Replayed> {
+    log(path).map(|log| log.replayed)
+}
+
+/// What all points of the program cache in a log add up to, as in a recording: of a program that ends before its points were
+/// pushed, the log alone has them.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn seen(path: &Path) -> io::Result<Seen> {
+    log(path).map(|log| log.seen)
+}
+
+fn log(path: &Path) -> io::Result<Log> {
+    let mut file = File::open(path)?;
+    let mut log = Log::default();
+    let mut splitter = LogSplitter::with_max_line(LONGEST);
+    let mut chunk = vec![0; 1 << 16];
+    loop {
+        match file.read(&mut chunk) {
+            Ok(0) => break,
+            Ok(count) => {
+                splitter.feed(chunk.get(..count).unwrap_or_default(), |line| log.take(line.unwrap_or_default()))
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    splitter.finish(|line| log.take(line.unwrap_or_default()));
+    Ok(log)
+}
+
+/// What has been read so far.
+#[derive(Default)]
+struct Log {
+    replayed: Replayed,
+    /// Where a slot stands.
+    places: HashMap<u64, usize>,
+    /// When the bank before was frozen, or the replay began.
+    before: Option<i64>,
+    seen: Seen,
+}
+
+impl Log {
+    fn take(&mut self, line: &[u8]) {
+        let Ok(line) = std::str::from_utf8(line) else { return };
+        let line = LogLine::parse(line);
+        if let Some(frozen) = line.frozen() {
+            let slot = ReplayedSlot {
+                slot: frozen.slot,
+                contents: frozen.hash.map(fingerprint),
+                signatures: frozen.signatures,
+                ..ReplayedSlot::default()
+            };
+            self.frozen(slot, line.time_ns);
+        } else if let Some(Progress::ReplayBegins { .. }) = line.progress() {
+            self.begun(line.time_ns);
+        } else if let Some(timings) = line.replay_timings() {
+            self.replayed.program_cache_us = timings.program_cache_us;
+        } else if let Some(Ok(point)) = line.point()
+            && let Some(Ok(decoded)) = Known::parse(&point)
+            && let Known::ProgramCache(counts) = decoded.known
+        {
+            self.counted(&counts);
+        }
+    }
+
+    /// What was frozen before is the snapshot's bank, or belongs to a replay that came to nothing.
+    fn begun(&mut self, at: Option<i64>) {
+        self.places.clear();
+        self.replayed = Replayed::default();
+        self.before = at;
+    }
+
+    /// A bank that is frozen again, as when a slot is replayed a second time, keeps its first line.
+    fn frozen(&mut self, slot: ReplayedSlot, at: Option<i64>) {
+        if self.places.contains_key(&slot.slot) {
+            return;
+        }
+        let before = std::mem::replace(&mut self.before, at);
+        let slots = &mut self.replayed.slots;
+        if slots.len() >= MOST {
+            self.replayed.left_out += 1;
+            return;
+        }
+        let elapsed = before.zip(at).map(|(before, at)| at.saturating_sub(before) as f64 / 1e6);
+        self.places.insert(slot.slot, slots.len());
+        slots.push(ReplayedSlot {
+            frozen_unix_ns: at.unwrap_or_default(),
+            elapsed_ms: elapsed.filter(|elapsed| *elapsed >= 0.0),
+            ..slot
+        });
+    }
+
+    /// A slot with two children, on a fork, is told of twice: both belong to it.
+    fn counted(&mut self, counts: &ProgramCache) {
+        let (seen, level) = (&mut self.seen, counts.water_level.unwrap_or_default());
+        seen.points += 1;
+        seen.water_level = seen.water_level.max(level);
+        if counts.evictions.is_some_and(|evictions| evictions > 0) {
+            seen.water_level_evicting = seen.water_level_evicting.max(level);
+        }
+        seen.insertions = seen.insertions.saturating_add(counts.insertions.unwrap_or_default());
+        seen.evictions = seen.evictions.saturating_add(counts.evictions.unwrap_or_default());
+        let place = counts.slot.and_then(|slot| self.places.get(&slot));
+        let Some(slot) = place.and_then(|place| self.replayed.slots.get_mut(*place)) else { return };
+        let add = |sum: &mut Option<u64>, more: Option<u64>| {
+            *sum = more.map(|more| sum.unwrap_or_default().saturating_add(more)).or(*sum);
+        };
+        add(&mut slot.misses, counts.misses);
+        add(&mut slot.reloads, counts.reloads);
+        add(&mut slot.evictions, counts.evictions);
+        add(&mut slot.insertions, counts.insertions);
+    }
+}
+
+/// FNV-1a: to compare hashes of banks, which are hashes already.
+fn fingerprint(hash: &str) -> u64 {
+    hash.bytes().fold(0xcbf2_9ce4_8422_2325, |sum, byte| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+/// The slots of a replay as CSV: a line each, an empty field where nothing is known.
+pub fn csv(replayed: &Replayed) -> String {
+    let mut text = String::from("slot,elapsed_ms,signatures,misses,reloads,evictions,insertions\n");
+    for slot in &replayed.slots {
+        let number = |number: Option<u64>| number.map(|number| number.to_string()).unwrap_or_default();
+        let elapsed = slot.elapsed_ms.map(|ms| format!("{ms:.6}")).unwrap_or_default();
+        let counts = [slot.signatures, slot.misses, slot.reloads, slot.evictions, slot.insertions].map(number);
+        text.push_str(&format!("{},{elapsed},{}\n", slot.slot, counts.join(",")));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests;

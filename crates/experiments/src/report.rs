@@ -1,0 +1,182 @@
+//! `faultline experiment report`: what the journal says happened, and what the recordings of the runs that count say.
+//!
+//! It can be asked for at any time: what is missing is said. Nothing here starts, stops or changes a run.
+
+mod beside;
+mod headline;
+mod schedule;
+mod section;
+mod told;
+
+use super::folder::Folder;
+use super::journal::{self, Standing};
+use super::outcome::{Ending, Validity};
+use super::plan::{self, Kind, Plan};
+use super::replay;
+use super::schedule::Scheduled;
+use crate::args::ExperimentReportArgs;
+use anyhow::{Context as _, anyhow};
+use faultline_analysis::render;
+use faultline_analysis::report::{self, DEFAULT, Options, SCALARS, model};
+use faultline_analysis::run::{self, Run};
+use faultline_command::files::put;
+use faultline_text::clean;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Where the report goes in the experiment's folder.
+pub const REPORT: &str = "report";
+
+/// Of the report's folder: the slots of each replay.
+const SLOTS: &str = "slots";
+
+/// An experiment as its folder tells it.
+#[derive(Debug)]
+pub struct Experiment {
+    /// Where it is.
+    pub folder: Folder,
+    /// What was to be done.
+    pub plan: Plan,
+    /// What was done.
+    pub standing: Standing,
+}
+
+/// A run that counts.
+pub(crate) struct Counted<'e> {
+    pub(crate) scheduled: &'e Scheduled,
+    pub(crate) turn: u32,
+    pub(crate) attempt: u32,
+    pub(crate) ending: &'e Ending,
+}
+
+/// Reads the experiment and writes its report; its headline and where it is, in words.
+///
+/// # Errors
+/// There is no experiment, its plan cannot be read, or the report cannot be written.
+pub fn report_command(args: &ExperimentReportArgs) -> anyhow::Result<String> {
+    let experiment = Experiment::read(&args.experiment)?;
+    let (report, slots) = experiment.report()?;
+    // The experiment's own folder for it has nothing else in it.
+    let force = args.force || args.out.is_none();
+    let out: PathBuf = args.out.clone().unwrap_or_else(|| experiment.folder.path().join(REPORT));
+    let written = render::write(&report, &out, force)?;
+    if !out.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("html")) {
+        for (name, text) in slots {
+            put(&out, &out.join(SLOTS).join(format!("{name}.csv")), &text, force)?;
+        }
+    }
+    Ok(format!("{}\n{}\n", clean(&report.verdict.headline), written.page.display()))
+}
+
+impl Experiment {
+    /// Reads the experiment in this folder, or of this plan.
+    ///
+    /// # Errors
+    /// There is none, or its plan or journal cannot be read.
+    pub fn read(path: &Path) -> anyhow::Result<Self> {
+        let folder = super::command::find(path)?;
+        let lines = journal::read(&folder.journal())?;
+        let standing = Standing::of(&lines);
+        let file = standing.begun.as_ref().map_or_else(|| folder.plan(), |begun| begun.file.clone());
+        let text = fs::read_to_string(folder.plan()).with_context(|| folder.plan().display().to_string())?;
+        let plan = plan::parse(&text, &file).map_err(|mistakes| all(&folder.plan(), &mistakes))?;
+        Ok(Experiment { folder, plan, standing })
+    }
+
+    /// Runs that count, in the order of the schedule.
+    pub(crate) fn counted(&self) -> Vec<Counted<'_>> {
+        let counted = self.standing.counted().into_iter();
+        let turn = |scheduled: &Scheduled| self.standing.turn_of(scheduled.run).map_or(0, |turn| turn.number);
+        counted
+            .map(|(scheduled, attempt, ending)| Counted { turn: turn(scheduled), scheduled, attempt, ending })
+            .collect()
+    }
+
+    /// The report, and the slots of each replay as CSV by name.
+    ///
+    /// # Errors
+    /// The plan names a metric that does not exist.
+    pub fn report(&self) -> anyhow::Result<(model::Report, Vec<(String, String)>)> {
+        let options = self.options()?;
+        let counted = self.counted();
+        let mut unread = Vec::new();
+        let (mut runs, mut slots) = (Vec::new(), Vec::new());
+        for one in &counted {
+            if matches!(one.ending.validity, Validity::Invalid(_)) {
+                continue;
+            }
+            let run = self.run(one, &mut unread);
+            if !run.replayed.slots.is_empty() {
+                slots.push((self.name(one), replay::csv(&run.replayed)));
+            }
+            runs.push(run);
+        }
+        let beside = beside::beside(self, &counted, unread);
+        Ok((report::build_beside(&runs, &options, beside), slots))
+    }
+
+    fn options(&self) -> anyhow::Result<Options> {
+        let name = self.plan.report.primary.as_deref().unwrap_or(DEFAULT);
+        let primary = report::scalar(name).ok_or_else(|| {
+            let known: Vec<&str> = SCALARS.iter().map(|scalar| scalar.id).collect();
+            anyhow!("primary = {name:?} in the plan's [report]: no such metric; there are {}", known.join(", "))
+        })?;
+        let margin = self.plan.report.margin.unwrap_or(Options::default().margin);
+        Ok(Options { primary, margin, ..Options::default() })
+    }
+
+    /// The name of a run's folder.
+    fn name(&self, one: &Counted<'_>) -> String {
+        let folder = self.folder.run(one.scheduled, one.attempt);
+        let name = folder.parent().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
+        name.unwrap_or_else(|| format!("{:03}", one.scheduled.run))
+    }
+
+    /// A run with all that is known of it. One whose recording cannot be read still has its outcome.
+    fn run(&self, one: &Counted<'_>, unread: &mut Vec<String>) -> Run {
+        let path = self.folder.recording(one.scheduled, one.attempt);
+        let mut run = run::load(&path).unwrap_or_else(|error| {
+            unread.push(format!("run {}: {error}", one.scheduled.run));
+            Run::default()
+        });
+        if self.plan.workload.kind == Kind::Replay {
+            let log = self.folder.run(one.scheduled, one.attempt).join(super::folder::OUTPUT);
+            match replay::read(&log) {
+                Ok(replayed) => run.replayed = replayed,
+                Err(error) => unread.push(format!("run {}: {}: {error}", one.scheduled.run, log.display())),
+            }
+        }
+        // The recordings of all runs have one name.
+        run.file = path.strip_prefix(self.folder.path()).unwrap_or(&path).display().to_string();
+        run.labels = labels(&self.plan.name, one, run.labels);
+        let arm = self.plan.arms.iter().find(|arm| arm.name == one.scheduled.arm);
+        run.told = Some(told::told(one.ending, arm, self.plan.workload.kind));
+        run
+    }
+}
+
+/// What the journal says goes over what the recording was labelled with.
+fn labels(name: &str, one: &Counted<'_>, recorded: Vec<(String, String)>) -> Vec<(String, String)> {
+    let mut labels = vec![
+        ("experiment".to_owned(), name.to_owned()),
+        ("arm".to_owned(), one.scheduled.arm.clone()),
+        ("run".to_owned(), one.scheduled.replicate.to_string()),
+        ("turn".to_owned(), one.turn.to_string()),
+        ("lane".to_owned(), one.scheduled.lane.clone()),
+    ];
+    if one.scheduled.second {
+        labels.push(("second".to_owned(), "1".to_owned()));
+    }
+    let more = recorded.into_iter().filter(|(key, _)| key != "second" && !labels.iter().any(|(known, _)| known == key));
+    let more: Vec<(String, String)> = more.collect();
+    labels.extend(more);
+    labels
+}
+
+fn all(path: &Path, mistakes: &[plan::Mistake]) -> anyhow::Error {
+    let mistakes: Vec<String> = mistakes.iter().map(ToString::to_string).collect();
+    anyhow!("{}: {}", path.display(), mistakes.join("\n"))
+}
+
+#[cfg(test)]
+mod tests;

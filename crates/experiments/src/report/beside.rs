@@ -1,0 +1,133 @@
+//! What the experiment says before its recordings do: the outcomes, what is missing, what weakens it.
+
+use super::headline::{self, invalid, runs};
+use super::{Counted, Experiment, section};
+use crate::lock::{self, Holder};
+use crate::outcome::{Outcome, Validity};
+use faultline_analysis::report::Beside;
+use faultline_analysis::report::model::Caveat;
+
+/// Names of runs in a sentence at most.
+const NAMED: usize = 8;
+
+/// All of it.
+pub(crate) fn beside<'e>(experiment: &'e Experiment, counted: &[Counted<'e>], unread: Vec<String>) -> Beside {
+    let (tallies, kind) = (headline::tallies(experiment, counted), experiment.plan.workload.kind);
+    Beside {
+        title: format!("Experiment {}", experiment.plan.name),
+        before: headline::unfinished(&tallies),
+        headline: headline::ends(&tallies, kind),
+        points: headline::points(&tallies, kind),
+        caveats: caveats(experiment, counted, unread),
+        section: Some(section::section(experiment, counted)),
+        arms: experiment.plan.arms.iter().map(|arm| arm.name.clone()).collect(),
+    }
+}
+
+fn caveats(experiment: &Experiment, counted: &[Counted<'_>], unread: Vec<String>) -> Vec<Caveat> {
+    let mut caveats = Vec::new();
+    let mut say = |what: String, remedy: &str| caveats.push(Caveat { what, remedy: remedy.to_owned() });
+    if let Some(what) = unfinished(experiment, counted) {
+        // Who cannot be asked does not run it.
+        let remedy = match lock::holder(&experiment.folder.lock()) {
+            Ok(Holder::Somebody(_)) => "It is being run: report again later.",
+            _ => "Go on with faultline experiment resume, and report again.",
+        };
+        say(what, remedy);
+    }
+    if !unread.is_empty() {
+        say(
+            format!(
+                "Recordings or logs that cannot be read: {}. Of these runs only the outcome is known.",
+                unread.join("; ")
+            ),
+            "Try faultline info --salvage, or repeat the experiment.",
+        );
+    }
+    let why = |which: fn(&Validity) -> Option<&str>| {
+        let of = |one: &Counted<'_>| which(&one.ending.validity).map(|why| (why.to_owned(), name(one)));
+        together(counted.iter().filter_map(of))
+    };
+    for (why, runs) in why(|validity| if let Validity::Invalid(why) = validity { Some(why) } else { None }) {
+        say(
+            format!("Left out, since it did not try what its arm says: {}: {why}.", listed(&runs)),
+            "Fix the cause, and run these again in a new experiment.",
+        );
+    }
+    for (why, runs) in why(|validity| if let Validity::Unproven(why) = validity { Some(why) } else { None }) {
+        say(
+            format!("Not proven to be what its arm says: {}: {why}.", listed(&runs)),
+            "No datapoints of the program cache: check that the pushes arrive. Files in memory at the beginning: end what else \
+             uses them, or `begin.page_cache = \"drop-all\"`. A recorder that stalled: a separate disk for the \
+             experiment's folder, and CPU time to spare. A run that lasted too long: neither stop the runner nor suspend the host.",
+        );
+    }
+    let early = |one: &&Counted<'_>| one.ending.outcome != Outcome::Completed && !invalid(one);
+    let early: Vec<String> = counted.iter().filter(early).map(name).collect();
+    if !early.is_empty() && early.len() < counted.len() {
+        say(
+            format!("Ended before their time: {}. Their averages are over the time until then.", listed(&early)),
+            "Read the averages of these runs together with their outcome.",
+        );
+    }
+    for (warning, runs) in together(counted.iter().flat_map(warnings)) {
+        say(format!("{}: {warning}", listed(&runs)), "Fix the cause of the warnings, and run again.");
+    }
+    caveats
+}
+
+/// What the runner wrote down as a warning.
+fn warnings(one: &Counted<'_>) -> Vec<(String, String)> {
+    let warning = |note: &String| note.strip_prefix("warning: ").map(|warning| (warning.to_owned(), name(one)));
+    one.ending.notes.iter().filter_map(warning).collect()
+}
+
+fn unfinished(experiment: &Experiment, counted: &[Counted<'_>]) -> Option<String> {
+    let all: usize = experiment.standing.turns.iter().map(|turn| turn.runs.len()).sum();
+    if counted.len() >= all {
+        return None;
+    }
+    let mut arms = Vec::new();
+    for arm in &experiment.plan.arms {
+        let planned = experiment.standing.turns.iter().flat_map(|turn| &turn.runs);
+        let planned = planned.filter(|scheduled| scheduled.arm == arm.name).count();
+        let there = counted.iter().filter(|one| one.scheduled.arm == arm.name).count();
+        if there < planned {
+            arms.push(format!("{} {there} of {planned}", arm.name));
+        }
+    }
+    let why = experiment.standing.stopped.as_ref().map_or_else(String::new, |why| format!(" It was stopped: {why}."));
+    Some(format!(
+        "The experiment is not finished: {} of {} count so far ({}).{why}",
+        counted.len(),
+        runs(all),
+        arms.join(", ")
+    ))
+}
+
+/// The same words of several runs, once.
+fn together(said: impl Iterator<Item = (String, String)>) -> Vec<(String, Vec<String>)> {
+    let mut all: Vec<(String, Vec<String>)> = Vec::new();
+    for (words, run) in said {
+        match all.iter_mut().find(|(known, _)| *known == words) {
+            Some((_, runs)) => runs.push(run),
+            None => all.push((words, vec![run])),
+        }
+    }
+    all
+}
+
+fn listed(runs: &[String]) -> String {
+    match runs.get(NAMED..) {
+        Some(more) if !more.is_empty() => {
+            format!("{} and {} more", runs.iter().take(NAMED).cloned().collect::<Vec<_>>().join("; "), more.len())
+        }
+        _ => runs.join("; "),
+    }
+}
+
+/// `512G, run 2`.
+pub(crate) fn name(one: &Counted<'_>) -> String {
+    let twin = if one.scheduled.second { " (A/A)" } else { "" };
+    format!("{}{twin}, run {}", one.scheduled.arm, one.scheduled.replicate)
+}

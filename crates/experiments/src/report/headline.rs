@@ -1,0 +1,150 @@
+//! What became of the arms, in the sentences that are read first. Each is true at any time: of arms that have not been run,
+//! of runs that ended otherwise than by a kill, and of experiments that are not finished.
+
+use super::{Counted, Experiment};
+use crate::outcome::{Outcome, Validity};
+use crate::plan::Kind;
+
+/// Arms that a sentence names at most.
+const NAMED: usize = 12;
+
+/// Runs of an arm, and what became of them.
+pub(crate) struct Tally<'e> {
+    /// Its name.
+    pub(crate) arm: &'e str,
+    /// Runs of the schedule.
+    pub(crate) planned: usize,
+    /// Whether any of them was begun.
+    pub(crate) begun: bool,
+    /// How those ended that count and are compared.
+    pub(crate) ends: Vec<&'e Outcome>,
+    /// Runs that count and are not compared, since they did not try what the arm says.
+    pub(crate) left_out: usize,
+}
+
+/// In the order of the plan.
+pub(crate) fn tallies<'e>(experiment: &'e Experiment, counted: &[Counted<'e>]) -> Vec<Tally<'e>> {
+    let standing = &experiment.standing;
+    let of = |arm: &'e str| {
+        let scheduled = || standing.turns.iter().flat_map(|turn| &turn.runs).filter(|run| run.arm == arm);
+        let attempts = || standing.attempts.values().flatten();
+        let runs = || counted.iter().filter(|one| one.scheduled.arm == arm);
+        Tally {
+            arm,
+            planned: scheduled().count(),
+            begun: scheduled().any(|run| attempts().any(|attempt| attempt.runs.contains_key(&run.run))),
+            ends: runs().filter(|one| !invalid(one)).map(|one| &one.ending.outcome).collect(),
+            left_out: runs().filter(|one| invalid(one)).count(),
+        }
+    };
+    experiment.plan.arms.iter().map(|arm| of(&arm.name)).collect()
+}
+
+/// Whether a run did not try what its arm says.
+pub(crate) fn invalid(one: &Counted<'_>) -> bool {
+    matches!(one.ending.validity, Validity::Invalid(_))
+}
+
+/// That there are runs to come; `None` if there are not.
+pub(crate) fn unfinished(tallies: &[Tally<'_>]) -> Option<String> {
+    let planned: usize = tallies.iter().map(|tally| tally.planned).sum();
+    let there: usize = tallies.iter().map(Tally::counted).sum();
+    (there < planned).then(|| format!("Not finished: {there} of {} count so far.", runs(planned)))
+}
+
+/// Which arms were killed, which ended otherwise before their time, which did not, and which have no run yet; `None` where
+/// nothing ended early.
+pub(crate) fn ends(tallies: &[Tally<'_>], kind: Kind) -> Option<String> {
+    let of = |which: fn(&Outcome) -> bool| {
+        let said = tallies.iter().filter_map(|tally| {
+            let count = tally.ends.iter().filter(|outcome| which(outcome)).count();
+            (count > 0).then(|| format!("{} ({count} of {})", tally.arm, runs(tally.ends.len())))
+        });
+        said.collect::<Vec<_>>()
+    };
+    let early = [
+        ("Killed for want of memory", of(|outcome| *outcome == Outcome::OutOfMemory)),
+        ("Ended by itself", of(|outcome| matches!(outcome, Outcome::Exited { .. }))),
+        ("Ended by a rule of the plan", of(by_a_rule)),
+        ("Ended by a foreign signal", of(|outcome| matches!(outcome, Outcome::Killed { .. }))),
+    ];
+    let early: Vec<String> = early.iter().filter_map(|(what, arms)| sentence(what, arms)).collect();
+    if early.is_empty() {
+        return None;
+    }
+    let (done, did) = match kind {
+        Kind::Replay => ("Did all of its work", "did all of its work"),
+        Kind::Validator => ("Ran its whole time", "ran its whole time"),
+    };
+    let completed = sentence(done, &of(|outcome| *outcome == Outcome::Completed));
+    let left_out = tallies.iter().filter(|tally| tally.left_out > 0);
+    let left_out: Vec<String> =
+        left_out.map(|tally| format!("{} ({} of {})", tally.arm, tally.left_out, runs(tally.counted()))).collect();
+    let all_are_known = unfinished(tallies).is_none() && left_out.is_empty();
+    let none = (completed.is_none() && all_are_known).then(|| format!("No run {did}."));
+    let without = tallies.iter().filter(|tally| tally.counted() == 0).map(|tally| tally.arm.to_owned());
+    let without = sentence("Without a run that counts", &without.collect::<Vec<_>>());
+    let left_out = sentence("Left out as invalid", &left_out);
+    let all: Vec<String> = early.into_iter().chain(completed).chain(none).chain(left_out).chain(without).collect();
+    Some(all.join(" "))
+}
+
+fn sentence(what: &str, arms: &[String]) -> Option<String> {
+    let more = arms.len().saturating_sub(NAMED);
+    let named = arms.get(..NAMED).unwrap_or(arms).join(", ");
+    match (arms.is_empty(), more) {
+        (true, _) => None,
+        (false, 0) => Some(format!("{what}: {named}.")),
+        (false, more) => Some(format!("{what}: {named} and {more} more.")),
+    }
+}
+
+/// Whether a rule of the plan's `[stop]` ended a run.
+pub(crate) fn by_a_rule(outcome: &Outcome) -> bool {
+    matches!(outcome, Outcome::NeverExecuted | Outcome::NoProgress | Outcome::NotAtTip)
+}
+
+/// Arms of which nothing is compared, or of which no run did what the plan asks: why, a sentence each.
+pub(crate) fn points(tallies: &[Tally<'_>], kind: Kind) -> Vec<String> {
+    tallies.iter().filter_map(|tally| point(tally, kind)).collect()
+}
+
+fn point(tally: &Tally<'_>, kind: Kind) -> Option<String> {
+    let arm = tally.arm;
+    if tally.ends.is_empty() {
+        return Some(match (tally.left_out, tally.begun) {
+            (0, false) => format!("{arm} has not been run yet."),
+            (0, true) => format!("{arm} has no run that counts yet."),
+            (left_out, _) => {
+                format!("{arm} is not compared: {} left out, since not run as the arm says.", runs(left_out))
+            }
+        });
+    }
+    if tally.ends.contains(&&Outcome::Completed) {
+        return None;
+    }
+    let mut how: Vec<String> = Vec::new();
+    for word in tally.ends.iter().map(|outcome| super::told::words(outcome, kind)) {
+        if !how.contains(&word) {
+            how.push(word);
+        }
+    }
+    let whole = if kind == Kind::Replay { "do all of its work" } else { "run its whole time" };
+    let of = if tally.ends.len() == 1 { String::new() } else { format!(" in any of its {}", runs(tally.ends.len())) };
+    Some(format!("{arm} did not {whole}{of}: {}.", how.join("; ")))
+}
+
+impl Tally<'_> {
+    /// Runs that count.
+    fn counted(&self) -> usize {
+        self.ends.len() + self.left_out
+    }
+}
+
+/// `1 run`, `3 runs`.
+pub(crate) fn runs(count: usize) -> String {
+    if count == 1 { "1 run".to_owned() } else { format!("{count} runs") }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,182 @@
+use super::super::Experiment;
+use super::Outcome;
+use crate::folder::Folder;
+use crate::journal::{Entry, Line, Standing, Step};
+use crate::outcome::{Ending, Validity};
+use crate::plan;
+use crate::schedule::{Scheduled, Turn};
+use faultline_isolation::Evidence;
+use std::path::{Path, PathBuf};
+
+/// What became of a run: `-` not begun, `f` failed, `c` completed, `o` out of memory, `x` exited, `h` no progress, `n` never
+/// executed, `k` a foreign signal, `i` completed and invalid.
+fn ending(letter: char) -> Option<Ending> {
+    let outcome = match letter {
+        '-' => return None,
+        'f' => Outcome::Failed { why: "no".to_owned() },
+        'c' | 'i' => Outcome::Completed,
+        'o' => Outcome::OutOfMemory,
+        'x' => Outcome::Exited { code: 3 },
+        'h' => Outcome::NoProgress,
+        'n' => Outcome::NeverExecuted,
+        'k' => Outcome::Killed { signal: 11 },
+        other => panic!("{other}"),
+    };
+    let validity = if letter == 'i' { Validity::Invalid("too small".to_owned()) } else { Validity::Valid };
+    Some(Ending { outcome, validity, evidence: Evidence::default(), notes: Vec::new(), stopped_unix_ns: None })
+}
+
+/// An experiment by its arms: `NAME LIMIT RUNS`, the limit `none` or as in a plan, the runs as letters.
+fn experiment(kind: &str, arms: &str) -> Experiment {
+    let folder = Path::new("/nowhere/experiment");
+    let (mut text, mut turns, mut lines) = (String::new(), Vec::new(), Vec::new());
+    for arm in arms.split(", ") {
+        let words: Vec<&str> = arm.split(' ').collect();
+        let [name, limit, runs] = words[..] else { panic!("{arm}") };
+        text += &format!("[[arm]]\nname = {name:?}\n");
+        if limit != "none" {
+            text += &format!("memory_max = {limit:?}\n");
+        }
+        for (letter, replicate) in runs.chars().zip(1..) {
+            let run = turns.len() as u32 + 1;
+            let (arm, lane) = (name.to_owned(), "main".to_owned());
+            let scheduled = Scheduled { run, arm, replicate, lane, second: false };
+            turns.push(Turn { number: run, runs: vec![scheduled] });
+            if let Some(ending) = ending(letter) {
+                let ending = Box::new(ending);
+                lines.push(Entry::TurnBegun { turn: run, attempt: 1 });
+                lines.push(Entry::Step { run, attempt: 1, step: Step::Host });
+                lines.push(Entry::RunEnded { run, attempt: 1, ending });
+            }
+        }
+    }
+    let head = format!(
+        "name = \"e\"\nfolder = {folder:?}\n[workload]\nkind = {kind:?}\ncommand = [\"/bin/true\"]\nledger = \"/x/ledger\"\n\
+         [begin]\nhow = \"as-is\"\n[stop]\nduration = \"1h\"\n"
+    );
+    let plan = plan::parse(&(head + &text), &folder.join("plan.toml"));
+    let plan = plan.unwrap_or_else(|mistakes| panic!("{mistakes:?}"));
+    let (name, plan_digest, launcher) = ("e".to_owned(), String::new(), "cgroup v1".to_owned());
+    let planned = Entry::Planned { name, plan: plan_digest, file: PathBuf::new(), seed: 1, launcher, turns };
+    let runner = Entry::Runner { pid: 1, boot: String::new() };
+    let all = [planned, runner].into_iter().chain(lines).zip(1_i64..);
+    let lines: Vec<Line> = all.map(|(entry, unix_ns)| Line { unix_ns, entry }).collect();
+    Experiment { folder: Folder::new(folder), plan, standing: Standing::of(&lines) }
+}
+
+/// Headlines of experiments as they stand. Nothing is recorded of any run: what is said is what the journal says.
+const STANDINGS: [(&str, &str, &str); 14] = [
+    (
+        "validator",
+        "small 64M oo, large 1G cc",
+        "Killed for want of memory: small (2 of 2 runs). Ran its whole time: large (2 of 2 runs).",
+    ),
+    (
+        "validator",
+        "64M 64M o-, 96M 96M --, 128M 128M --",
+        "Not finished: 1 of 6 runs count so far. Killed for want of memory: 64M (1 of 1 run). \
+         Without a run that counts: 96M, 128M.",
+    ),
+    (
+        "validator",
+        "64M 64M oc, 96M 96M c-",
+        "Not finished: 3 of 4 runs count so far. Killed for want of memory: 64M (1 of 2 runs). \
+         Ran its whole time: 64M (1 of 2 runs), 96M (1 of 1 run).",
+    ),
+    (
+        "validator",
+        "oom 64M o, exits 64M x, hangs 64M h, never 64M n, segv 64M k, fine none c",
+        "Killed for want of memory: oom (1 of 1 run). Ended by itself: exits (1 of 1 run). \
+         Ended by a rule of the plan: hangs (1 of 1 run), never (1 of 1 run). \
+         Ended by a foreign signal: segv (1 of 1 run). Ran its whole time: fine (1 of 1 run).",
+    ),
+    (
+        "validator",
+        "a none hx, b none xx",
+        "Ended by itself: a (1 of 2 runs), b (2 of 2 runs). Ended by a rule of the plan: a (1 of 2 runs). \
+         No run ran its whole time.",
+    ),
+    (
+        "validator",
+        "a 64M oo, b 1G oo",
+        "Killed for want of memory: a (2 of 2 runs), b (2 of 2 runs). No run ran its whole time.",
+    ),
+    // Whether a later one will is not known yet.
+    (
+        "validator",
+        "a 64M oo, b 1G o-",
+        "Not finished: 3 of 4 runs count so far. Killed for want of memory: a (2 of 2 runs), b (1 of 1 run).",
+    ),
+    (
+        "validator",
+        "a 64M o, b 1G f",
+        "Not finished: 1 of 2 runs count so far. Killed for want of memory: a (1 of 1 run). Without a run that counts: b.",
+    ),
+    // What did not try its arm says nothing of it, and is there all the same.
+    (
+        "validator",
+        "a 64M oi, b 1G ii",
+        "Killed for want of memory: a (1 of 1 run). Left out as invalid: a (1 of 2 runs), b (2 of 2 runs).",
+    ),
+    ("validator", "a 64M --, b 1G --", "Not finished: 0 of 4 runs count so far. There is no run to report."),
+    ("validator", "a 64M ff, b 1G --", "Not finished: 0 of 4 runs count so far. There is no run to report."),
+    (
+        "replay",
+        "small 64M oo, large 1G cc, all none cc",
+        "Killed for want of memory: small (2 of 2 runs). Did all of its work: large (2 of 2 runs), all (2 of 2 runs).",
+    ),
+    (
+        "replay",
+        "small 1G cc, large 2G cc, all none cc",
+        "The smallest limit with which every run did all of its work is 1 GiB. No limit failed.",
+    ),
+    (
+        "replay",
+        "small 1G cc, large 2G c-, all none --",
+        "Not finished: 3 of 6 runs count so far. The smallest limit with which every run did all of its work is 1 GiB. \
+         No limit failed.",
+    ),
+];
+
+#[test]
+fn the_headline_is_true_of_every_standing_of_an_experiment() {
+    for (kind, arms, expected) in STANDINGS {
+        let (report, _) = experiment(kind, arms).report().unwrap();
+        assert_eq!(report.verdict.headline, expected, "{kind}: {arms}");
+    }
+}
+
+/// Everything that the first screen says.
+fn said(kind: &str, arms: &str) -> Vec<String> {
+    let (report, _) = experiment(kind, arms).report().unwrap();
+    report.verdict.points
+}
+
+#[test]
+fn an_arm_without_a_limit_is_in_no_bracket_of_limits_and_named_apart() {
+    let points = said("replay", "small 1G o, large 2G c, all none x");
+    let expected = [
+        "The smallest limit with which every run did all of its work is 2 GiB. The largest limit that failed in any run is 1 GiB.",
+        "Without a limit, and so not among these: all, of which 0 of 1 run did all of its work.",
+        "Did not do all of it (the kernel killed it for want of memory): small, run 1.",
+    ];
+    assert!(expected.iter().all(|sentence| points.iter().any(|point| point == sentence)), "{points:#?}");
+    // One limit that was tried is no bracket, whatever became of those without one.
+    let points = said("validator", "small 1G o, fine none c, hangs none h, exits none x");
+    assert!(!points.iter().any(|point| point.contains(" limit that ")), "{points:#?}");
+}
+
+#[test]
+fn of_each_arm_is_said_why_none_of_its_runs_is_whole() {
+    let points =
+        said("validator", "fine 1G cx, hangs 1G hh, mixed 1G ox, one 2G x, new 2G --, failed 2G f-, invalid 2G ii");
+    let expected = [
+        "hangs did not run its whole time in any of its 2 runs: ended by the plan: no new slot for too long.",
+        "mixed did not run its whole time in any of its 2 runs: killed by the kernel for want of memory; ended by itself with code 3.",
+        "one did not run its whole time: ended by itself with code 3.",
+        "new has not been run yet.",
+        "failed has no run that counts yet.",
+        "invalid is not compared: 2 runs left out, since not run as the arm says.",
+    ];
+    assert_eq!(points[..expected.len()], expected);
+}

@@ -1,0 +1,67 @@
+//! What an outcome means for the report: it holds over what the recording could see.
+
+use crate::outcome::{Ending, Outcome};
+use crate::plan::{Arm, Kind};
+use faultline_analysis::run::Told;
+use faultline_isolation::{End, Evidence};
+
+/// What the experiment says of a run.
+pub(crate) fn told(ending: &Ending, arm: Option<&Arm>, kind: Kind) -> Told {
+    let (kept_up, why) = answer(&ending.outcome, kind);
+    Told {
+        replay: kind == Kind::Replay,
+        kept_up,
+        why,
+        end: words(&ending.outcome, kind),
+        evidence: evidence(&ending.evidence),
+        stopped_unix_ns: ending.stopped_unix_ns,
+        oom: ending.outcome == Outcome::OutOfMemory,
+        limit: arm.and_then(|arm| arm.memory_max.or(arm.memory_high)),
+        io_some: ending.evidence.pressure.get("io").map(|io| io.some_us as f64 / 1e6),
+    }
+}
+
+/// Whether the run did what a run is to do; `None`: the recording decides, or nobody can.
+fn answer(outcome: &Outcome, kind: Kind) -> (Option<bool>, String) {
+    let no = |why: &str| (Some(false), why.to_owned());
+    match outcome {
+        Outcome::Completed if kind == Kind::Replay => (Some(true), "all of its work was done".to_owned()),
+        Outcome::Completed | Outcome::Failed { .. } | Outcome::Interrupted { .. } => (None, String::new()),
+        Outcome::OutOfMemory => no("the kernel killed it for want of memory"),
+        Outcome::Exited { code } => (Some(false), format!("it ended by itself with code {code} before its time")),
+        // Somebody else's signal says nothing of the arm.
+        Outcome::Killed { .. } => (None, String::new()),
+        Outcome::NeverExecuted => no("it executed nothing within the time the plan gives"),
+        Outcome::NoProgress => no("it had no new slot for as long as the plan waits"),
+        Outcome::NotAtTip => no("it was not at the tip within the time the plan gives"),
+    }
+}
+
+/// The outcome for people.
+pub(crate) fn words(outcome: &Outcome, kind: Kind) -> String {
+    match outcome {
+        Outcome::Completed if kind == Kind::Replay => "all of its work was done".to_owned(),
+        Outcome::Completed => "ran its whole time".to_owned(),
+        Outcome::OutOfMemory => "killed by the kernel for want of memory".to_owned(),
+        Outcome::Exited { code } => format!("ended by itself with code {code}"),
+        Outcome::Killed { signal } => format!("ended by signal {signal}, which was not this program's"),
+        Outcome::NeverExecuted => "ended by the plan: nothing was executed in time".to_owned(),
+        Outcome::NoProgress => "ended by the plan: no new slot for too long".to_owned(),
+        Outcome::NotAtTip => "ended by the plan: not at the tip in time".to_owned(),
+        Outcome::Failed { why } => format!("failed: {why}"),
+        Outcome::Interrupted { why } => format!("interrupted: {why}"),
+    }
+}
+
+/// What kernel and systemd say, in one line.
+fn evidence(evidence: &Evidence) -> String {
+    let mut said = Vec::new();
+    match evidence.end {
+        Some(End::Code(code)) => said.push(format!("exit code {code}")),
+        Some(End::Signal(signal)) => said.push(format!("signal {signal}")),
+        None => {}
+    }
+    said.extend(evidence.result.as_ref().map(|result| format!("systemd says {result}")));
+    said.extend(evidence.memory_events.iter().map(|(name, count)| format!("{name} {count}")));
+    said.join(", ")
+}

@@ -1,0 +1,194 @@
+//! How runs are ended and judged.
+
+use super::turn::Running;
+use super::{Halt, Runner};
+use crate::folder::RECORDING;
+use crate::journal::{Entry, Step};
+use crate::judge::gaps::{Lasted, Recorded};
+use crate::judge::{self, Facts, cache};
+use crate::outcome::{Ending, Outcome, Validity};
+use crate::watch::Watch;
+use anyhow::Context;
+use faultline_isolation::Evidence;
+use faultline_record::recorder::USUAL_INTERVAL;
+use faultline_text::time;
+use std::time::Duration;
+
+/// From look to look at what is about to end.
+const LOOK: Duration = Duration::from_millis(100);
+/// What takes longer is told.
+const MOMENT: Duration = Duration::from_secs(2);
+
+impl Runner<'_> {
+    /// Ends these runs together, judges them, and writes their ends.
+    pub(super) fn conclude(&mut self, runs: &mut [Running], which: &[usize]) -> Result<(), Halt> {
+        let mut concluded: Vec<&mut Running> =
+            runs.iter_mut().enumerate().filter(|(place, _)| which.contains(place)).map(|(_, run)| run).collect();
+        for run in &concluded {
+            self.step(run, Step::End)?;
+        }
+        let now = self.world.now();
+        for run in &mut concluded {
+            run.lasted = run.watch.as_ref().map(|watch| {
+                let began = watch.began();
+                Lasted { from_unix_ns: began.unix_ns, length: now.uptime.saturating_sub(began.uptime) }
+            });
+        }
+        self.ask_to_end(&mut concluded);
+        for run in concluded {
+            let after = self.close(run).map_err(|error| self.halt(run.scheduled.run, &error))?;
+            self.step(run, Step::Judge)?;
+            let ending = self.judge(run, after);
+            self.write_end(run, ending)?;
+        }
+        Ok(())
+    }
+
+    /// Ends what is left of a turn whose work was halted, as far as it goes; what halted it, or worse.
+    pub(super) fn abandon(&mut self, runs: &mut [Running], halt: Halt) -> Halt {
+        let mut left: Vec<&mut Running> = runs.iter_mut().filter(|run| !run.over).collect();
+        let mut worse = None;
+        if !matches!(halt, Halt::Journal(_)) {
+            for run in &left {
+                worse = worse.or(self.step(run, Step::End).err());
+            }
+        }
+        self.ask_to_end(&mut left);
+        for run in left {
+            let after = self.close(run);
+            if let Err(error) = &after {
+                run.notes.push(format!("it could not be ended in order: {error:#}"));
+            }
+            // Whatever still runs goes with this.
+            (run.launched, run.recorder) = (None, None);
+            let number = run.scheduled.run;
+            let outcome = match &halt {
+                Halt::Asked(why) | Halt::NoRoom(why) => Outcome::Interrupted { why: why.clone() },
+                Halt::Failed { run, why } if *run == number => Outcome::Failed { why: why.clone() },
+                Halt::Failed { run, .. } => Outcome::Interrupted { why: format!("run {run} of the same turn failed") },
+                Halt::Journal(_) => continue,
+            };
+            let (validity, evidence) = (Validity::Valid, after.unwrap_or_default());
+            let notes = std::mem::take(&mut run.notes);
+            let ending = Ending { outcome, validity, evidence, notes, stopped_unix_ns: None };
+            worse = worse.or(self.write_end(run, ending).err());
+        }
+        // That there is no room is known already, and says more than a line that could not be written.
+        match (halt, worse) {
+            (Halt::Asked(_) | Halt::Failed { .. }, Some(worse)) => worse,
+            (halt, _) => halt,
+        }
+    }
+
+    /// Asks programs and all that they started to end, and waits for them as long as the plan says, or until somebody is in
+    /// a hurry.
+    fn ask_to_end(&mut self, runs: &mut [&mut Running]) {
+        for run in &mut *runs {
+            if let Some(launched) = &mut run.launched
+                && let Err(error) = launched.ask_to_end()
+            {
+                run.notes.push(format!("it could not be asked to end: {error}"));
+            }
+        }
+        let since = self.world.now().uptime;
+        let mut told = false;
+        loop {
+            let ended = |run: &mut &mut Running| {
+                run.launched.as_mut().is_none_or(|launched| !matches!(launched.is_empty(), Ok(false)))
+            };
+            let all = runs.iter_mut().all(ended);
+            let hurry = self.world.asked().is_some_and(|asked| asked.force);
+            let waited = self.world.now().uptime.saturating_sub(since);
+            if all || hurry || waited >= self.plan.stop.grace {
+                return;
+            }
+            if waited >= MOMENT && !std::mem::replace(&mut told, true) {
+                let open = runs.iter_mut().filter_map(|run| (!ended(run)).then(|| run.scheduled.run.to_string()));
+                let open = open.collect::<Vec<_>>().join(", ");
+                let grace = time(self.plan.stop.grace);
+                self.world.tell(&format!("run {open}: waiting for it to end, for {grace} at most"));
+            }
+            self.world.wait(LOOK);
+        }
+    }
+
+    /// Ends all of a run's group and its recorder; what the group's files said at the end.
+    fn close(&mut self, run: &mut Running) -> anyhow::Result<Evidence> {
+        let begun = run.watch.is_some();
+        // The recorder reads the group's files as well: they stay until it has.
+        let ended = run.launched.as_mut().is_some_and(|launched| matches!(launched.is_empty(), Ok(true)));
+        if let (true, true, Some(recorder)) = (begun, ended, &mut run.recorder) {
+            recorder.see_the_end();
+        }
+        // What nobody scrapes any more is not missed when it ends.
+        if self.told.remove(&run.scheduled.run).is_some() {
+            self.announce();
+        }
+        let evidence = match run.launched.take() {
+            Some(launched) => launched.close()?,
+            None => Evidence::default(),
+        };
+        if let Some(mut recorder) = run.recorder.take() {
+            if begun && !ended {
+                recorder.see_the_end();
+            }
+            if let Err(error) = recorder.finish() {
+                run.notes.push(format!("warning: the recorder did not end in order: {error:#}"));
+            }
+        }
+        Ok(evidence)
+    }
+
+    fn judge(&mut self, run: &mut Running, after: Evidence) -> Ending {
+        let (why, before) = run.why.take().map_or((None, Evidence::default()), |(why, before)| (Some(why), before));
+        let facts = Facts { why, before, after, left: run.lingers };
+        let (outcome, remarks) = judge::outcome(self.plan.workload.kind, &self.plan.stop, &facts);
+        run.notes.extend(remarks);
+        let (outcome, validity) = match self.recorded(run) {
+            Ok((seen, recorded)) => {
+                let cache = run.arm.cache_entries.map(|entries| cache::validity(entries, &seen)).unwrap_or_default();
+                let outcome = recorded.weighed(outcome);
+                let doubt = recorded.too_little().filter(|_| outcome.is_result());
+                (outcome, cache.doubted(doubt))
+            }
+            Err(error) => {
+                (Outcome::Failed { why: format!("its recording cannot be read: {error:#}") }, Validity::Valid)
+            }
+        };
+        let validity = validity.doubted(run.not_cold.take().filter(|_| outcome.is_result()));
+        let late = run.watch.as_ref().and_then(Watch::too_late).filter(|_| outcome == Outcome::Completed);
+        let validity = validity.doubted(late.map(|late| {
+            format!("it lasted {} longer than planned: this program or the host was suspended", time(late))
+        }));
+        let stopped_unix_ns = run.lasted.map(Lasted::until_unix_ns);
+        Ending { outcome, validity, evidence: facts.after, notes: std::mem::take(&mut run.notes), stopped_unix_ns }
+    }
+
+    /// What a run's recording says of its cache, and how much of the run it has.
+    fn recorded(&mut self, run: &Running) -> anyhow::Result<(cache::Seen, Recorded)> {
+        let recording = run.folder.join(RECORDING);
+        let seen = self.world.cache(&recording)?;
+        let interval = self.plan.recorder.interval.unwrap_or(USUAL_INTERVAL);
+        let lasted = run.lasted.context("it was never begun")?;
+        Ok((seen, Recorded::of(&self.world.ticks(&recording)?, lasted, interval)))
+    }
+
+    fn write_end(&mut self, run: &mut Running, ending: Ending) -> Result<(), Halt> {
+        let (number, attempt) = (run.scheduled.run, run.attempt);
+        let failed = match &ending.outcome {
+            Outcome::Failed { why } => Some(why.clone()),
+            _ => None,
+        };
+        self.world.tell(&format!("run {number}: {}", ending.in_words()));
+        self.write(Entry::RunEnded { run: number, attempt, ending: Box::new(ending) }).map_err(Halt::Journal)?;
+        run.over = true;
+        self.rested = Some(self.world.now().uptime);
+        match failed {
+            // Its turn is begun again, so that the others of it need not go on.
+            Some(why) if !matches!(self.standing.turn_of(number), Some(turn) if turn.runs.len() == 1) => {
+                Err(Halt::Failed { run: number, why })
+            }
+            _ => Ok(()),
+        }
+    }
+}

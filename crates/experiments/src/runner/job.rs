@@ -1,0 +1,168 @@
+//! What a run starts, and under which limits.
+
+use crate::folder::{self, GATE, OUTPUT, OWN};
+use crate::plan::{Arm, CountedFrom, Kind, Lane, Plan, expand};
+use crate::schedule::Scheduled;
+use anyhow::Context;
+use faultline_isolation::folders::Owner;
+use faultline_isolation::{CpuSet, Job, Launcher, Limits};
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::Path;
+use std::time::Duration;
+
+/// Beyond all that a run may take, before a launcher that can ends it by itself.
+const SPARE: Duration = Duration::from_secs(3600);
+/// Where users are told of.
+const PASSWD: &str = "/etc/passwd";
+/// Where programs are looked for, if this program was not told.
+const USUAL_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// The job of a run's program, held back at a gate in `run_folder`.
+pub(super) fn job(
+    plan: &Plan,
+    (arm, lane): (&Arm, &Lane),
+    (run, attempt): (&Scheduled, u32),
+    (scope, run_folder): (&str, &Path),
+    launcher: &dyn Launcher,
+) -> anyhow::Result<Job> {
+    let expanded = expand(plan, arm, lane, &run_folder.join(OWN), run.replicate).map_err(|unknown| {
+        let said: Vec<String> = unknown.iter().map(ToString::to_string).collect();
+        anyhow::anyhow!("{}", said.join("; "))
+    })?;
+    let gate = run_folder.join(GATE);
+    let mut command = held(launcher, Some(&gate), None)?;
+    command.extend(expanded.command.into_iter().map(OsString::from));
+    Ok(Job {
+        name: folder::group(scope, run.run, attempt, "validator"),
+        command,
+        environment: environment(plan.workload.user.as_deref(), expanded.environment),
+        user: plan.workload.user.clone(),
+        folder: plan.workload.working_folder.clone(),
+        output: run_folder.join(OUTPUT),
+        limits: limits(arm, lane),
+        open_files: plan.workload.open_files,
+        gate: Some(gate),
+        longest: longest(plan),
+        grace: plan.stop.grace,
+    })
+}
+
+/// The beginning of a command that waits at `gate`, keeps to `cpus`, and ends with this program where that can be arranged.
+pub(super) fn held(
+    launcher: &dyn Launcher,
+    gate: Option<&Path>,
+    cpus: Option<&CpuSet>,
+) -> anyhow::Result<Vec<OsString>> {
+    let own = std::env::current_exe().context("this program's own file is not known")?;
+    let mut command: Vec<OsString> = vec![own.into(), "hold".into()];
+    if launcher.is_parent() {
+        command.extend(["--parent".into(), OsString::from(std::process::id().to_string())]);
+    }
+    if let Some(gate) = gate {
+        command.extend(["--gate".into(), gate.into()]);
+    }
+    if let Some(cpus) = cpus {
+        command.extend(["--cpus".into(), OsString::from(cpus.to_string())]);
+    }
+    command.push("--".into());
+    Ok(command)
+}
+
+/// What an arm may use in a lane.
+pub(super) fn limits(arm: &Arm, lane: &Lane) -> Limits {
+    Limits {
+        memory_max: arm.memory_max,
+        memory_high: arm.memory_high,
+        swap_max: arm.swap_max,
+        cpus: arm.cpus.clone().or_else(|| lane.cpus.clone()),
+        io: arm.io.clone(),
+    }
+}
+
+/// The whole environment of a user's program.
+pub(super) fn environment(user: Option<&str>, given: BTreeMap<String, String>) -> Vec<(OsString, OsString)> {
+    let path = std::env::var_os("PATH").unwrap_or_else(|| USUAL_PATH.into());
+    let mut all = BTreeMap::from([(OsString::from("PATH"), path), ("LANG".into(), "C.UTF-8".into())]);
+    let passwd = std::fs::read_to_string(PASSWD).unwrap_or_default();
+    match user {
+        Some(user) => {
+            all.insert("USER".into(), user.into());
+            all.insert("LOGNAME".into(), user.into());
+            all.extend(home(&passwd, user).map(|home| ("HOME".into(), home.into())));
+        }
+        None => all.extend(std::env::var_os("HOME").map(|home| ("HOME".into(), home))),
+    }
+    all.extend(given.into_iter().map(|(name, value)| (name.into(), value.into())));
+    all.into_iter().collect()
+}
+
+fn home<'a>(passwd: &'a str, user: &str) -> Option<&'a str> {
+    let mut lines = passwd.lines().map(|line| line.split(':').collect::<Vec<_>>());
+    lines.find(|fields| fields.first() == Some(&user))?.get(5).copied().filter(|home| !home.is_empty())
+}
+
+/// Whose files are to be that a user's program writes; `None` where it runs as this program's user.
+pub(super) fn owner(user: Option<&str>) -> anyhow::Result<Option<Owner>> {
+    let Some(user) = user else { return Ok(None) };
+    let passwd = std::fs::read_to_string(PASSWD).context(PASSWD)?;
+    owner_in(&passwd, user).map(Some).with_context(|| format!("{PASSWD}: there is no user {user}"))
+}
+
+fn owner_in(passwd: &str, user: &str) -> Option<Owner> {
+    let mut lines = passwd.lines().map(|line| line.split(':').collect::<Vec<_>>());
+    let found = lines.find(|fields| fields.first() == Some(&user))?;
+    Some(Owner { uid: found.get(2)?.parse().ok()?, gid: found.get(3)?.parse().ok()? })
+}
+
+/// Makes the folder of a run, and the one in it that its program may write into: where recorder and launcher write,
+/// nobody else does.
+pub(super) fn make_folder(folder: &Path, user: Option<&str>) -> anyhow::Result<()> {
+    let own = folder.join(OWN);
+    let said = || own.display().to_string();
+    std::fs::create_dir_all(&own).with_context(said)?;
+    match owner(user)? {
+        Some(Owner { uid, gid }) => std::os::unix::fs::chown(&own, Some(uid), Some(gid)).with_context(said),
+        None => Ok(()),
+    }
+}
+
+/// Longer than any run of the plan takes; `None` where it may wait for ever for its first transaction.
+fn longest(plan: &Plan) -> Option<Duration> {
+    let stop = &plan.stop;
+    let before = match (plan.workload.kind, stop.counted_from) {
+        (Kind::Validator, CountedFrom::FirstTransaction) => stop.first_transaction_within?,
+        (Kind::Replay, _) | (_, CountedFrom::Start) => Duration::ZERO,
+    };
+    Some(before + stop.duration + stop.grace + SPARE)
+}
+
+/// Labels of a run's recording.
+pub(super) fn labels(plan: &Plan, run: &Scheduled, turn: u32) -> Vec<(String, String)> {
+    let mut all = vec![
+        ("experiment", plan.name.clone()),
+        ("arm", run.arm.clone()),
+        ("run", run.replicate.to_string()),
+        ("turn", turn.to_string()),
+        ("lane", run.lane.clone()),
+    ];
+    if run.second {
+        all.push(("second", "1".to_owned()));
+    }
+    all.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_users_home_and_numbers_are_what_passwd_says() {
+        let passwd = "root:x:0:0:root:/root:/bin/bash\nsol:x:1000:1000::/home/sol:/bin/sh\nnone:x:1:1:::\n";
+        assert_eq!(home(passwd, "sol"), Some("/home/sol"));
+        assert_eq!(home(passwd, "none"), None);
+        assert_eq!(home(passwd, "so"), None);
+        assert_eq!(owner_in(passwd, "sol"), Some(Owner { uid: 1000, gid: 1000 }));
+        assert_eq!(owner_in(passwd, "so"), None);
+    }
+}

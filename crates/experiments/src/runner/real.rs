@@ -1,0 +1,228 @@
+//! The host, as it is.
+
+mod cool;
+mod host;
+mod recorder;
+
+use super::job::owner;
+use super::world::{Asked, Cooled, Order, Recorder, Remark, World};
+use crate::check::program_files;
+use crate::folder::{Folder, OUTPUT};
+use crate::judge::cache;
+use crate::plan::{Begin, Lane, PageCache, Plan, Severity};
+use crate::replay;
+use crate::targets::{self, Target};
+use crate::watch::Now;
+use anyhow::Context;
+use faultline_command::clock;
+use faultline_command::output::say;
+use faultline_command::signals::Signals;
+use faultline_isolation::{Launcher, cold, folders};
+use faultline_kernel::HostRoot;
+use faultline_record::recorder::progress;
+use faultline_recording::{Progress, Recording, TickRow};
+use faultline_text::{bytes, count};
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+/// Signals are waited for in pieces of this length.
+const PIECE: Duration = Duration::from_millis(900);
+/// Of what was not deleted, so many are named.
+const NAMED: usize = 3;
+
+/// This host.
+pub struct Real {
+    launcher: Box<dyn Launcher>,
+    signals: Signals,
+    asked: Option<Asked>,
+    root: HostRoot,
+}
+
+impl Real {
+    /// With this way to start programs. From here on signals do not end this program.
+    ///
+    /// # Errors
+    /// The system refuses to tell of signals.
+    pub fn new(launcher: Box<dyn Launcher>) -> anyhow::Result<Self> {
+        let signals = Signals::listen().context("signals cannot be heard")?;
+        Ok(Real { launcher, signals, asked: None, root: HostRoot::default() })
+    }
+}
+
+impl World for Real {
+    fn now(&self) -> Now {
+        let since = clock::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        Now { uptime: clock::uptime(), unix_ns: i64::try_from(since.as_nanos()).unwrap_or(i64::MAX) }
+    }
+
+    fn boot(&self) -> String {
+        faultline_isolation::host::boot_id(&self.root).unwrap_or_else(|| "unknown".to_owned())
+    }
+
+    fn wait(&mut self, at_most: Duration) {
+        let Ok(heard) = self.signals.wait(None, at_most.min(PIECE)) else {
+            std::thread::sleep(at_most.min(PIECE));
+            return;
+        };
+        for signal in heard {
+            // A terminal that is closed stops nothing that runs for days.
+            if let Some(name) = signal.stops() {
+                let force = self.asked.is_some();
+                let by = self.asked.take().map_or_else(|| name.to_owned(), |asked| asked.by);
+                say(if force { "ending by force" } else { "ending what runs; once more, and it is ended by force" });
+                self.asked = Some(Asked { by, force });
+            }
+        }
+    }
+
+    fn asked(&self) -> Option<Asked> {
+        self.asked.clone()
+    }
+
+    fn tell(&mut self, words: &str) {
+        say(words);
+    }
+
+    fn launcher(&self) -> &dyn Launcher {
+        &*self.launcher
+    }
+
+    fn host(&mut self, plan: &Plan, scope: &str) -> anyhow::Result<Vec<Remark>> {
+        let looks = plan.host.busy_cpus.severity != Severity::Ignore;
+        let used = faultline_isolation::host::cpu_use(&self.root).filter(|_| looks);
+        let before = used.map(|used| (used, clock::uptime()));
+        while before.as_ref().is_some_and(|(_, at)| clock::uptime() < *at + PIECE) && self.asked.is_none() {
+            self.wait(PIECE);
+        }
+        let busy = before.and_then(|(before, at)| {
+            let after = faultline_isolation::host::cpu_use(&self.root)?;
+            before.busy_until(&after, clock::uptime().saturating_sub(at))
+        });
+        let groups = self.launcher.leftovers(scope)?;
+        let folder = Folder::new(&plan.folder);
+        Ok(host::remarks(&plan.host, &host::look(plan, &self.root, folder.path(), busy, groups)))
+    }
+
+    fn clear(&mut self, plan: &Plan, lane: &Lane) -> anyhow::Result<Vec<String>> {
+        let owner = owner(plan.workload.user.as_deref())?;
+        let mut said = Vec::new();
+        for folder in folders_of(lane) {
+            if !folder.exists() {
+                let init = format!("`faultline experiment init {}` makes it", folder.display());
+                anyhow::bail!("{}: there is no such folder; {init}", folder.display());
+            }
+            let cleared = folders::clear(folder, &self.root)?;
+            // `init` may have made it as root.
+            if let Some(owner) = owner {
+                folders::hand_over(folder, owner)?;
+            }
+            said.push(format!("cleared {}: {}", folder.display(), cleared_in_words(&cleared)));
+        }
+        Ok(said)
+    }
+
+    fn restore(&mut self, plan: &Plan, lane: &Lane, from: &Path) -> anyhow::Result<Vec<String>> {
+        let owner = owner(plan.workload.user.as_deref())?;
+        let restored = folders::restore(from, &lane.ledger, lane.snapshots.as_deref(), owner)?;
+        let not_copied = named("; not copied: ", &restored.left);
+        Ok(vec![format!("restored {} files, {}{not_copied}", count(restored.files), bytes(restored.bytes))])
+    }
+
+    fn cool(&mut self, plan: &Plan, lane: &Lane) -> anyhow::Result<Cooled> {
+        let mut warm: Vec<&Path> = folders_of(lane).collect();
+        if let Begin::Restore { from } = &plan.begin {
+            warm.push(from);
+        }
+        if plan.page_cache == PageCache::DropAll {
+            cold::drop_all(&self.root)?;
+        }
+        let dropped = cold::drop_files(&warm)?;
+        let said = format!(
+            "dropped {} files, {}, from the page cache{}",
+            count(dropped.files),
+            bytes(dropped.bytes),
+            named("; left alone: ", &dropped.left)
+        );
+        let mut cooled = cool::cooled(said, cold::residency(&warm));
+        // Else the first run is charged for the programs, and those after it are not.
+        if plan.page_cache == PageCache::DropFiles {
+            let warmed = program_files(plan).into_iter().map(|file| cool::program(&file, cold::warm_file(&file)));
+            cooled.said.extend(warmed.flatten());
+        }
+        Ok(cooled)
+    }
+
+    fn record(&mut self, order: &Order<'_>) -> anyhow::Result<Box<dyn Recorder>> {
+        Ok(Box::new(recorder::Daemon::start(&*self.launcher, order)?))
+    }
+
+    fn announce(&mut self, file: &Path, targets: &[Target]) -> anyhow::Result<()> {
+        if targets.is_empty() { targets::empty(file) } else { targets::write(file, targets) }
+    }
+
+    fn progress(&mut self, recording: &Path) -> Option<Progress> {
+        progress(recording).ok()
+    }
+
+    fn cache(&mut self, recording: &Path) -> anyhow::Result<cache::Seen> {
+        let seen = cache::Seen::of(&Recording::open(recording)?.program_cache_points()?);
+        if seen.points > 0 {
+            return Ok(seen);
+        }
+        // A replay ends before it has pushed its points; its log has them too.
+        Ok(replay::seen(&recording.with_file_name(OUTPUT)).unwrap_or(seen))
+    }
+
+    fn ticks(&mut self, recording: &Path) -> anyhow::Result<Vec<TickRow>> {
+        Ok(Recording::open(recording)?.ticks()?)
+    }
+
+    fn room(&self, folder: &Path) -> Option<u64> {
+        let told = rustix::fs::statvfs(folder).ok()?;
+        told.f_bavail.checked_mul(told.f_frsize)
+    }
+}
+
+/// What there is to say against a run now, but for other load and what is left of earlier runs.
+pub(crate) fn host_now(plan: &Plan) -> Vec<Remark> {
+    host::remarks(&plan.host, &host::look(plan, &HostRoot::default(), &plan.folder, None, Vec::new()))
+}
+
+/// The folders that a run in this lane fills.
+pub(crate) fn folders_of(lane: &Lane) -> impl Iterator<Item = &Path> {
+    [Some(&lane.ledger), lane.accounts.as_ref(), lane.snapshots.as_ref()]
+        .into_iter()
+        .flatten()
+        .map(|path| path.as_path())
+}
+
+/// What was deleted.
+fn cleared_in_words(cleared: &folders::Cleared) -> String {
+    let kept = named("; kept ", &cleared.kept);
+    format!("{} files, {}{kept}", count(cleared.files), bytes(cleared.bytes))
+}
+
+/// The first of these, each with its reason, behind `what`; nothing without any.
+fn named(what: &str, all: &[folders::Kept]) -> String {
+    let named: Vec<String> =
+        all.iter().take(NAMED).map(|kept| format!("{} ({})", kept.path.display(), kept.why)).collect();
+    match (named.is_empty(), all.len().saturating_sub(NAMED)) {
+        (true, _) => String::new(),
+        (false, 0) => format!("{what}{}", named.join(", ")),
+        (false, more) => format!("{what}{} and {more} more", named.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_left_alone_is_named_with_its_reason_and_no_more_than_a_few() {
+        let kept = |name: &str| folders::Kept { path: name.into(), why: "is a socket" };
+        assert_eq!(named("; not copied: ", &[]), "");
+        assert_eq!(named("; not copied: ", &[kept("a")]), "; not copied: a (is a socket)");
+        let all = ["a", "b", "c", "d", "e"].map(kept);
+        assert!(named("; kept ", &all).ends_with("c (is a socket) and 2 more"), "{}", named("; kept ", &all));
+    }
+}

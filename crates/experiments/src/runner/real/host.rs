@@ -1,0 +1,154 @@
+//! Whether the host is fit for a run.
+
+use super::folders_of;
+use crate::plan::{Begin, HostRules, Plan, Severity};
+use crate::runner::world::Remark;
+use faultline_agave::identify::Program;
+use faultline_isolation::folders;
+use faultline_isolation::host::{self, Disk, HostState};
+use faultline_kernel::HostRoot;
+use faultline_text::bytes;
+use std::path::Path;
+
+/// One that has no arguments to be identified by.
+const FIREDANCER: &str = "firedancer";
+
+/// What is known of the host.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Seen {
+    /// Its state; disks are those that are written to.
+    pub(super) state: HostState,
+    /// CPUs that are used, before a run.
+    pub(super) busy: Option<f64>,
+    /// Groups of this experiment that are there.
+    pub(super) groups: Vec<String>,
+    /// Who has files of the plan's folders open, in words.
+    pub(super) users: Vec<String>,
+}
+
+/// Looks at the host.
+pub(super) fn look(plan: &Plan, root: &HostRoot, folder: &Path, busy: Option<f64>, groups: Vec<String>) -> Seen {
+    let mut paths: Vec<&Path> = vec![folder];
+    paths.extend(plan.lanes.iter().flat_map(folders_of));
+    let mut state = host::look(root, &paths, &is_validator);
+    count_what_is_cleared(plan, root, &mut state.disks);
+    let used = plan.lanes.iter().flat_map(folders_of).flat_map(|folder| folders::users(root, folder));
+    Seen { state, busy, groups, users: used.map(|user| user.to_string()).collect() }
+}
+
+/// What is cleared before a run is free then. That takes a walk over all files, hence only where it may matter.
+fn count_what_is_cleared(plan: &Plan, root: &HostRoot, disks: &mut [Disk]) {
+    let short = |disk: &Disk| disk.free.is_some_and(|free| free < plan.host.free_disk.bound);
+    let looks = plan.begin != Begin::AsIs && plan.host.free_disk.severity != Severity::Ignore;
+    if !looks || !disks.iter().any(short) {
+        return;
+    }
+    for folder in plan.lanes.iter().flat_map(folders_of) {
+        let device = disks.iter().find(|disk| disk.path == folder).and_then(|disk| disk.device);
+        let Ok(would) = folders::would_clear(folder, root) else { continue };
+        for disk in disks.iter_mut().filter(|disk| device.is_some() && disk.device == device) {
+            disk.free = disk.free.map(|free| free.saturating_add(would.bytes));
+        }
+    }
+}
+
+/// By a process's name, as the kernel cuts it.
+fn is_validator(name: &str) -> bool {
+    Program::of_comm(name).is_some() || name == FIREDANCER
+}
+
+/// What there is to say against a run now.
+pub(super) fn remarks(rules: &HostRules, seen: &Seen) -> Vec<Remark> {
+    let mut all = Vec::new();
+    let mut say = |severity: Severity, passes: bool, what: String| all.push(Remark { severity, passes, what });
+    if let Some(busy) = seen.busy.filter(|busy| *busy > rules.busy_cpus.bound) {
+        say(rules.busy_cpus.severity, true, format!("{busy:.1} CPUs are busy with something else: end it"));
+    }
+    for disk in &seen.state.disks {
+        if let Some(free) = disk.free.filter(|free| *free < rules.free_disk.bound) {
+            let what = format!("{} has only {} free: free space", disk.path.display(), bytes(free));
+            say(rules.free_disk.severity, false, what);
+        }
+    }
+    if let Some(swap) = seen.state.swap_total.filter(|swap| *swap > 0) {
+        say(rules.swap, false, format!("swap is on ({}): `swapoff -a` ends it", bytes(swap)));
+    }
+    if seen.state.huge_pages.as_deref() == Some("always") {
+        say(rules.huge_pages, false, "transparent huge pages are `always`: choose `madvise`".to_owned());
+    }
+    if let Some(governor) = seen.state.governors.iter().find(|governor| *governor != "performance") {
+        say(rules.governor, false, format!("the CPU governor is `{governor}`: choose `performance`"));
+    }
+    for group in &seen.groups {
+        say(rules.leftovers, true, format!("{group} is left of an earlier run: `faultline experiment stop` ends it"));
+    }
+    for user in &seen.users {
+        say(rules.leftovers, true, format!("{user}: end it"));
+    }
+    // It is another one's, and may be meant to run, as a cluster of one's own does.
+    for other in seen.state.running.iter().filter(|_| seen.users.is_empty()) {
+        let what = format!("another validator runs: process {} ({})", other.pid, other.name);
+        say(rules.leftovers.min(Severity::Warn), false, what);
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::Rule;
+    use std::time::Duration;
+
+    #[test]
+    fn every_validator_is_known_by_the_name_that_the_kernel_cuts() {
+        for name in ["agave-validator", "solana-validato", "solana-test-val", "jito-validator", "fdctl", "firedancer"] {
+            assert!(is_validator(name), "{name}");
+        }
+        assert!(!is_validator("agave-valid") && !is_validator("bash") && !is_validator(""));
+    }
+
+    #[test]
+    fn what_is_cleared_before_a_run_counts_as_free_on_its_own_disk() {
+        let folder = tempfile::tempdir().unwrap();
+        let ledger = folder.path().join("ledger");
+        folders::init(&ledger, Duration::ZERO).unwrap();
+        std::fs::write(ledger.join("1.sst"), vec![1; 3 << 20]).unwrap();
+        let text = |how: &str| {
+            format!(
+                "name = \"p\"\nfolder = \"state\"\n[begin]\nhow = \"{how}\"\n[workload]\ncommand = [\"v\"]\n\
+                 ledger = \"ledger\"\n[[arm]]\nname = \"a\"\n[[arm]]\nname = \"b\"\n"
+            )
+        };
+        let free = |how: &str| -> Vec<u64> {
+            let plan = crate::plan::parse(&text(how), &folder.path().join("plan.toml")).unwrap();
+            let disk =
+                |path: &Path, device| Disk { path: path.into(), device: Some(device), size: None, free: Some(7) };
+            let mut disks = [disk(&plan.folder, 1), disk(&ledger, 1), disk(Path::new("/other"), 2)];
+            count_what_is_cleared(&plan, &HostRoot::default(), &mut disks);
+            disks.iter().filter_map(|disk| disk.free).collect()
+        };
+        let with = free("download");
+        assert!(with[0] == with[1] && with[0] >= 3 << 20 && with[2] == 7, "{with:?}");
+        assert_eq!(free("as-is"), [7; 3]);
+    }
+
+    #[test]
+    fn room_on_a_disk_does_not_come_by_waiting_and_busy_cpus_become_idle() {
+        let severity = Severity::Refuse;
+        let rules = HostRules {
+            cool_down: Duration::ZERO,
+            patience: Duration::ZERO,
+            busy_cpus: Rule { bound: 1.0, severity },
+            free_disk: Rule { bound: 900 << 30, severity },
+            swap: severity,
+            huge_pages: severity,
+            governor: severity,
+            leftovers: severity,
+        };
+        let disk = Disk { path: "/l".into(), device: None, size: None, free: Some(26 << 30) };
+        let state = HostState { disks: vec![disk], ..HostState::default() };
+        let found = remarks(&rules, &Seen { state, busy: Some(2.0), ..Seen::default() });
+        let passes: Vec<bool> = found.iter().map(|remark| remark.passes).collect();
+        assert_eq!(passes, [true, false], "{found:?}");
+    }
+}

@@ -1,0 +1,170 @@
+//! The daemon beside a run, in a group of its own.
+
+use crate::check::recorder_cpus;
+use crate::folder::{RECORDER_LOG, RECORDING};
+use crate::runner::job::held;
+use crate::runner::world::{Order, Recorder};
+use anyhow::{Context, bail};
+use faultline_command::output::say;
+use faultline_isolation::{End, Job, Launched, Launcher, Limits};
+use faultline_record::recorder::{
+    self, Addresses, LOOK, LOOKS_TO_END, LOOKS_TO_START, Log, PROGRAM, Task, USUAL_INTERVAL, Whom, looks_to_write,
+    progress, with_its_words,
+};
+use faultline_text::time;
+use rustix::thread::{CpuSet, sched_getaffinity};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Looks until it is told for what somebody waits: two seconds.
+const LOOKS_UNTOLD: u32 = 40;
+/// How the daemon's words end on a recording that shares a disk with the ledger. Who planned it so was warned once.
+const KNOWN: &str = "it takes from what the validator waits for; put it elsewhere";
+
+/// A daemon that was started for one run.
+pub(super) struct Daemon {
+    launched: Box<dyn Launched>,
+    log: Log,
+    recording: PathBuf,
+    interval: Duration,
+    addresses: Addresses,
+}
+
+impl Daemon {
+    /// Starts it; it listens, and what it was told to follow is in its recording, when this returns.
+    ///
+    /// # Errors
+    /// It is not there, cannot be started, or has ended.
+    pub(super) fn start(launcher: &dyn Launcher, order: &Order<'_>) -> anyhow::Result<Self> {
+        let told = &order.plan.recorder;
+        let program = recorder::find(told.program.as_deref(), "`recorder.program`")?;
+        let (output, recording) = (order.folder.join(RECORDER_LOG), order.folder.join(RECORDING));
+        let interval = told.interval.unwrap_or(USUAL_INTERVAL);
+        let whom = order.pid.map_or_else(|| Whom::Ledger(order.ledger.to_owned()), Whom::Pid);
+        let task = Task {
+            whom,
+            out: &recording,
+            cache_entries: order.cache_entries,
+            labels: &order.labels,
+            interval: Some(interval),
+            config: told.config.as_deref(),
+            free_ports: true,
+        };
+        // One of its own, and not a limit of its group: no launcher has to be able to.
+        let mut command = held(launcher, None, recorder_cpus(order.plan, &allowed()).as_ref())?;
+        command.push(program.into());
+        command.extend(task.arguments());
+        let path = std::env::var_os("PATH").map(|path| ("PATH".into(), path));
+        let job = Job {
+            name: order.name.clone(),
+            command,
+            environment: path.into_iter().chain([("FAULTLINE_LOG".into(), "info".into())]).collect(),
+            user: None,
+            folder: None,
+            output: output.clone(),
+            limits: Limits::default(),
+            open_files: None,
+            gate: None,
+            longest: None,
+            grace: LOOK * LOOKS_TO_END,
+        };
+        let launched = launcher.launch(&job)?;
+        let log = Log::on_disk(&output).with_context(|| output.display().to_string())?;
+        let addresses = Addresses { metrics: String::new(), ingest: None };
+        let mut daemon = Daemon { launched, log, recording, interval, addresses };
+        daemon.wait_until_ready(order.pid.is_some())?;
+        Ok(daemon)
+    }
+
+    fn wait_until_ready(&mut self, follows: bool) -> anyhow::Result<()> {
+        let mut listening = None;
+        for _ in 0..LOOKS_TO_START {
+            listening = listening.or_else(|| self.log.news().iter().find_map(|line| Addresses::of_line(line)));
+            let seen = progress(&self.recording).ok();
+            let recorded = seen.is_some_and(|seen| seen.last_tick.is_some() && (seen.process || !follows));
+            if let (Some(addresses), true) = (&listening, recorded) {
+                self.addresses = addresses.clone();
+                return Ok(());
+            }
+            if let Some((end, words)) = self.ended()? {
+                bail!("{PROGRAM} ended before it recorded{}", with_its_words(end, &words));
+            }
+            std::thread::sleep(LOOK);
+        }
+        bail!("{PROGRAM} does not record after half a minute{}", behind(&self.log.last_complaint()))
+    }
+
+    /// Looks so often whether something is so; if that takes a while, tells for what it waits.
+    fn wait(
+        &mut self,
+        (looks, what): (u32, &str),
+        mut until: impl FnMut(&mut Self) -> anyhow::Result<bool>,
+    ) -> anyhow::Result<bool> {
+        for look in 0..looks {
+            if until(self)? {
+                return Ok(true);
+            }
+            if look == LOOKS_UNTOLD {
+                let longest = time(LOOK * looks);
+                say(&format!("waiting for {PROGRAM} {what}, for {longest} at most"));
+            }
+            std::thread::sleep(LOOK);
+        }
+        Ok(false)
+    }
+}
+
+/// The CPUs that this program may use, and whatever it starts; none where the system does not say.
+fn allowed() -> Vec<u32> {
+    let Ok(set) = sched_getaffinity(None) else { return Vec::new() };
+    (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).filter_map(|cpu| u32::try_from(cpu).ok()).collect()
+}
+
+fn behind(complaint: &str) -> String {
+    if complaint.is_empty() { String::new() } else { format!(": {complaint}") }
+}
+
+impl Recorder for Daemon {
+    fn ingest(&self) -> Option<String> {
+        self.addresses.ingest.clone()
+    }
+
+    fn metrics(&self) -> String {
+        self.addresses.metrics.clone()
+    }
+
+    fn ended(&mut self) -> anyhow::Result<Option<(End, String)>> {
+        Ok(self.launched.ended()?.map(|end| (end, self.log.last_complaint())))
+    }
+
+    fn complaints(&mut self) -> Vec<String> {
+        let mut all = self.log.complaints();
+        all.retain(|complaint| !complaint.ends_with(KNOWN));
+        all
+    }
+
+    fn see_the_end(&mut self) {
+        let until = (looks_to_write(self.interval), "to write the end of the run");
+        let seen = self.wait(until, |daemon| {
+            let seen = progress(&daemon.recording).ok();
+            // Where nobody was ever followed, there is no end to be seen.
+            Ok(seen.is_none_or(|seen| seen.ended || !seen.process) || daemon.ended()?.is_some())
+        });
+        // A recording that lacks this event is better than none.
+        let _ = seen;
+    }
+
+    fn finish(mut self: Box<Self>) -> anyhow::Result<()> {
+        if self.ended()?.is_none() {
+            self.launched.ask_to_end()?;
+        }
+        let ended = self.wait((LOOKS_TO_END, "to end"), |daemon| Ok(daemon.ended()?.is_some()))?;
+        let words = self.log.last_complaint();
+        let evidence = self.launched.close()?;
+        match evidence.end {
+            Some(End::Code(0)) if ended => Ok(()),
+            Some(end) if ended => bail!("{PROGRAM} ended{}", with_its_words(end, &words)),
+            _ => bail!("{PROGRAM} did not end and was killed{}", behind(&words)),
+        }
+    }
+}

@@ -1,0 +1,322 @@
+//! One turn: its runs are prepared, begun together and watched.
+
+use super::world::{Order, Recorder};
+use super::{Halt, Runner, job};
+use crate::journal::{self, Entry, Step};
+use crate::judge::gaps::Lasted;
+use crate::judge::killed_for_memory;
+use crate::plan::{Arm, Begin, Kind, Lane, PageCache, Severity};
+use crate::schedule::{Scheduled, Turn};
+use crate::targets::Target;
+use crate::watch::{Watch, Why};
+use anyhow::Context;
+use faultline_isolation::{Evidence, Launched};
+use faultline_record::opening;
+use faultline_record::recorder::{Addresses, USUAL_INTERVAL, metrics_variables, with_its_words};
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// From look to look at what runs.
+const LOOK: Duration = Duration::from_millis(500);
+/// From look to look at what is waited for before a run.
+const PAUSE: Duration = Duration::from_secs(1);
+/// Less room than this on the disk of the experiment's folder, in bytes, and nothing can be recorded.
+const NO_ROOM: u64 = 1 << 20;
+
+/// A run that is being made.
+pub(super) struct Running {
+    pub(super) scheduled: Scheduled,
+    pub(super) attempt: u32,
+    pub(super) arm: Arm,
+    pub(super) lane: Lane,
+    pub(super) folder: PathBuf,
+    pub(super) notes: Vec<String>,
+    /// What its program is given.
+    pub(super) environment: Vec<(OsString, OsString)>,
+    pub(super) launched: Option<Box<dyn Launched>>,
+    pub(super) recorder: Option<Box<dyn Recorder>>,
+    pub(super) watch: Option<Watch>,
+    /// Why it is ended, and what the evidence was when that was decided.
+    pub(super) why: Option<(Why, Evidence)>,
+    /// Whether the last look found that its first process had ended by itself, and others of its group had not.
+    pub(super) lingers: bool,
+    /// Why it cannot be said that it began cold.
+    pub(super) not_cold: Option<String>,
+    /// How long it lasted, once it is over.
+    pub(super) lasted: Option<Lasted>,
+    /// Whether its end is written.
+    pub(super) over: bool,
+}
+
+/// What one look at a run finds.
+enum Found {
+    Runs,
+    /// Its time is up, and it still runs.
+    TimeUp,
+    Over,
+}
+
+impl Runner<'_> {
+    /// Makes every run of a turn.
+    pub(super) fn turn(&mut self, turn: &Turn, attempt: u32) -> Result<(), Halt> {
+        self.write(Entry::TurnBegun { turn: turn.number, attempt }).map_err(Halt::Journal)?;
+        let mut runs = Vec::new();
+        for scheduled in &turn.runs {
+            runs.push(self.running(scheduled, attempt).map_err(Halt::Journal)?);
+        }
+        let done = self.prepare(turn.number, &mut runs).and_then(|()| self.watch(&mut runs));
+        match done {
+            Ok(()) => Ok(()),
+            Err(halt) => Err(self.abandon(&mut runs, halt)),
+        }
+    }
+
+    fn running(&self, scheduled: &Scheduled, attempt: u32) -> anyhow::Result<Running> {
+        let arm = self.plan.arms.iter().find(|arm| arm.name == scheduled.arm);
+        let lane = self.plan.lanes.iter().find(|lane| lane.name == scheduled.lane);
+        Ok(Running {
+            scheduled: scheduled.clone(),
+            attempt,
+            arm: arm.with_context(|| format!("the plan has no arm {:?}", scheduled.arm))?.clone(),
+            lane: lane.with_context(|| format!("the plan has no lane {:?}", scheduled.lane))?.clone(),
+            folder: self.folder.run(scheduled, attempt),
+            notes: Vec::new(),
+            environment: Vec::new(),
+            launched: None,
+            recorder: None,
+            watch: None,
+            why: None,
+            lingers: false,
+            not_cold: None,
+            lasted: None,
+            over: false,
+        })
+    }
+
+    /// What an error of one run means for the turn.
+    pub(super) fn halt(&self, run: u32, error: &anyhow::Error) -> Halt {
+        let why = format!("{error:#}");
+        if journal::is_full(error) || self.world.room(self.folder.path()).is_some_and(|free| free < NO_ROOM) {
+            return Halt::NoRoom(format!("the disk is full: {why}"));
+        }
+        Halt::Failed { run, why }
+    }
+
+    /// Writes down the step of one run that is taken now.
+    pub(super) fn step(&mut self, run: &Running, step: Step) -> Result<(), Halt> {
+        let (run, attempt) = (run.scheduled.run, run.attempt);
+        self.write(Entry::Step { run, attempt, step }).map_err(Halt::Journal)
+    }
+
+    fn prepare(&mut self, turn: u32, runs: &mut [Running]) -> Result<(), Halt> {
+        for run in &*runs {
+            self.step(run, Step::Host)?;
+        }
+        let found = self.wait_for_the_host(runs)?;
+        runs.iter_mut().for_each(|run| run.notes.extend(found.iter().cloned()));
+        let steps = [Step::Clear, Step::Restore, Step::Cool, Step::Launch, Step::Record, Step::Begin];
+        for step in steps {
+            if !self.is_planned(step) {
+                continue;
+            }
+            for run in &mut *runs {
+                self.heed()?;
+                self.step(run, step)?;
+                let taken = self.take(step, turn, run);
+                taken.map_err(|error| self.halt(run.scheduled.run, &error))?;
+            }
+        }
+        for run in runs {
+            self.step(run, Step::Watch)?;
+        }
+        Ok(())
+    }
+
+    /// Whether the plan has this step at all.
+    fn is_planned(&self, step: Step) -> bool {
+        match step {
+            Step::Clear => self.plan.begin != Begin::AsIs,
+            Step::Restore => matches!(self.plan.begin, Begin::Restore { .. }),
+            Step::Cool => self.plan.page_cache != PageCache::Leave,
+            _ => true,
+        }
+    }
+
+    fn take(&mut self, step: Step, turn: u32, run: &mut Running) -> anyhow::Result<()> {
+        let done = match (step, &self.plan.begin) {
+            (Step::Clear, _) => self.world.clear(&self.plan, &run.lane)?,
+            (Step::Restore, Begin::Restore { from }) => self.world.restore(&self.plan, &run.lane, from)?,
+            (Step::Cool, _) => {
+                let cooled = self.world.cool(&self.plan, &run.lane)?;
+                run.not_cold = cooled.not_cold;
+                cooled.said
+            }
+            (Step::Launch, _) => self.launch(run)?,
+            (Step::Record, _) => self.record(turn, run)?,
+            (Step::Begin, _) => self.go(run)?,
+            _ => Vec::new(),
+        };
+        run.notes.extend(done);
+        Ok(())
+    }
+
+    fn launch(&mut self, run: &mut Running) -> anyhow::Result<Vec<String>> {
+        job::make_folder(&run.folder, self.plan.workload.user.as_deref())?;
+        let launcher = self.world.launcher();
+        let of = (&run.scheduled, run.attempt);
+        let job = job::job(&self.plan, (&run.arm, &run.lane), of, (&self.scope, &run.folder), launcher)?;
+        let launched = launcher.launch(&job)?;
+        let differences = job.limits.differences(&launched.limits()?);
+        run.launched = Some(launched);
+        run.environment = job.environment;
+        anyhow::ensure!(differences.is_empty(), "its limits do not hold: {}", differences.join("; "));
+        Ok(Vec::new())
+    }
+
+    fn record(&mut self, turn: u32, run: &mut Running) -> anyhow::Result<Vec<String>> {
+        let pid = run.launched.as_ref().map(|launched| launched.pid());
+        let order = Order {
+            name: crate::folder::group(&self.scope, run.scheduled.run, run.attempt, "recorder"),
+            plan: &self.plan,
+            folder: &run.folder,
+            labels: job::labels(&self.plan, &run.scheduled, turn),
+            cache_entries: run.arm.cache_entries,
+            pid: pid.filter(|_| self.plan.workload.kind == Kind::Replay),
+            ledger: &run.lane.ledger,
+        };
+        let recorder = self.world.record(&order)?;
+        let target = Target::new(&self.plan.name, &run.scheduled, run.attempt, recorder.metrics());
+        run.recorder = Some(recorder);
+        self.told.insert(run.scheduled.run, target);
+        self.announce();
+        Ok(Vec::new())
+    }
+
+    fn go(&mut self, run: &mut Running) -> anyhow::Result<Vec<String>> {
+        let ingest = run.recorder.as_ref().and_then(|recorder| recorder.ingest());
+        let addresses = Addresses { metrics: String::new(), ingest };
+        let given = |name: &str| run.environment.iter().find(|(set, _)| set == name);
+        let variables = metrics_variables(&addresses, |name| Some(given(name)?.1.to_string_lossy().into_owned()));
+        let launched = run.launched.as_mut().context("it was never started")?;
+        let began = self.world.now();
+        launched.go(&opening(&variables))?;
+        let interval = self.plan.recorder.interval.unwrap_or(USUAL_INTERVAL);
+        run.watch = Some(Watch::begin(&self.plan, interval, began));
+        let Scheduled { run: number, arm, replicate, .. } = &run.scheduled;
+        self.world.tell(&format!("run {number}: {arm}, replicate {replicate}, has begun"));
+        Ok(Vec::new())
+    }
+
+    /// Waits for the cool-down, and for a host that is fit; what there is to say about it.
+    fn wait_for_the_host(&mut self, runs: &[Running]) -> Result<Vec<String>, Halt> {
+        while let Some(rested) = self.rested {
+            let left = self.plan.host.cool_down.saturating_sub(self.world.now().uptime.saturating_sub(rested));
+            if left.is_zero() {
+                break;
+            }
+            self.heed()?;
+            self.world.wait(left.min(PAUSE));
+        }
+        let first = runs.first().map_or(0, |run| run.scheduled.run);
+        let since = self.world.now().uptime;
+        loop {
+            self.heed()?;
+            let found = self.world.host(&self.plan, &self.scope).map_err(|error| self.halt(first, &error))?;
+            let said = |severity: Severity| {
+                found.iter().filter(move |remark| remark.severity == severity).map(|remark| remark.what.clone())
+            };
+            let patient = self.world.now().uptime.saturating_sub(since) < self.plan.host.patience;
+            let refused: Vec<String> = said(Severity::Refuse).collect();
+            if patient && found.iter().any(|remark| remark.passes && remark.severity != Severity::Ignore) {
+                self.world.wait(PAUSE);
+            } else if refused.is_empty() {
+                return Ok(said(Severity::Warn).map(|what| format!("warning: {what}")).collect());
+            } else {
+                let why = format!("the host is not fit for a run: {}", refused.join("; "));
+                return Err(Halt::Failed { run: first, why });
+            }
+        }
+    }
+
+    /// Whether somebody asks to stop.
+    pub(super) fn heed(&self) -> Result<(), Halt> {
+        match self.world.asked() {
+            Some(asked) => Err(Halt::Asked(format!("stopped by {}", asked.by))),
+            None => Ok(()),
+        }
+    }
+
+    /// Watches until every run is over. A run that ends early leaves the others running; those whose time is up are
+    /// ended together.
+    fn watch(&mut self, runs: &mut [Running]) -> Result<(), Halt> {
+        loop {
+            self.heed()?;
+            self.world.wait(LOOK);
+            let mut time_is_up = Vec::new();
+            for place in 0..runs.len() {
+                let Some(run) = runs.get_mut(place).filter(|run| !run.over) else { continue };
+                match self.look(run).map_err(|error| self.halt(run.scheduled.run, &error))? {
+                    Found::Runs => {}
+                    Found::TimeUp => time_is_up.push(place),
+                    Found::Over => self.conclude(runs, &[place])?,
+                }
+            }
+            let left = runs.iter().filter(|run| !run.over).count();
+            if !time_is_up.is_empty() && time_is_up.len() == left {
+                self.conclude(runs, &time_is_up)?;
+            }
+            if runs.iter().all(|run| run.over) {
+                return Ok(());
+            }
+        }
+    }
+
+    fn look(&mut self, run: &mut Running) -> anyhow::Result<Found> {
+        let (Some(launched), Some(watch)) = (run.launched.as_mut(), run.watch.as_mut()) else {
+            anyhow::bail!("it was never begun");
+        };
+        let ended = launched.ended()?;
+        let evidence = launched.evidence()?;
+        let killed = killed_for_memory(&evidence);
+        if let Some(recorder) = &mut run.recorder {
+            for complaint in recorder.complaints() {
+                self.world.tell(&format!("run {}: faultlined: {complaint}", run.scheduled.run));
+            }
+            if let (Some((end, words)), false) = (recorder.ended()?, ended.is_some()) {
+                anyhow::bail!("faultlined ended in the middle of the run{}", with_its_words(end, &words));
+            }
+        }
+        if ended.is_some() && !killed {
+            // What writes its output or the like may need a moment to see that it has ended.
+            let lingered = std::mem::replace(&mut run.lingers, !launched.is_empty()?);
+            if run.lingers && !lingered {
+                return Ok(Found::Runs);
+            }
+        }
+        if ended.is_some() || killed {
+            // What the recording does not have yet is in the evidence.
+            return Ok(Found::Over);
+        }
+        let seen = self.world.progress(&run.folder.join(crate::folder::RECORDING));
+        let now = self.world.now();
+        let why = watch.look(now, seen.as_ref());
+        let room = self.world.room(self.folder.path());
+        anyhow::ensure!(room.is_none_or(|free| free >= NO_ROOM), "the recording cannot be written");
+        if let Some(unheard) = watch.falls_silent() {
+            let unheard = faultline_text::time(unheard);
+            self.world.tell(&format!("run {}: faultlined has recorded nothing for {unheard}", run.scheduled.run));
+        }
+        if let Some(silent) = watch.silent() {
+            anyhow::bail!("nothing was recorded for {}", faultline_text::time(silent));
+        }
+        if run.why.is_none() {
+            run.why = why.map(|why| (why, evidence));
+        }
+        Ok(match run.why {
+            None => Found::Runs,
+            Some((Why::TimeUp, _)) => Found::TimeUp,
+            Some(_) => Found::Over,
+        })
+    }
+}

@@ -1,0 +1,117 @@
+use super::*;
+use crate::plan::{Concurrent, Severity, parse};
+use proptest::prelude::*;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+fn plan(arms: usize, replicates: u32, order: &str) -> Plan {
+    let mut text = format!("name = \"p\"\nfolder = \"/state\"\nreplicates = {replicates}\n{order}\n");
+    text += "[begin]\nhow = \"as-is\"\n[workload]\ncommand = [\"v\"]\nledger = \"/mnt/l\"\n";
+    text.extend((0..arms).map(|arm| format!("[[arm]]\nname = \"{}\"\n", char::from(b'A' + arm as u8))));
+    parse(&text, Path::new("/p.toml")).unwrap()
+}
+
+fn concurrent(arms: usize, replicates: u32, twice: usize) -> Plan {
+    let mut plan = plan(arms, replicates, "");
+    plan.concurrent = Some(Concurrent { twice, shared_device: Severity::Refuse });
+    let lane = plan.lanes[0].clone();
+    plan.lanes =
+        (0..=arms).map(|number| super::super::plan::Lane { name: format!("l{number}"), ..lane.clone() }).collect();
+    plan
+}
+
+/// The arms in the order in which they are run.
+fn written(arms: usize, replicates: u32, order: &str) -> String {
+    schedule(&plan(arms, replicates, order)).iter().map(|turn| turn.runs[0].arm.as_str()).collect()
+}
+
+#[test]
+fn orders_are_as_they_are_called() {
+    assert_eq!(written(3, 3, ""), "ABCCBAABC");
+    assert_eq!(written(2, 4, "order = \"abba\""), "ABBAABBA");
+    assert_eq!(written(3, 4, "order = \"latin-square\""), "ABCBCACABABC");
+    assert_eq!(written(2, 2, "order = \"sequential\"\nforce_order = true"), "AABB");
+}
+
+/// A schedule that was begun must be continued by a later version, so these never change.
+#[test]
+fn a_seed_gives_the_same_order_for_ever() {
+    assert_eq!(written(5, 3, "order = \"random\"\nseed = 7"), "EBDACCADBECEDBA");
+    assert_ne!(written(5, 3, "order = \"random\"\nseed = 8"), written(5, 3, "order = \"random\"\nseed = 7"));
+    // The generator's first numbers from the seed 1234567, as published with it.
+    let mut random = SplitMix64(1_234_567);
+    let drawn = [random.next(), random.next(), random.next()];
+    assert_eq!(drawn, [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423]);
+}
+
+#[test]
+fn random_orders_are_all_about_as_likely() {
+    let mut seen: BTreeMap<String, u32> = BTreeMap::new();
+    for seed in 0..600 {
+        *seen.entry(written(3, 1, &format!("order = \"random\"\nseed = {seed}"))).or_default() += 1;
+    }
+    assert_eq!(seen.len(), 6);
+    assert!(seen.values().all(|times| (60..140).contains(times)), "{seen:?}");
+}
+
+#[test]
+fn arms_of_a_turn_move_on_by_one_lane() {
+    let sits =
+        |turn: &Turn| turn.runs.iter().map(|run| format!("{}{}", run.arm, if run.second { "'" } else { "" })).collect();
+    let seats: Vec<String> = schedule(&concurrent(2, 4, 0)).iter().map(sits).collect();
+    assert_eq!(seats, ["ABA'", "A'AB", "BA'A", "ABA'"]);
+}
+
+proptest! {
+    #[test]
+    fn no_run_is_lost_or_there_twice(
+        arms in 1_usize..9,
+        replicates in 1_u32..9,
+        order in prop::sample::select(vec!["", "order = \"latin-square\"", "order = \"random\"", "order = \"sequential\"\nforce_order = true"]),
+        seed in 0_u64..1000,
+    ) {
+        let plan = plan(arms, replicates, &format!("seed = {seed}\n{order}"));
+        let turns = schedule(&plan);
+        let runs: Vec<&Scheduled> = turns.iter().flat_map(|turn| &turn.runs).collect();
+        prop_assert!(turns.iter().all(|turn| turn.runs.len() == 1));
+        prop_assert!(turns.iter().map(|turn| turn.number).eq(1..=turns.len() as u32));
+        prop_assert!(runs.iter().map(|run| run.run).eq(1..=runs.len() as u32));
+        let all: BTreeSet<(&str, u32)> = runs.iter().map(|run| (run.arm.as_str(), run.replicate)).collect();
+        prop_assert_eq!(all.len(), arms * replicates as usize);
+        prop_assert_eq!(runs.len(), all.len());
+        // Each arm's replicates are counted in the order in which they are run.
+        let mut last: BTreeMap<&str, u32> = BTreeMap::new();
+        for run in runs {
+            let last = last.entry(&run.arm).or_default();
+            prop_assert_eq!(run.replicate, *last + 1);
+            *last = run.replicate;
+        }
+    }
+
+    #[test]
+    fn each_turn_of_a_concurrent_plan_has_every_arm_and_the_pair(arms in 1_usize..7, rounds in 1_u32..4, twice in 0_usize..7) {
+        let twice = twice % arms;
+        let plan = concurrent(arms, rounds * (arms as u32 + 1), twice);
+        let turns = schedule(&plan);
+        prop_assert_eq!(turns.len(), plan.replicates as usize);
+        let mut sat: BTreeMap<(String, bool, String), u32> = BTreeMap::new();
+        for turn in &turns {
+            let lanes: BTreeSet<&str> = turn.runs.iter().map(|run| run.lane.as_str()).collect();
+            prop_assert_eq!((lanes.len(), turn.runs.len()), (arms + 1, arms + 1));
+            for arm in &plan.arms {
+                let first = turn.runs.iter().filter(|run| run.arm == arm.name && !run.second).count();
+                prop_assert_eq!(first, 1);
+            }
+            let seconds: Vec<&str> = turn.runs.iter().filter(|run| run.second).map(|run| run.arm.as_str()).collect();
+            prop_assert_eq!(seconds, [plan.arms[twice].name.as_str()]);
+            for run in &turn.runs {
+                prop_assert_eq!(run.replicate, turn.number);
+                *sat.entry((run.arm.clone(), run.second, run.lane.clone())).or_default() += 1;
+            }
+        }
+        // As often in each lane as in any other.
+        prop_assert!(sat.values().all(|times| *times == rounds));
+        let numbers: BTreeSet<u32> = turns.iter().flat_map(|turn| &turn.runs).map(|run| run.run).collect();
+        prop_assert_eq!(numbers.len(), turns.len() * (arms + 1));
+    }
+}

@@ -1,0 +1,221 @@
+//! `faultline experiment status`: what has been run, what runs now, what is next.
+
+mod text;
+
+use super::command::{begun, find};
+use super::folder::Folder;
+use super::journal::{Attempt, Standing, Step};
+use super::lock::{self, Holder};
+use super::outcome::{Outcome, Validity};
+use super::plan::Plan;
+use super::schedule::{Scheduled, Turn};
+use super::watch::{Now, Watch};
+use crate::args::StatusArgs;
+use faultline_command::clock;
+use faultline_command::output::json;
+use faultline_record::recorder::{USUAL_INTERVAL, progress};
+use serde::Serialize;
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
+
+/// Whether anybody works on an experiment.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case", tag = "is")]
+pub enum State {
+    /// A runner lives.
+    Running {
+        /// Its process, if it has said so.
+        pid: Option<u32>,
+    },
+    /// A runner lives, and was made to stand still by a signal.
+    Suspended {
+        /// Its process.
+        pid: u32,
+    },
+    /// It was stopped.
+    Stopped {
+        /// Why.
+        why: String,
+    },
+    /// Its runner was killed, or the host went down.
+    CutOff,
+    /// No turn is left.
+    Finished,
+}
+
+/// An experiment at a glance.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Status {
+    /// Of the experiment.
+    pub name: String,
+    /// Where it is.
+    pub folder: PathBuf,
+    /// Whether anybody works on it.
+    pub state: State,
+    /// Runs that count.
+    pub done: usize,
+    /// Runs of the schedule.
+    pub of: usize,
+    /// Share of the turns that is done, the current one as far as it has come.
+    pub percent: f64,
+    /// How long the rest takes if all goes on as before; `None` if nobody works on it.
+    pub seconds_left: Option<u64>,
+    /// Every run, in the order of the schedule.
+    pub runs: Vec<RunStatus>,
+}
+
+/// One run of the schedule.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct RunStatus {
+    /// Which, with its arm and lane.
+    #[serde(flatten)]
+    pub scheduled: Scheduled,
+    /// Its turn.
+    pub turn: u32,
+    /// How often it was begun.
+    pub attempts: u32,
+    /// The newest step, while it runs.
+    pub step: Option<Step>,
+    /// How far it has come, in words, while it runs.
+    pub course: Option<String>,
+    /// How the newest attempt ended.
+    pub outcome: Option<Outcome>,
+    /// Whether it tried what its arm says, if it has ended.
+    pub validity: Option<Validity>,
+    /// When the newest attempt began, in nanoseconds since 1970.
+    pub began_unix_ns: Option<i64>,
+    /// When it ended.
+    pub ended_unix_ns: Option<i64>,
+}
+
+/// Where an experiment stands, as a page or as JSON.
+///
+/// # Errors
+/// There is none, or its files cannot be read.
+pub fn status(args: &StatusArgs) -> anyhow::Result<String> {
+    let folder = find(&args.experiment)?;
+    let (plan, standing) = begun(&folder)?;
+    let holder = lock::holder(&folder.lock())?;
+    let now = clock::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let mut status = Status::of(&plan, &standing, &folder, holder, now);
+    if let State::Running { pid: Some(pid) } = status.state
+        && lock::stands_still(pid)
+    {
+        (status.state, status.seconds_left) = (State::Suspended { pid }, None);
+    }
+    if args.json { Ok(json(&status)?) } else { Ok(text::page(&status, now)) }
+}
+
+impl Status {
+    /// Of an experiment whose lock has this holder, at this time since 1970.
+    pub fn of(plan: &Plan, standing: &Standing, folder: &Folder, holder: Holder, now: Duration) -> Self {
+        let state = match (holder, &standing.stopped) {
+            (Holder::Somebody(pid), _) => State::Running { pid },
+            _ if standing.finished => State::Finished,
+            (Holder::Nobody, Some(why)) => State::Stopped { why: why.clone() },
+            (Holder::Nobody, None) => State::CutOff,
+        };
+        let alive = matches!(state, State::Running { .. });
+        let mut runs = Vec::new();
+        for turn in &standing.turns {
+            for scheduled in &turn.runs {
+                runs.push(run(plan, standing, folder, (turn, scheduled), alive.then_some(now)));
+            }
+        }
+        let left = alive.then(|| left(plan, standing, now));
+        let (turns, done) = (standing.turns.len(), standing.turns.iter().filter(|turn| standing.is_done(turn)).count());
+        let usual = usual(plan, standing).as_secs_f64().max(f64::MIN_POSITIVE);
+        let current =
+            current(standing, now).filter(|_| alive).map_or(0.0, |(_, age)| (age.as_secs_f64() / usual).min(0.99));
+        Status {
+            name: plan.name.clone(),
+            folder: folder.path().to_owned(),
+            state,
+            done: standing.counted().len(),
+            of: runs.len(),
+            percent: 100.0 * (done as f64 + current) / (turns as f64).max(1.0),
+            seconds_left: left.map(|left| left.as_secs()),
+            runs,
+        }
+    }
+}
+
+fn run(
+    plan: &Plan,
+    standing: &Standing,
+    folder: &Folder,
+    (turn, scheduled): (&Turn, &Scheduled),
+    alive: Option<Duration>,
+) -> RunStatus {
+    let newest = standing.newest(turn);
+    let tried = newest.and_then(|newest| newest.runs.get(&scheduled.run));
+    let ended = tried.and_then(|tried| tried.ended.as_ref());
+    let steps = tried.map_or(&[][..], |tried| &tried.steps);
+    let now = alive.filter(|_| ended.is_none());
+    let watched = steps.iter().find(|(step, _)| *step == Step::Watch);
+    let course = now
+        .zip(newest)
+        .zip(watched)
+        .map(|((now, newest), (_, began))| course(plan, folder, scheduled, newest, (*began, now)));
+    RunStatus {
+        scheduled: scheduled.clone(),
+        turn: turn.number,
+        attempts: newest.map_or(0, |newest| newest.number),
+        step: now.and(steps.last()).map(|(step, _)| *step),
+        course,
+        outcome: ended.map(|(ending, _)| ending.outcome.clone()),
+        validity: ended.map(|(ending, _)| ending.validity.clone()),
+        began_unix_ns: steps.first().map(|(_, at)| *at),
+        ended_unix_ns: ended.map(|(_, at)| *at),
+    }
+}
+
+/// How far a run has come, by its recording.
+fn course(
+    plan: &Plan,
+    folder: &Folder,
+    scheduled: &Scheduled,
+    newest: &Attempt,
+    (began_unix_ns, now): (i64, Duration),
+) -> String {
+    // The time since 1970 never jumps enough to matter here.
+    let at = |unix_ns: i64| Now { uptime: since_1970(unix_ns), unix_ns };
+    let mut watch = Watch::begin(plan, plan.recorder.interval.unwrap_or(USUAL_INTERVAL), at(began_unix_ns));
+    let seen = progress(&folder.recording(scheduled, newest.number)).ok();
+    watch.look(at(i64::try_from(now.as_nanos()).unwrap_or(i64::MAX)), seen.as_ref());
+    watch.course()
+}
+
+fn since_1970(unix_ns: i64) -> Duration {
+    Duration::from_nanos(u64::try_from(unix_ns).unwrap_or(0))
+}
+
+/// The turn that is begun and not done, and for how long.
+fn current(standing: &Standing, now: Duration) -> Option<(&Turn, Duration)> {
+    let turn = standing.turns.iter().find(|turn| !standing.is_done(turn))?;
+    let newest = standing.newest(turn)?;
+    let over = newest.runs.len() == turn.runs.len() && newest.runs.values().all(|run| run.ended.is_some());
+    (!over).then(|| (turn, now.saturating_sub(since_1970(newest.unix_ns))))
+}
+
+/// How long a turn takes: as those that are done, on average; before the first is, as the plan says.
+fn usual(plan: &Plan, standing: &Standing) -> Duration {
+    let length = |turn: &&Turn| {
+        let newest = standing.newest(turn)?;
+        let end = newest.runs.values().filter_map(|run| Some(run.ended.as_ref()?.1)).max()?;
+        Some(since_1970(end).saturating_sub(since_1970(newest.unix_ns)))
+    };
+    let lengths: Vec<Duration> =
+        standing.turns.iter().filter(|turn| standing.is_done(turn)).filter_map(|t| length(&t)).collect();
+    match u32::try_from(lengths.len()) {
+        Ok(many) if many > 0 => lengths.iter().sum::<Duration>() / many,
+        _ => plan.host.cool_down.saturating_add(plan.stop.duration),
+    }
+}
+
+/// How long the turns that are not done take.
+fn left(plan: &Plan, standing: &Standing, now: Duration) -> Duration {
+    let open = standing.turns.iter().filter(|turn| !standing.is_done(turn)).count();
+    let all = usual(plan, standing).saturating_mul(u32::try_from(open).unwrap_or(u32::MAX));
+    all.saturating_sub(current(standing, now).map_or(Duration::ZERO, |(_, age)| age))
+}

@@ -1,0 +1,83 @@
+//! A status for the terminal.
+
+use super::{RunStatus, State, Status};
+use crate::outcome::Ending;
+use faultline_text::{moment, table, time};
+use std::time::Duration;
+
+/// The page at this time since 1970.
+pub(super) fn page(status: &Status, now: Duration) -> String {
+    let mut page = format!("{}   {}\n", status.name, status.folder.display());
+    page += &format!("state      {}\n", state(&status.state));
+    let left = status.seconds_left.map(Duration::from_secs).map(|left| {
+        let end = i64::try_from((now + left).as_nanos()).unwrap_or(i64::MAX);
+        format!(", about {} left (until {})", time(left), moment(end))
+    });
+    let (done, of, percent) = (status.done, status.of, status.percent);
+    page += &format!("progress   {done} of {of} runs, {percent:.0} %{}\n\n", left.unwrap_or_default());
+    let first = status.runs.first().map(|run| &run.scheduled.lane);
+    let lanes = status.runs.iter().any(|run| Some(&run.scheduled.lane) != first);
+    let mut heads = vec!["turn", "run", "arm", "replicate"];
+    if lanes {
+        heads.push("lane");
+    }
+    heads.extend(["attempts", "what"]);
+    let mut next = Some("next");
+    let rows = status.runs.iter().map(|run| row(run, lanes, &mut next)).collect();
+    page + &table(&heads, rows)
+}
+
+fn state(state: &State) -> String {
+    match state {
+        State::Running { pid: Some(pid) } => format!("running (process {pid})"),
+        State::Running { pid: None } => "running".to_owned(),
+        State::Suspended { pid } => {
+            format!(
+                "process {pid} is stopped (SIGSTOP, or Ctrl-Z in its terminal); `kill -CONT {pid}` lets it continue"
+            )
+        }
+        State::Stopped { why } => format!("stopped: {why}"),
+        State::CutOff => "interrupted: its runner was killed, or the host went down; `resume` continues".to_owned(),
+        State::Finished => "finished".to_owned(),
+    }
+}
+
+fn row(run: &RunStatus, lanes: bool, next: &mut Option<&'static str>) -> Vec<String> {
+    let scheduled = &run.scheduled;
+    let second = if scheduled.second { " (second)" } else { "" };
+    let mut row = vec![
+        run.turn.to_string(),
+        scheduled.run.to_string(),
+        format!("{}{second}", scheduled.arm),
+        scheduled.replicate.to_string(),
+    ];
+    if lanes {
+        row.push(scheduled.lane.clone());
+    }
+    row.push(if run.attempts == 0 { String::new() } else { run.attempts.to_string() });
+    row.push(what(run, next));
+    row
+}
+
+fn what(run: &RunStatus, next: &mut Option<&'static str>) -> String {
+    let again = run.outcome.as_ref().is_some_and(|outcome| !outcome.is_result());
+    match (&run.outcome, run.step) {
+        (Some(outcome), _) => {
+            let said = Ending {
+                outcome: outcome.clone(),
+                validity: run.validity.clone().unwrap_or_default(),
+                evidence: faultline_isolation::Evidence::default(),
+                notes: Vec::new(),
+                stopped_unix_ns: None,
+            };
+            if again { format!("{}; to be repeated", said.in_words()) } else { said.in_words() }
+        }
+        (None, Some(step)) => {
+            *next = None;
+            let course = run.course.as_ref().map(|course| format!(", {course}"));
+            format!("now: {}{}", step.in_words(), course.unwrap_or_default())
+        }
+        (None, None) if run.attempts > 0 => "cut off; to be repeated".to_owned(),
+        (None, None) => next.take().unwrap_or_default().to_owned(),
+    }
+}

@@ -1,0 +1,152 @@
+use super::*;
+use crate::plan::parse;
+use faultline_recording::TickRow;
+use std::path::Path;
+
+fn plan(kind: &str, stop: &str) -> Plan {
+    let text = format!(
+        "name = \"p\"\nfolder = \"/state\"\n[workload]\nkind = \"{kind}\"\ncommand = [\"v\"]\nledger = \"/l\"\n\
+         [begin]\nhow = \"as-is\"\n[stop]\n{stop}\n[[arm]]\nname = \"a\"\n[[arm]]\nname = \"b\"\n"
+    );
+    parse(&text, Path::new("/p.toml")).unwrap_or_else(|mistakes| panic!("{mistakes:?}"))
+}
+
+const BEGAN: u64 = 1_000;
+const EPOCH: i64 = 1_800_000_000;
+
+fn at(second: u64) -> Now {
+    Now { uptime: Duration::from_secs(BEGAN + second), unix_ns: (EPOCH + second as i64) * 1_000_000_000 }
+}
+
+fn watch(plan: &Plan) -> Watch {
+    Watch::begin(plan, Duration::from_secs(1), at(0))
+}
+
+/// A recording whose newest tick is of this second.
+fn seen(second: u64) -> Progress {
+    let tick = TickRow {
+        id: 1,
+        session: 1,
+        number: second,
+        unix_ns: 0,
+        uptime_ns: second as i64 * 1_000_000_000,
+        process: Some(1),
+        phase: Some("catching_up".into()),
+    };
+    Progress { last_tick: Some(tick), process: true, ..Progress::default() }
+}
+
+fn executing(second: u64, since: u64, slot: u64) -> Progress {
+    if second < since {
+        return seen(second);
+    }
+    let first_transaction_unix_ns = Some((EPOCH + since as i64) * 1_000_000_000);
+    Progress { first_transaction_unix_ns, newest_slot: Some(slot), ..seen(second) }
+}
+
+/// The first second at which it decides, with the recording made by `of`.
+fn decided(watch: &mut Watch, until: u64, of: impl Fn(u64) -> Progress) -> Option<(u64, Why)> {
+    (1..=until).find_map(|second| Some((second, watch.look(at(second), Some(&of(second)))?)))
+}
+
+#[test]
+fn the_length_is_counted_from_the_first_transaction_however_late_it_is_told() {
+    let plan = plan("validator", "duration = \"60s\"");
+    // Executed in second 30, pushed ten seconds later.
+    let of = |second| if second < 40 { seen(second) } else { executing(second, 30, second) };
+    assert_eq!(decided(&mut watch(&plan), 200, of), Some((90, Why::TimeUp)));
+}
+
+#[test]
+fn a_first_transaction_with_a_wrong_time_counts_from_when_it_is_seen() {
+    let plan = plan("validator", "duration = \"60s\"");
+    let old = |second| Progress { first_transaction_unix_ns: Some(5), ..executing(second, 0, second) };
+    assert_eq!(decided(&mut watch(&plan), 200, old), Some((61, Why::TimeUp)));
+    let ahead = |second| Progress {
+        first_transaction_unix_ns: Some((EPOCH + 500) * 1_000_000_000),
+        ..executing(second, 0, second)
+    };
+    assert_eq!(decided(&mut watch(&plan), 200, ahead), Some((61, Why::TimeUp)));
+}
+
+#[test]
+fn the_rules_end_a_run_each_at_its_time() {
+    let rules =
+        "duration = \"1h\"\nfirst_transaction_within = \"100s\"\nno_progress_for = \"50s\"\nat_tip_within = \"200s\"";
+    let plan = plan("validator", rules);
+    assert_eq!(decided(&mut watch(&plan), 500, seen), Some((100, Why::NeverExecuted)));
+    let stuck = |second: u64| executing(second, 10, second.min(70));
+    assert_eq!(decided(&mut watch(&plan), 500, stuck), Some((120, Why::NoProgress)));
+    let behind = |second: u64| executing(second, 10, second);
+    assert_eq!(decided(&mut watch(&plan), 500, behind), Some((210, Why::NotAtTip)));
+    let tip = |second: u64| Progress { at_tip: second == 150, ..executing(second, 10, second) };
+    assert_eq!(decided(&mut watch(&plan), 4000, tip), Some((3610, Why::TimeUp)));
+}
+
+#[test]
+fn a_recorder_that_is_held_up_says_nothing_against_the_run() {
+    let rules = "duration = \"1h\"\nno_progress_for = \"50s\"";
+    let plan = plan("validator", rules);
+    // Nothing is written from second 70 to second 130.
+    let held_up = |second: u64| {
+        let told = if (70..130).contains(&second) { 70 } else { second };
+        executing(told, 10, told)
+    };
+    let mut watch = watch(&plan);
+    assert_eq!(decided(&mut watch, 300, held_up), None);
+    assert_eq!(watch.silent(), None);
+    let dead = |_| executing(300, 10, 300);
+    assert_eq!(
+        (301..500).find(|second| watch.look(at(*second), Some(&dead(*second))).is_some() || watch.silent().is_some()),
+        Some(420)
+    );
+}
+
+#[test]
+fn a_replay_has_a_length_only() {
+    let plan = plan("replay", "duration = \"500s\"");
+    assert_eq!(decided(&mut watch(&plan), 1000, seen), Some((500, Why::TimeUp)));
+}
+
+#[test]
+fn how_far_it_has_come_is_told_in_words() {
+    let plan = plan("validator", "duration = \"200s\"");
+    let mut watch = watch(&plan);
+    watch.look(at(5), Some(&seen(5)));
+    assert_eq!(watch.course(), "no transaction executed yet, catching_up");
+    watch.look(at(60), Some(&executing(60, 10, 1234)));
+    assert_eq!(watch.course(), "25 % of 3 min 20 s, catching_up, slot 1234");
+}
+
+#[test]
+fn a_run_that_went_on_unseen_is_too_late_and_one_that_waits_for_others_is_not() {
+    let after = |duration: &str, seconds: &[u64]| {
+        let plan = plan("validator", &format!("duration = \"{duration}\"\ncounted_from = \"start\""));
+        let mut watch = watch(&plan);
+        for second in seconds {
+            watch.look(at(*second), Some(&executing(*second, 1, *second)));
+        }
+        watch.too_late()
+    };
+    let seconds = Duration::from_secs;
+    assert_eq!(after("6s", &[1, 2, 34]), Some(seconds(28)));
+    assert_eq!(after("6s", &[1, 2, 16]), None);
+    // Nobody looked for a while, and the time was not up meanwhile.
+    assert_eq!(after("60s", &[1, 2, 59, 60]), None);
+    // Its time is up, and it waits for the other lanes.
+    let waits: Vec<u64> = (1..90).collect();
+    assert_eq!(after("6s", &waits), None);
+    assert_eq!(after("6s", &[waits, vec![120]].concat()), Some(seconds(31)));
+    // What is little of a long run is forgiven.
+    assert_eq!(after("1h", &[3590, 3770]), None);
+    assert_eq!(after("1h", &[3590, 3790]), Some(seconds(190)));
+}
+
+#[test]
+fn a_first_transaction_that_is_told_late_makes_no_run_too_long() {
+    let plan = plan("validator", "duration = \"6s\"");
+    let mut watch = watch(&plan);
+    let of = |second| if second < 40 { seen(second) } else { executing(second, 10, second) };
+    assert_eq!(decided(&mut watch, 200, of), Some((40, Why::TimeUp)));
+    assert_eq!(watch.too_late(), None);
+}

@@ -1,0 +1,140 @@
+//! The daemon that records: started, listened to, ended.
+
+use super::exec_shim;
+use crate::args::RecordArgs;
+use crate::recorder::{Addresses, LOOK, LOOKS_TO_END, LOOKS_TO_START, Log, PROGRAM, Task, USAGE, Whom};
+use anyhow::{Context, anyhow, bail};
+use faultline_command::args::WrongUsage;
+use faultline_command::signals::Signals;
+use rustix::process::{Pid, Signal, kill_process};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, ExitStatus, Stdio};
+
+/// Looks until the daemon must have ended where nobody waits for a whole recording any more.
+const LOOKS_TO_GIVE_UP: u32 = 100;
+
+/// A running daemon. Dropping it ends it, in the end by force.
+pub(super) struct Daemon {
+    child: Child,
+    log: Log,
+    ended: Option<ExitStatus>,
+}
+
+impl Daemon {
+    /// Starts it, on free ports unless a configuration file says where.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub(super) fn start(program: &Path, args: &RecordArgs, out: &Path, pid: Pid) -> anyhow::Result<Daemon> {
+        let log = Log::in_memory().context("no space for the daemon's log")?;
+        let mut command = exec_shim::held(program, task(args, out, pid).arguments(), None)?;
+        command
+            .env("FAULTLINE_LOG", "info")
+            // Who watches this program is not to be told by that one.
+            .env_remove("NOTIFY_SOCKET")
+            .env_remove("WATCHDOG_USEC")
+            .env_remove("WATCHDOG_PID")
+            // Ctrl-C is for the command; the daemon ends after it.
+            .process_group(0)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log.to_write()?);
+        let child = command.spawn().with_context(|| program.display().to_string())?;
+        Ok(Daemon { child, log, ended: None })
+    }
+
+    /// Waits until it listens and follows the process.
+    ///
+    /// # Errors
+    /// It ended (with [`WrongUsage`] if it says so), it takes too long, or a signal asks this program to end.
+    pub(super) fn wait_until_following(&mut self, signals: &mut Signals) -> anyhow::Result<Addresses> {
+        let mut addresses = None;
+        let mut following = false;
+        for _ in 0..LOOKS_TO_START {
+            for line in self.log.news() {
+                addresses = addresses.or_else(|| Addresses::of_line(&line));
+                following |= line.contains(" following pid=");
+            }
+            if let (Some(addresses), true) = (&addresses, following) {
+                return Ok(addresses.clone());
+            }
+            if let Some(status) = self.ended()? {
+                let words = format!("{PROGRAM} ended ({status}) before it recorded:\n{}", self.log.tail());
+                return Err(if status.code() == Some(USAGE) { WrongUsage(words).into() } else { anyhow!(words) });
+            }
+            if signals.wait(None, LOOK)?.iter().any(|signal| signal.asks_to_end()) {
+                bail!("stopped by a signal before the recording began");
+            }
+        }
+        bail!("{PROGRAM} does not follow the process after half a minute:\n{}", self.log.tail())
+    }
+
+    /// How it ended; `None` while it runs.
+    ///
+    /// # Errors
+    /// The system cannot say.
+    pub(super) fn ended(&mut self) -> anyhow::Result<Option<ExitStatus>> {
+        self.ended = self.child.try_wait().context(PROGRAM)?.or(self.ended);
+        Ok(self.ended)
+    }
+
+    /// Warnings and errors since the last call, in its words.
+    pub(super) fn complaints(&mut self) -> Vec<String> {
+        self.log.complaints()
+    }
+
+    /// The end of its log.
+    pub(super) fn tail(&self) -> String {
+        self.log.tail()
+    }
+
+    /// Asks it to end and waits.
+    ///
+    /// # Errors
+    /// It does not end, and was killed; or it ended otherwise than well.
+    pub(super) fn end(mut self, signals: &mut Signals) -> anyhow::Result<()> {
+        if self.ended()?.is_none() {
+            kill_process(Pid::from_child(&self.child), Signal::TERM).context(PROGRAM)?;
+        }
+        for _ in 0..LOOKS_TO_END {
+            match self.ended()? {
+                Some(status) if status.success() => return Ok(()),
+                Some(status) => bail!("{PROGRAM} ended with {status}:\n{}", self.log.tail()),
+                // What comes now is for nobody.
+                None => drop(signals.wait(None, LOOK)?),
+            }
+        }
+        bail!("{PROGRAM} does not end and is killed:\n{}", self.log.tail())
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        if let Ok(Some(_)) = self.ended() {
+            return;
+        }
+        let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
+        for _ in 0..LOOKS_TO_GIVE_UP {
+            if let Ok(Some(_)) | Err(_) = self.ended() {
+                return;
+            }
+            std::thread::sleep(LOOK);
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn task<'a>(args: &'a RecordArgs, out: &'a Path, pid: Pid) -> Task<'a> {
+    Task {
+        whom: Whom::Pid(pid.as_raw_nonzero().get().unsigned_abs()),
+        out,
+        cache_entries: None,
+        labels: &args.labels,
+        interval: args.interval,
+        config: args.config.as_deref(),
+        // Who writes a file says there where to listen, or that there is a log to read instead.
+        free_ports: args.config.is_none(),
+    }
+}

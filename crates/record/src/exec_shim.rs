@@ -1,0 +1,167 @@
+//! A child between its start and its program: it ties its life to the parent's if told so, waits at a gate if there is one,
+//! and then becomes the program in place, so that the process that was followed from the beginning is the program.
+
+use crate::args::HoldArgs;
+use crate::recorder::LOOK;
+use anyhow::Context;
+use faultline_command::output::say;
+use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
+use rustix::thread::{CpuSet, sched_setaffinity};
+use std::ffi::OsStr;
+use std::io::{ErrorKind, Read};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// Exit codes of shells, for a program that is not there and for one that may not be run.
+pub(super) const NOT_FOUND: u8 = 127;
+const NOT_RUN: u8 = 126;
+/// Never became the program: the parent is gone, or gave up.
+const GIVEN_UP: u8 = 125;
+
+/// Looks at a program that was asked something, and the bytes of its answer: what a pipe holds.
+const LOOKS_FOR_ANSWER: u32 = 200;
+const LONGEST_ANSWER: u64 = 1 << 16;
+
+/// Ends what the gate lets through: without it the parent was gone in the middle.
+const OPEN: &[u8] = b"open";
+
+/// The text that opens a gate, with variables for the environment.
+pub fn opening(variables: &[(String, String)]) -> Vec<u8> {
+    let pairs = variables.iter().flat_map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes(), b"\0"]);
+    pairs.chain([OPEN]).flatten().copied().collect()
+}
+
+/// Command line of a program that is held: to this process, and at the pipe `gate` until it is opened.
+pub(super) fn held(
+    program: &Path,
+    arguments: impl IntoIterator<Item = impl AsRef<OsStr>>,
+    gate: Option<&Path>,
+) -> anyhow::Result<Command> {
+    let own = std::env::current_exe().context("this program's own file is not known")?;
+    #[expect(clippy::disallowed_methods, reason = "with `become_it`, where the lab starts programs")]
+    let mut command = Command::new(own);
+    command.args(["hold", "--parent", &std::process::id().to_string()]);
+    if let Some(gate) = gate {
+        command.arg("--gate").arg(gate);
+    }
+    command.arg("--").arg(program).args(arguments);
+    Ok(command)
+}
+
+/// What a program that answers at once says on standard error, and whether it ended with 0.
+///
+/// # Errors
+/// It cannot be started, or has not ended after some ten seconds, and is ended.
+pub fn asked(program: &Path, arguments: &[&OsStr]) -> std::io::Result<(bool, String)> {
+    #[expect(clippy::disallowed_methods, reason = "with `held` and `become_it`, where the lab starts programs")]
+    let mut command = Command::new(program);
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut child = command.spawn()?;
+    for _ in 0..LOOKS_FOR_ANSWER {
+        if let Some(status) = child.try_wait()? {
+            let mut words = Vec::new();
+            if let Some(pipe) = &mut child.stderr {
+                pipe.take(LONGEST_ANSWER).read_to_end(&mut words)?;
+            }
+            return Ok((status.success(), String::from_utf8_lossy(&words).into_owned()));
+        }
+        std::thread::sleep(LOOK);
+    }
+    child.kill()?;
+    child.wait()?;
+    Err(std::io::Error::new(ErrorKind::TimedOut, "it has not answered after ten seconds"))
+}
+
+/// Waits, and becomes the program. Returns only if that fails, with the exit code.
+pub fn hold(args: &HoldArgs) -> u8 {
+    if args.parent.is_some_and(|parent| !ends_with(parent)) {
+        return GIVEN_UP;
+    }
+    if let Some(cpus) = &args.cpus
+        && let Err(error) = keep_to(cpus)
+    {
+        say(&format!("CPUs {cpus} cannot be had: {error}"));
+        return GIVEN_UP;
+    }
+    let variables = match args.gate.as_deref().map(wait_at) {
+        None => Vec::new(),
+        Some(Some(variables)) => variables,
+        Some(None) => return GIVEN_UP,
+    };
+    become_it(args, variables)
+}
+
+/// Ties this process's life to its parent's; `false` if that one is gone, or is another one.
+fn ends_with(parent: i32) -> bool {
+    // A parent that ended before that line has left this process to another one.
+    set_parent_process_death_signal(Some(Signal::TERM)).is_ok() && getppid().map(Pid::as_raw_pid) == Some(parent)
+}
+
+/// Keeps this process, and what it becomes and starts, to these CPUs.
+fn keep_to(cpus: &faultline_isolation::CpuSet) -> rustix::io::Result<()> {
+    let mut set = CpuSet::new();
+    let known = |cpu: &usize| *cpu < CpuSet::MAX_CPU;
+    cpus.numbers().iter().filter_map(|cpu| usize::try_from(*cpu).ok().filter(known)).for_each(|cpu| set.set(cpu));
+    sched_setaffinity(None, &set)
+}
+
+/// The variables, or `None` if the gate was never opened.
+fn wait_at(gate: &Path) -> Option<Vec<(Vec<u8>, Vec<u8>)>> {
+    let mut text = Vec::new();
+    std::fs::File::open(gate).ok()?.read_to_end(&mut text).ok()?;
+    let mut parts: Vec<&[u8]> = text.split(|byte| *byte == 0).collect();
+    if parts.pop() != Some(OPEN) {
+        return None;
+    }
+    parts
+        .into_iter()
+        .map(|pair| {
+            let equals = pair.iter().position(|byte| *byte == b'=')?;
+            Some((pair[..equals].to_vec(), pair[equals + 1..].to_vec()))
+        })
+        .collect()
+}
+
+fn become_it(args: &HoldArgs, variables: Vec<(Vec<u8>, Vec<u8>)>) -> u8 {
+    let Some((program, arguments)) = args.command.split_first() else { return GIVEN_UP };
+    #[expect(clippy::disallowed_methods, reason = "with `held`, where the lab starts programs")]
+    let mut command = Command::new(program);
+    command.args(arguments);
+    for (name, value) in &variables {
+        command.env(OsStr::from_bytes(name), OsStr::from_bytes(value));
+    }
+    let error = command.exec();
+    say(&format!("{}: {error}", PathBuf::from(program).display()));
+    if error.kind() == ErrorKind::NotFound { NOT_FOUND } else { NOT_RUN }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn waited(text: &[u8]) -> Option<Vec<(Vec<u8>, Vec<u8>)>> {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), text).unwrap();
+        wait_at(file.path())
+    }
+
+    #[test]
+    fn what_opens_the_gate_arrives_behind_it() {
+        let variables = [("A".to_owned(), "b=c,d".to_owned()), ("E".to_owned(), String::new())];
+        let arrived = waited(&opening(&variables)).unwrap();
+        let told = variables.map(|(name, value)| (name.into_bytes(), value.into_bytes()));
+        assert_eq!(arrived, told);
+        assert_eq!(waited(&opening(&[])), Some(Vec::new()));
+    }
+
+    #[test]
+    fn a_gate_that_was_left_half_open_is_closed() {
+        let text = opening(&[("A".to_owned(), "b".to_owned())]);
+        for length in 0..text.len() {
+            assert_eq!(waited(&text[..length]), None, "{length}");
+        }
+        assert_eq!(wait_at(Path::new("/nonexistent")), None);
+    }
+}

@@ -1,0 +1,68 @@
+//! What the recording says while it is written, and in the end.
+
+use super::daemon::Daemon;
+use crate::recorder::{LOOK, looks_to_write, progress};
+use anyhow::bail;
+use faultline_command::signals::Signals;
+use faultline_recording::Recording;
+use faultline_text::{count, time};
+use std::path::Path;
+use std::time::Duration;
+
+/// Waits until the recording knows the process, so that even a command that ends at once has its start and its end there.
+/// After some intervals it is given up: what else is recorded is better than nothing.
+///
+/// # Errors
+/// A signal asks this program to end.
+pub(super) fn wait_for_process(
+    out: &Path,
+    interval: Duration,
+    daemon: &mut Daemon,
+    signals: &mut Signals,
+) -> anyhow::Result<()> {
+    for _ in 0..looks_to_write(interval) {
+        if progress(out).is_ok_and(|progress| progress.process) || daemon.ended()?.is_some() {
+            break;
+        }
+        if signals.wait(None, LOOK)?.iter().any(|signal| signal.asks_to_end()) {
+            bail!("stopped by a signal before the command began");
+        }
+    }
+    Ok(())
+}
+
+/// Waits until the recording says that the process has ended: the last tick was then taken, and the daemon may be ended.
+/// After some intervals it is given up, since a recording that lacks this event is better than none.
+///
+/// # Errors
+/// The system cannot wait.
+pub(super) fn wait_for_exit(
+    out: &Path,
+    interval: Duration,
+    daemon: &mut Daemon,
+    signals: &mut Signals,
+) -> anyhow::Result<()> {
+    for _ in 0..looks_to_write(interval) {
+        if progress(out).is_ok_and(|progress| progress.ended) || daemon.ended()?.is_some() {
+            break;
+        }
+        signals.wait(None, LOOK)?;
+    }
+    Ok(())
+}
+
+/// What was recorded.
+///
+/// # Errors
+/// There is no recording that can be read.
+pub(super) fn summary(out: &Path) -> anyhow::Result<String> {
+    let info = Recording::open(out)?.info()?;
+    let ticks = info.tables.iter().find(|table| table.name == "tick").map_or(0, |table| table.rows);
+    let nanos = info.first_tick.zip(info.last_tick).and_then(|(first, last)| {
+        // A wall clock may be set while it is recorded.
+        let monotonic = (first.session == last.session).then(|| last.uptime_ns.saturating_sub(first.uptime_ns));
+        u64::try_from(monotonic.unwrap_or_else(|| last.unix_ns.saturating_sub(first.unix_ns))).ok()
+    });
+    let nanos = nanos.unwrap_or(0);
+    Ok(format!("{}: {} ticks over {}", out.display(), count(ticks), time(Duration::from_nanos(nanos))))
+}

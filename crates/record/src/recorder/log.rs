@@ -1,0 +1,160 @@
+//! What the daemon says while it runs.
+
+use rustix::fs::{MemfdFlags, OFlags, fcntl_getfl, fcntl_setfl, memfd_create};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::process::Stdio;
+
+/// A log in memory is forgotten up to here once it is longer.
+const LONGEST: u64 = 1 << 20;
+/// Lines of it that an error shows.
+const SHOWN: usize = 12;
+/// Bytes before its end in which those lines are looked for.
+const TAIL: u64 = 16 << 10;
+/// Lines that are none of a log, of which an error shows so many.
+const PLAIN: usize = 3;
+/// What marks a line of the log.
+const LEVELS: [&str; 5] = [" ERROR ", " WARN ", " INFO ", " DEBUG ", " TRACE "];
+
+/// The daemon's log: a file, in memory or on disk. A pipe would break in the daemon's hands if this program were killed,
+/// while it finishes the recording.
+pub struct Log {
+    file: File,
+    read: u64,
+    kept: bool,
+}
+
+impl Log {
+    /// A new one in memory.
+    ///
+    /// # Errors
+    /// The system has no room for it.
+    pub fn in_memory() -> std::io::Result<Self> {
+        let file = memfd_create(super::PROGRAM, MemfdFlags::CLOEXEC)?;
+        fcntl_setfl(&file, fcntl_getfl(&file)? | OFlags::APPEND)?;
+        Ok(Log { file: file.into(), read: 0, kept: false })
+    }
+
+    /// The file that somebody writes, from its beginning.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn on_disk(path: &Path) -> std::io::Result<Self> {
+        Ok(Log { file: File::open(path)?, read: 0, kept: true })
+    }
+
+    /// For the standard error of whoever writes it.
+    ///
+    /// # Errors
+    /// The system has no room for it.
+    pub fn to_write(&self) -> std::io::Result<Stdio> {
+        Ok(self.file.try_clone()?.into())
+    }
+
+    /// Whole lines that were not there at the last call.
+    pub fn news(&mut self) -> Vec<String> {
+        let text = self.text(self.read);
+        let whole = text.rfind('\n').map_or(0, |end| end + 1);
+        self.read += whole as u64;
+        let lines = text[..whole].lines().map(str::to_owned).collect();
+        if !self.kept && self.read > LONGEST && self.file.set_len(0).is_ok() {
+            self.read = 0;
+        }
+        lines
+    }
+
+    /// Warnings and errors among them, in the daemon's words.
+    pub fn complaints(&mut self) -> Vec<String> {
+        self.news().iter().filter_map(|line| complaint(line)).map(str::to_owned).collect()
+    }
+
+    /// Its last lines.
+    pub fn tail(&self) -> String {
+        let text = self.text(self.length().saturating_sub(TAIL));
+        let lines: Vec<&str> = text.lines().collect();
+        lines[lines.len().saturating_sub(SHOWN)..].join("\n")
+    }
+
+    /// Its last warning or error, in the daemon's words and on one line; else what it said last that is no line of a log,
+    /// as a panic is not. Empty if there is neither.
+    pub fn last_complaint(&self) -> String {
+        let text = self.text(self.length().saturating_sub(TAIL));
+        let complaint = text.lines().rev().find_map(complaint);
+        complaint.map(str::to_owned).unwrap_or_else(|| {
+            let is_log = |line: &&str| LEVELS.iter().any(|level| line.contains(level));
+            let plain: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty() && !is_log(line)).collect();
+            plain[plain.len().saturating_sub(PLAIN)..].join("; ")
+        })
+    }
+
+    fn length(&self) -> u64 {
+        self.file.metadata().map_or(0, |meta| meta.len())
+    }
+
+    fn text(&self, from: u64) -> String {
+        let length = self.length().saturating_sub(from);
+        let mut bytes = vec![0; usize::try_from(length).unwrap_or(0)];
+        match self.file.read_exact_at(&mut bytes, from) {
+            // What is not UTF-8 keeps its length in bytes, since the place to go on from is counted in them.
+            Ok(()) => bytes.into_iter().map(|byte| if byte.is_ascii() { char::from(byte) } else { '?' }).collect(),
+            Err(_) => String::new(),
+        }
+    }
+}
+
+/// What a line complains of.
+fn complaint(line: &str) -> Option<&str> {
+    ["WARN ", "ERROR "].iter().find_map(|level| Some(line.split_once(level)?.1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    #[test]
+    fn the_log_is_read_line_by_line_and_does_not_grow_without_end() {
+        let mut log = Log::in_memory().unwrap();
+        let mut daemon = log.file.try_clone().unwrap();
+        daemon.write_all("one\ntwo \u{fc}\nhal".as_bytes()).unwrap();
+        assert_eq!(log.news(), ["one", "two ??"]);
+        daemon.write_all(b"f\n").unwrap();
+        assert_eq!(log.news(), ["half"]);
+        assert_eq!(log.tail(), "one\ntwo ??\nhalf");
+        let line = [b"x".repeat(99).as_slice(), b"\n"].concat();
+        for _ in 0..20_000 {
+            daemon.write_all(&line).unwrap();
+        }
+        assert_eq!(log.news().len(), 20_000);
+        daemon.write_all(b"after\n").unwrap();
+        assert_eq!((log.news(), log.tail().as_str()), (vec!["after".to_owned()], "after"));
+    }
+
+    #[test]
+    fn the_last_complaint_is_one_line_without_what_went_well() {
+        let of = |text: &str| {
+            let file = tempfile::NamedTempFile::new().unwrap();
+            std::fs::write(file.path(), text).unwrap();
+            Log::on_disk(file.path()).unwrap().last_complaint()
+        };
+        let (info, warn) = ("2026-01-01T00:00:00Z  INFO listening\n", "2026-01-01T00:00:00Z  WARN no room\n");
+        let error = "2026-01-01T00:00:00Z ERROR the file is gone\n";
+        assert_eq!(of(&[info, warn, error, info].concat()), "the file is gone");
+        assert_eq!(of(&[info, warn, info].concat()), "no room");
+        assert_eq!(of(&[info, info].concat()), "");
+        assert_eq!(of(&[info, "\nthread panicked at x.rs:\nwhy\n"].concat()), "thread panicked at x.rs:; why");
+        assert_eq!(of(""), "");
+    }
+
+    #[test]
+    fn a_log_on_disk_is_left_as_it_is() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let line = b"2026 WARN no\n".repeat(100_000);
+        std::fs::write(file.path(), &line).unwrap();
+        let mut log = Log::on_disk(file.path()).unwrap();
+        assert_eq!(log.complaints().len(), 100_000);
+        assert_eq!(log.tail().lines().count(), SHOWN);
+        assert_eq!(std::fs::metadata(file.path()).unwrap().len(), line.len() as u64);
+    }
+}

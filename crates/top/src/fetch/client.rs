@@ -1,0 +1,167 @@
+//! One question over HTTP.
+
+use super::Answer;
+use super::unix::{AnyName, UnixConnector};
+use crate::address::Address;
+use crate::page::Page;
+use anyhow::Context;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use chrono::DateTime;
+use rustls::{CertificateError, InvalidMessage};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use ureq::Agent;
+use ureq::config::Config;
+use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, TlsProvider, parse_pem};
+
+/// A page at most: that of a daemon is far smaller than this.
+const MOST_BYTES: u64 = 16 << 20;
+/// A question may take this long, or one interval where that is longer.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// What opens a protected page.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Access {
+    /// User, and the file with the password.
+    pub(crate) login: Option<(String, PathBuf)>,
+    /// Certificates to trust instead of the system's.
+    pub(crate) authorities: Option<PathBuf>,
+}
+
+/// Asks one address.
+#[derive(Debug)]
+pub(crate) struct Client {
+    agent: Agent,
+    url: String,
+    authorization: Option<String>,
+}
+
+impl Client {
+    /// Reads what `access` names, and asks nothing yet.
+    ///
+    /// # Errors
+    /// A file cannot be read or used.
+    pub(crate) fn new(address: &Address, access: &Access, interval: Duration) -> anyhow::Result<Self> {
+        let config = Config::builder()
+            .timeout_global(Some(PATIENCE.max(interval)))
+            // What is asked is on this host or this network, and a proxy for the web cannot reach it.
+            .proxy(None)
+            .max_redirects(0)
+            .http_status_as_error(false)
+            .user_agent(concat!("faultline/", env!("CARGO_PKG_VERSION")));
+        let config = match address.url.starts_with("https:") {
+            true => config.tls_config(tls(access.authorities.as_deref())?).build(),
+            false => config.build(),
+        };
+        let agent = match &address.socket {
+            Some(path) => Agent::with_parts(config, UnixConnector::new(path.clone()), AnyName),
+            None => Agent::new_with_config(config),
+        };
+        let authorization = access.login.as_ref().map(|(user, file)| authorization(user, file)).transpose()?;
+        Ok(Client { agent, url: address.url.clone(), authorization })
+    }
+
+    /// The page, or in words what came instead.
+    pub(crate) fn fetch(&self) -> Answer {
+        let mut request = self.agent.get(&self.url).header("Accept", "text/plain;version=0.0.4");
+        if let Some(authorization) = &self.authorization {
+            request = request.header("Authorization", authorization);
+        }
+        let mut response = request.call().map_err(|error| in_words(&error))?;
+        match response.status().as_u16() {
+            200 => {}
+            401 if self.authorization.is_none() => return Err("401: it wants --user and --password-file".to_owned()),
+            401 => return Err("401: it does not take this user and password".to_owned()),
+            403 => {
+                return Err(
+                    "403: the daemon does not answer to this name: ask by an address, or add it to metrics.hosts"
+                        .to_owned(),
+                );
+            }
+            503 => return Err("503: it has no sample yet".to_owned()),
+            status @ 300..=399 => return Err(format!("{status}: the page has moved; name its new address")),
+            status => return Err(format!("it answers {status}, and no page")),
+        }
+        let told = date(response.headers().get("date").and_then(|value| value.to_str().ok()));
+        let text = response.body_mut().with_config().limit(MOST_BYTES).lossy_utf8(true).read_to_string();
+        let page = Page::read(&text.map_err(|error| in_words(&error))?).told_at(told);
+        if page.is_ours() { Ok(page) } else { Err("it answers, but it is no page of faultlined".to_owned()) }
+    }
+}
+
+/// Since 1970, of a `Date` header.
+fn date(header: Option<&str>) -> Option<Duration> {
+    let time = DateTime::parse_from_rfc2822(header?).ok()?;
+    u64::try_from(time.timestamp()).ok().map(Duration::from_secs)
+}
+
+/// Short, and without our words around the system's.
+fn in_words(error: &ureq::Error) -> String {
+    match error {
+        ureq::Error::Io(error) => io_in_words(error),
+        ureq::Error::Timeout(_) => "no answer in time".to_owned(),
+        ureq::Error::HostNotFound => "no host of this name".to_owned(),
+        ureq::Error::Protocol(_) => "it speaks no HTTP here; if it speaks TLS, write https://".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+fn io_in_words(error: &std::io::Error) -> String {
+    let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    match tls {
+        Some(rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType)) => {
+            "it speaks no TLS here: write http://".to_owned()
+        }
+        Some(rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer)) => {
+            "its certificate is not signed by a trusted CA: set the CA with --ca".to_owned()
+        }
+        Some(rustls::Error::InvalidCertificate(CertificateError::Other(other)))
+            if other.to_string().contains("CaUsedAsEndEntity") =>
+        {
+            "its certificate is that of an authority (CA:TRUE) and not a server's: make one with \
+             `openssl req -x509 -addext basicConstraints=critical,CA:FALSE`, or sign one"
+                .to_owned()
+        }
+        _ => error.to_string().split(" (os error").next().unwrap_or_default().to_lowercase(),
+    }
+}
+
+fn authorization(user: &str, file: &Path) -> anyhow::Result<String> {
+    let text = std::fs::read_to_string(file).with_context(|| format!("--password-file {}", file.display()))?;
+    let password = text.strip_suffix('\n').unwrap_or(&text);
+    anyhow::ensure!(!user.contains(':'), "--user {user:?}: a name cannot hold a colon");
+    anyhow::ensure!(
+        !password.is_empty() && !password.contains(['\n', '\0']),
+        "--password-file {}: one line with the password is wanted",
+        file.display()
+    );
+    Ok(format!("Basic {}", STANDARD.encode(format!("{user}:{password}"))))
+}
+
+/// The system's certificates, or those of a file alone.
+fn tls(authorities: Option<&Path>) -> anyhow::Result<TlsConfig> {
+    let roots: Vec<Certificate<'static>> = match authorities {
+        Some(file) => {
+            let named = || format!("--ca {}", file.display());
+            let pem = std::fs::read(file).with_context(named)?;
+            let items: Vec<PemItem<'static>> = parse_pem(&pem).collect::<Result<_, _>>().with_context(named)?;
+            let certificates = items.into_iter().filter_map(|item| match item {
+                PemItem::Certificate(certificate) => Some(certificate),
+                _ => None,
+            });
+            certificates.collect()
+        }
+        None => {
+            let system = rustls_native_certs::load_native_certs().certs;
+            system.iter().map(|der| Certificate::from_der(der).to_owned()).collect()
+        }
+    };
+    anyhow::ensure!(!roots.is_empty(), "no certificate to trust: name a PEM file with --ca");
+    Ok(TlsConfig::builder()
+        .provider(TlsProvider::Rustls)
+        .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .root_certs(RootCerts::Specific(Arc::new(roots)))
+        .build())
+}

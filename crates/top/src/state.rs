@@ -1,0 +1,200 @@
+//! What is known after all pages so far: figures with their past, pools, and what happened.
+
+mod course;
+mod events;
+mod pools;
+mod slots;
+
+pub(crate) use course::{Course, What};
+pub(crate) use events::{Event, phase};
+pub(crate) use pools::{Order, Pool};
+
+use crate::fetch::Answer;
+use crate::page::Page;
+use faultline_catalog::{Source, metrics};
+use faultline_stats::rate::Reading;
+use pools::Pools;
+use slots::SlotTimes;
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// A source silent for this long, or three intervals where that is longer, has no rate.
+const LONGEST: Duration = Duration::from_secs(60);
+/// As long without a new tick, or three intervals, and the daemon stands still.
+const STANDS_STILL: Duration = Duration::from_secs(10);
+/// Events that are kept.
+const MOST_EVENTS: usize = 20;
+
+/// A moment, by the clock that never jumps and by the one on the wall.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Moment {
+    pub(crate) uptime: Duration,
+    /// Nanoseconds since 1970.
+    pub(crate) unix_ns: i64,
+}
+
+/// Why there is no new page.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Trouble {
+    pub(crate) since: Moment,
+    pub(crate) what: String,
+}
+
+/// Everything the view shows, and nothing of how.
+#[derive(Debug, Clone)]
+pub(crate) struct State {
+    interval: Duration,
+    page: Page,
+    taken: Option<Moment>,
+    trouble: Option<Trouble>,
+    /// The number of the newest tick, and since when it is the newest.
+    tick: Option<(f64, Moment)>,
+    courses: Vec<Course>,
+    pools: Pools,
+    slots: SlotTimes,
+    events: VecDeque<Event>,
+}
+
+impl State {
+    /// Of pages that come once an interval.
+    pub(crate) fn new(interval: Duration) -> Self {
+        State {
+            interval,
+            page: Page::default(),
+            taken: None,
+            trouble: None,
+            tick: None,
+            courses: vec![Course::default(); What::ALL.len()],
+            pools: Pools::default(),
+            slots: SlotTimes::default(),
+            events: VecDeque::new(),
+        }
+    }
+
+    /// Takes in what came.
+    pub(crate) fn take(&mut self, answer: Answer, at: Moment) {
+        match answer {
+            Ok(page) => self.page(page, at),
+            Err(what) => {
+                let since = self.trouble.as_ref().map_or(at, |before| before.since);
+                self.trouble = Some(Trouble { since, what });
+                self.courses.iter_mut().for_each(Course::gap);
+            }
+        }
+    }
+
+    fn page(&mut self, page: Page, at: Moment) {
+        let longest = LONGEST.max(self.interval * 3).as_secs_f64();
+        let looks = Looks { page: &page, longest };
+        for (course, what) in self.courses.iter_mut().zip(What::ALL) {
+            course.take(what, &looks);
+        }
+        self.pools.take(&looks);
+        self.slots.take(&looks);
+        let before = self.taken.map(|_| &self.page);
+        let silent = self.trouble.as_ref().map(|trouble| trouble.since);
+        for what in events::between(before, &page, silent, at) {
+            self.events.push_front(Event { at, what });
+        }
+        self.events.truncate(MOST_EVENTS);
+        let tick = page.get(&metrics::daemon::TICKS, &[]);
+        if tick != self.tick.map(|(number, _)| number) {
+            self.tick = tick.map(|number| (number, at));
+        }
+        self.trouble = None;
+        self.taken = Some(at);
+        self.page = page;
+    }
+
+    /// The newest page; before the first one an empty one.
+    pub(crate) fn newest(&self) -> &Page {
+        &self.page
+    }
+
+    /// When the newest page came; `None` before the first.
+    pub(crate) fn taken(&self) -> Option<Moment> {
+        self.taken
+    }
+
+    /// Why no page came last time; `None` if one did.
+    pub(crate) fn trouble(&self) -> Option<&Trouble> {
+        self.trouble.as_ref()
+    }
+
+    /// How long the daemon has been at the same tick although it answers; `None` while it ticks. The newest page alone
+    /// shows it too, by the daemon's own clock.
+    pub(crate) fn stands_still(&self, now: Moment) -> Option<Duration> {
+        let (_, since) = self.tick.filter(|_| self.trouble.is_none())?;
+        let taken = self.taken?.uptime;
+        let still = taken.saturating_sub(since.uptime).max(self.page.age().unwrap_or_default());
+        (still > STANDS_STILL.max(self.interval * 3)).then(|| still + now.uptime.saturating_sub(taken))
+    }
+
+    /// A figure's newest value; `None` if the page does not tell it.
+    pub(crate) fn now(&self, what: What) -> Option<f64> {
+        self.course(what).and_then(Course::newest)
+    }
+
+    /// A figure's past.
+    pub(crate) fn course(&self, what: What) -> Option<&Course> {
+        self.courses.get(what as usize)
+    }
+
+    /// The pools, the first by `order` first.
+    pub(crate) fn pools(&self, order: Order) -> Vec<Pool> {
+        self.pools.sorted(order)
+    }
+
+    /// Program cache time per replayed slot in the last push that told of slots.
+    pub(crate) fn slots(&self) -> &SlotTimes {
+        &self.slots
+    }
+
+    /// What happened, the newest first.
+    pub(crate) fn events(&self) -> impl Iterator<Item = &Event> {
+        self.events.iter()
+    }
+}
+
+/// A page as a meter needs it.
+#[derive(Debug, Clone, Copy)]
+struct Looks<'a> {
+    page: &'a Page,
+    /// Seconds without a look after which a rate is none.
+    longest: f64,
+}
+
+impl Looks<'_> {
+    /// A total with the time at which its source looked; `None` if the source never did, or if it tells of a validator
+    /// and none is followed. A total of a source that is down is what it was before, so that it is none.
+    fn reading(&self, source: Source, total: Option<f64>) -> Option<Reading> {
+        if source != Source::Daemon && self.page.flag(&metrics::process::UP, &[]) == Some(false) {
+            return None;
+        }
+        let total = total.filter(|_| self.page.is_up(source) != Some(false));
+        Some(Reading { at: self.looked(source)?, total, epoch: self.epoch(source) })
+    }
+
+    /// When the source last brought something, in seconds since 1970. Datapoints come with pushes.
+    fn looked(&self, source: Source) -> Option<f64> {
+        let push = self.page.get(&metrics::daemon::LAST_PUSH, &[]).filter(|_| source == Source::Datapoints);
+        push.or_else(|| self.page.last_success(source))
+    }
+
+    /// The daemon's own time; 0 if it does not tell.
+    fn now(&self) -> f64 {
+        self.page.last_success(Source::Daemon).unwrap_or_default()
+    }
+
+    /// Counters of the kernel live as long as the process; those that the daemon sums as long as the daemon.
+    fn epoch(&self, source: Source) -> u64 {
+        let start = match source {
+            Source::Process | Source::Threads => &metrics::process::START_TIME,
+            _ => &metrics::daemon::SELF_START_TIME,
+        };
+        self.page.get(start, &[]).unwrap_or_default().to_bits()
+    }
+}
+
+#[cfg(test)]
+mod tests;

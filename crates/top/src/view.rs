@@ -1,0 +1,144 @@
+//! The state as a screen: from what is known to cells, and nothing else.
+
+mod events;
+mod foot;
+mod help;
+mod look;
+mod numbers;
+mod pools;
+mod row;
+mod rows;
+
+pub(crate) use look::Look;
+
+use crate::session::Session;
+use crate::state::{Moment, State};
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::text::Line;
+use ratatui::widgets::Widget;
+
+/// Narrower or lower than this nothing can be read.
+const LEAST: (u16, u16) = (40, 8);
+/// From here on the pools are beside the figures, not below them.
+const WIDE: u16 = 132;
+/// Columns for the pools there.
+const POOLS_WIDTH: u16 = 62;
+/// Lines of the foot.
+const FOOT: u16 = 2;
+/// Lines of pools, with their head: these they have in any case, and so many before plots grow at their cost.
+const LEAST_POOLS: u16 = 4;
+const MANY_POOLS: u16 = 30;
+/// Lines that are kept for what happened, where the pools are elsewhere: a gap, a title, four events.
+const EVENTS: u16 = 6;
+
+/// What is drawn.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Scene<'a> {
+    pub(crate) session: &'a Session,
+    /// Whom the page is asked of.
+    pub(crate) address: &'a str,
+    pub(crate) now: Moment,
+    pub(crate) look: Look,
+}
+
+impl Scene<'_> {
+    fn state(&self) -> &State {
+        self.session.state()
+    }
+}
+
+/// Fills the area.
+pub(crate) fn draw(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) {
+    fill(scene, area, row::TALLEST, buffer);
+}
+
+/// The same with plots of at most so many lines.
+fn fill(scene: &Scene<'_>, area: Rect, tallest: u16, buffer: &mut Buffer) {
+    if area.width < LEAST.0 || area.height < LEAST.1 {
+        let words = format!("{} by {} is too small for this", area.width, area.height);
+        Line::from(words).render(area, buffer);
+        return;
+    }
+    let (head, rest) = cut_below(area, 1);
+    foot::head(scene, head, buffer);
+    let (body, foot) = cut_below(rest, rest.height.saturating_sub(FOOT));
+    if scene.session.help {
+        help::draw(scene, body, buffer);
+    } else {
+        figures_and_pools(scene, body, tallest, buffer);
+    }
+    foot::draw(scene, foot, buffer);
+    scrub(buffer);
+}
+
+/// Whatever came into a cell from a page or an error, it is nothing that steers the terminal.
+fn scrub(buffer: &mut Buffer) {
+    for cell in buffer.content.iter_mut().filter(|cell| cell.symbol().contains(faultline_text::is_unfit)) {
+        let fit: String = cell.symbol().chars().filter(|letter| !faultline_text::is_unfit(*letter)).collect();
+        cell.set_symbol(if fit.is_empty() { " " } else { &fit });
+    }
+}
+
+fn figures_and_pools(scene: &Scene<'_>, body: Rect, tallest: u16, buffer: &mut Buffer) {
+    let mut rows = rows::rows(scene);
+    let wide = body.width >= WIDE;
+    let pools = u16::try_from(scene.state().pools(scene.session.order()).len() + 1).unwrap_or(MANY_POOLS);
+    let pools = pools.clamp(LEAST_POOLS, MANY_POOLS);
+    let room = body.height.saturating_sub(if wide { EVENTS } else { pools });
+    let more = rows::more(scene);
+    if rows.len() + more.len() <= usize::from(room) {
+        rows.extend(more);
+    }
+    let tall = row::height_of_plots(&rows, room, tallest);
+    let heights: u16 = rows.iter().map(|row| row.height(tall)).sum();
+    let (figures, below) = if wide {
+        cut_right(body, body.width.saturating_sub(POOLS_WIDTH))
+    } else {
+        // What has no room is left out from the end: pools before figures.
+        cut_below(body, heights.min(body.height))
+    };
+    row::draw(&rows, tall, scene.look, figures, buffer);
+    let left = pools::draw(scene, below, buffer);
+    let (_, beside) = cut_below(figures, heights);
+    events::draw(scene, if wide { beside } else { left }, buffer);
+}
+
+/// The first `height` lines, and the rest.
+fn cut_below(area: Rect, height: u16) -> (Rect, Rect) {
+    let height = height.min(area.height);
+    let rest = Rect { y: area.y + height, height: area.height - height, ..area };
+    (Rect { height, ..area }, rest)
+}
+
+/// The first `width` columns, and the rest.
+fn cut_right(area: Rect, width: u16) -> (Rect, Rect) {
+    let width = width.min(area.width);
+    let rest = Rect { x: area.x + width, width: area.width - width, ..area };
+    (Rect { width, ..area }, rest)
+}
+
+/// A screen of that width as plain text, as high as it needs to be for every pool.
+pub(crate) fn plain(scene: &Scene<'_>, width: u16) -> String {
+    let pools = u16::try_from(scene.state().pools(scene.session.order()).len()).unwrap_or(u16::MAX);
+    let pools = pools.saturating_add(1).max(LEAST_POOLS);
+    let rows = u16::try_from(rows::rows(scene).len() + rows::more(scene).len()).unwrap_or(u16::MAX);
+    let width = width.clamp(LEAST.0, 400);
+    let body = if width >= WIDE { pools.max(rows.saturating_add(EVENTS)) } else { rows.saturating_add(pools) };
+    let height = body.saturating_add(1 + FOOT).min(u16::MAX / width);
+    let area = Rect::new(0, 0, width, height);
+    let mut buffer = Buffer::empty(area);
+    fill(scene, area, 1, &mut buffer);
+    text(&buffer)
+}
+
+/// The cells without colours, without blanks at the ends of lines and without empty lines at the end.
+pub(crate) fn text(buffer: &Buffer) -> String {
+    let width = usize::from(buffer.area.width.max(1));
+    let lines = buffer.content.chunks(width).map(|cells| cells.iter().map(|cell| cell.symbol()).collect::<String>());
+    let text: String = lines.map(|line| line.trim_end().to_owned() + "\n").collect();
+    text.trim_end().to_owned() + "\n"
+}
+
+#[cfg(test)]
+mod tests;

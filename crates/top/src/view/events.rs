@@ -1,0 +1,26 @@
+//! What happened, with its time.
+
+use super::{Scene, cut_below};
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::text::{Line, Span};
+use ratatui::widgets::Widget;
+
+/// The newest first, where there is room for a title and one of them.
+pub(super) fn draw(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) {
+    if area.height < 3 || scene.state().events().next().is_none() {
+        return;
+    }
+    let (_, area) = cut_below(area, 1);
+    let (head, mut rest) = cut_below(area, 1);
+    let title = format!("{:<width$}", " What happened", width = usize::from(area.width));
+    Line::from(Span::styled(title, scene.look.reversed())).render(head, buffer);
+    for event in scene.state().events() {
+        if rest.is_empty() {
+            return;
+        }
+        let (own, after) = cut_below(rest, 1);
+        Line::from(format!(" {}  {}", faultline_text::moment(event.at.unix_ns), event.what)).render(own, buffer);
+        rest = after;
+    }
+}

@@ -1,0 +1,297 @@
+//! What the lines of figures say.
+
+use super::Scene;
+use super::numbers::{bytes, number, percent, seconds};
+use super::row::{Beside, Row};
+use crate::page::Page;
+use crate::state::{What, phase};
+use faultline_catalog::metrics::{cgroup, daemon, host, process, validator};
+use faultline_catalog::{Metric, Source};
+use ratatui::style::Style;
+use ratatui::text::{Line, Span};
+use std::time::Duration;
+
+/// Values of a plot that are handed on; more than the widest terminal has columns for.
+const PLOTTED: usize = 600;
+/// Shares of the limit from which memory is to be looked at, and from which an end by the OOM killer is near.
+const FULL: (f64, f64) = (0.75, 0.9);
+/// Slots behind from which a validator is no longer at the tip, and from which it is behind: the daemon's own bounds.
+const BEHIND: (f64, f64) = (32.0, 128.0);
+/// A validator pushes every ten seconds.
+const PUSH_IS_LATE: f64 = 30.0;
+
+/// All lines, from the top.
+pub(super) fn rows(scene: &Scene<'_>) -> Vec<Row> {
+    let mut rows = vec![who(scene), phase_row(scene), behind(scene), tps(scene)];
+    rows.extend(memory(scene));
+    rows.extend(faults(scene));
+    rows.extend(cache(scene));
+    rows
+}
+
+/// More, for terminals that have the room.
+pub(super) fn more(scene: &Scene<'_>) -> [Row; 4] {
+    let (state, page) = (scene.state(), scene.state().newest());
+    let cpu = told(scene, state.now(What::Cpu), Source::Process, percent);
+    let flow = |what| brief(scene, state.now(what), |rate| format!("{}/s", bytes(rate)));
+    let host = |kind| page.get(&host::MEMORY, &[kind]);
+    let swapped = host("swap_total").zip(host("swap_free")).map(|(all, free)| all - free);
+    let free = format!(
+        "{} of {} available, swap used {}",
+        told(scene, host("available"), Source::Host, bytes),
+        brief(scene, host("total"), bytes),
+        brief(scene, swapped, bytes),
+    );
+    let open = brief(scene, page.get(&process::OPEN_FDS, &[]), number);
+    let most = brief(scene, page.get(&process::MAX_FDS, &[]), number);
+    let threads = brief(scene, page.get(&process::THREADS, &[]), number);
+    [
+        row("CPU", format!("{cpu}, {threads} threads"), plot(scene, What::Cpu)),
+        row(
+            "Disk",
+            format!("read {}, write {}", flow(What::ReadBytes), flow(What::WrittenBytes)),
+            plot(scene, What::ReadBytes),
+        ),
+        row("Host", free, Beside::Nothing),
+        row("Files", format!("{open} of {most} open"), Beside::Nothing),
+    ]
+}
+
+fn row(name: &'static str, words: impl Into<Line<'static>>, beside: Beside) -> Row {
+    Row { name, words: words.into(), beside }
+}
+
+fn plot(scene: &Scene<'_>, what: What) -> Beside {
+    Beside::Plot(scene.state().course(what).map(|course| course.last(PLOTTED)).unwrap_or_default())
+}
+
+/// A figure in words, or a dash and, where the page tells, why it is missing.
+fn told(scene: &Scene<'_>, value: Option<f64>, source: Source, words: impl FnOnce(f64) -> String) -> String {
+    match value {
+        Some(value) => words(value),
+        None => absent(scene, source),
+    }
+}
+
+fn absent(scene: &Scene<'_>, source: Source) -> String {
+    let dash = scene.look.absent();
+    match scene.state().newest().is_up(source) {
+        _ if scene.state().taken().is_none() => dash.to_owned(),
+        None => format!("{dash} ({} is disabled)", source.name()),
+        Some(false) => format!("{dash} ({} is down)", source.name()),
+        Some(true) => dash.to_owned(),
+    }
+}
+
+/// The same without the reason, where several stand in a line.
+fn brief(scene: &Scene<'_>, value: Option<f64>, words: impl FnOnce(f64) -> String) -> String {
+    value.map_or_else(|| scene.look.absent().to_owned(), words)
+}
+
+fn who(scene: &Scene<'_>) -> Row {
+    let (page, look) = (scene.state().newest(), scene.look);
+    let text = |name| page.label(&process::TARGET_INFO, name).map(short);
+    let words = match page.flag(&process::UP, &[]) {
+        Some(true) => {
+            let program = [text("client"), text("version")].into_iter().flatten().collect::<Vec<_>>().join(" ");
+            let program = if program.is_empty() { text("comm").unwrap_or_default() } else { program };
+            let identity = text("identity").map(|identity| shortened(&identity));
+            let now = page.last_success(Source::Daemon);
+            let age = now.zip(page.get(&process::START_TIME, &[])).map(|(now, start)| (now - start).max(0.0));
+            let age = age.map(|age| format!("up {}", faultline_text::time(Duration::from_secs(age as u64))));
+            [Some(program), identity, text("cluster"), age].into_iter().flatten().collect::<Vec<_>>().join("  ")
+        }
+        Some(false) => return row("Who", Span::styled("no validator is followed", look.bad()), Beside::Nothing),
+        None => absent(scene, Source::Target),
+    };
+    let mut spans = vec![Span::raw(words)];
+    if page.flag(&daemon::DEMO, &[]) == Some(true) {
+        spans.push(Span::styled("  demo: no real numbers", look.warn()));
+    }
+    row("Who", spans, Beside::Nothing)
+}
+
+/// Text of others, not too long.
+fn short(text: &str) -> String {
+    faultline_text::clean(text).chars().take(60).collect()
+}
+
+fn shortened(identity: &str) -> String {
+    let mut first: String = identity.chars().take(8).collect();
+    if first.len() < identity.len() {
+        first += "..";
+    }
+    first
+}
+
+fn phase_row(scene: &Scene<'_>) -> Row {
+    let (page, look) = (scene.state().newest(), scene.look);
+    let mut spans = match phase(page) {
+        Some(phase) => {
+            let style = match phase {
+                "at_tip" => look.good(),
+                "behind" | "gone" | "absent" | "halted" => look.bad(),
+                _ => look.warn(),
+            };
+            vec![Span::styled(short(phase).replace('_', " "), style)]
+        }
+        None => vec![Span::raw(absent(scene, Source::Conclusions))],
+    };
+    spans.extend(held(page).map(|words| Span::styled(format!(", {words}"), look.bad())));
+    match page.flag(&validator::HEALTHY, &[]) {
+        Some(true) => spans.push(Span::raw(", healthy")),
+        Some(false) => spans.push(Span::styled(", not healthy", look.bad())),
+        None => {}
+    }
+    match page.flag(&validator::KEPT_UP, &[]) {
+        Some(true) => spans.push(Span::raw(", kept up")),
+        Some(false) => spans.push(Span::styled(", did not keep up", look.warn())),
+        None => {}
+    }
+    let restarts = page.sum(&process::RESTARTS, &[]);
+    if let Some(restarts) = restarts {
+        let reasons = page.by_label(&process::RESTARTS, "reason").filter(|(_, count)| *count > 0.0);
+        let reasons: Vec<_> =
+            reasons.map(|(reason, n)| format!("{} {}", short(reason).replace('_', " "), number(n))).collect();
+        let reasons = if reasons.is_empty() { String::new() } else { format!(" ({})", reasons.join(", ")) };
+        spans.push(Span::raw(format!(", restarts {}{reasons}", number(restarts))));
+    }
+    row("Phase", spans, Beside::Nothing)
+}
+
+/// What keeps the process from running; `None` if nothing is known to.
+fn held(page: &Page) -> Option<&'static str> {
+    let states = [
+        ("stopped", "stopped by a signal"),
+        ("tracing_stop", "stopped by a debugger"),
+        ("zombie", "main thread exited"),
+    ];
+    let stopped = states.into_iter().find(|(state, _)| page.flag(&process::STATE, &[state]) == Some(true));
+    let frozen = (page.flag(&cgroup::FROZEN, &[]) == Some(true)).then_some("cgroup frozen");
+    frozen.or(stopped.map(|(_, words)| words))
+}
+
+fn behind(scene: &Scene<'_>) -> Row {
+    let value = scene.state().now(What::Behind);
+    let words = told(scene, value, What::Behind.source(), |slots| format!("{} slots", number(slots)));
+    let mut spans = vec![Span::styled(words, level(scene, value, BEHIND))];
+    let own = scene.state().newest().get(&validator::SLOT, &["processed"]);
+    spans.extend(own.map(|slot| Span::raw(format!(", at {}", faultline_text::count(slot.max(0.0) as u64)))));
+    row("Behind", spans, plot(scene, What::Behind))
+}
+
+fn tps(scene: &Scene<'_>) -> Row {
+    let state = scene.state();
+    // The pushes are asked only where JSON-RPC cannot tell.
+    let (what, how) = match (state.now(What::Tps), state.now(What::TpsPushed)) {
+        (None, Some(_)) => (What::TpsPushed, " in frozen banks"),
+        _ => (What::Tps, ""),
+    };
+    let words = told(scene, state.now(what), what.source(), |tps| format!("{}/s{how}", number(tps)));
+    row("TPS", words, plot(scene, what))
+}
+
+fn memory(scene: &Scene<'_>) -> [Row; 3] {
+    let (state, page) = (scene.state(), scene.state().newest());
+    let get = |metric: &Metric, labels: &[&str]| page.get(metric, labels);
+    let limit = get(&cgroup::EFFECTIVE_LIMIT, &[]).filter(|limit| *limit > 0.0);
+    let unreclaimable = state.now(What::Unreclaimable);
+    let share = unreclaimable.zip(limit).map(|(used, limit)| used / limit);
+    let used = told(scene, unreclaimable, Source::Cgroup, bytes);
+    let of = match (share, limit) {
+        (Some(share), Some(limit)) => format!("{used} of {} unreclaimable, {}", bytes(limit), percent(share)),
+        _ => format!("unreclaimable {used}, limit {}", brief(scene, limit, bytes)),
+    };
+    let cached = get(&cgroup::STAT, &["file"]).zip(limit).map_or(0.0, |(cached, limit)| cached / limit);
+    let full = match share {
+        Some(share) => Beside::Bar(share, cached),
+        None => Beside::Nothing,
+    };
+    let anon = told(scene, state.now(What::Anon), Source::Process, bytes);
+    let rest = [
+        format!("file {}", brief(scene, get(&process::RESIDENT, &["file"]), bytes)),
+        format!("swap {}", brief(scene, get(&process::SWAP, &[]), bytes)),
+    ];
+    let refaults = brief(scene, state.now(What::Refaults), |rate| format!("{}/s", number(rate)));
+    let stalled = match (state.now(What::StalledSome), state.now(What::StalledFull)) {
+        (Some(some), Some(full)) => format!("{} some, {} full", percent(some), percent(full)),
+        _ => scene.look.absent().to_owned(),
+    };
+    let kills = get(&cgroup::EVENTS, &["oom_kill"]);
+    let alarm = if kills.is_some_and(|kills| kills > 0.0) { scene.look.bad() } else { Style::new() };
+    let pressed = vec![
+        Span::raw(format!("stalled {stalled}; file refaults {refaults}; ")),
+        Span::styled(format!("OOM kills {}", brief(scene, kills, number)), alarm),
+    ];
+    [
+        row("Memory", Span::styled(of, level(scene, share, FULL)), full),
+        row("RSS", format!("anon {anon}, {}", rest.join(", ")), plot(scene, What::Anon)),
+        row("Pressure", pressed, Beside::Nothing),
+    ]
+}
+
+fn faults(scene: &Scene<'_>) -> [Row; 2] {
+    let words = |name: &str, what: What| {
+        let rate = told(scene, scene.state().now(what), what.source(), |rate| format!("{}/s", number(rate)));
+        format!("{name} {rate}")
+    };
+    [
+        row("Faults", words("major", What::Major), plot(scene, What::Major)),
+        row("", words("minor", What::Minor), plot(scene, What::Minor)),
+    ]
+}
+
+fn cache(scene: &Scene<'_>) -> [Row; 3] {
+    let (state, page) = (scene.state(), scene.state().newest());
+    let entries = |metric, kind| page.get(metric, &[kind]).filter(|entries| *entries > 0.0);
+    let either = |metric| entries(metric, "observed").or_else(|| entries(metric, "configured"));
+    let (capacity, target) = (either(&validator::CACHE_CAPACITY), either(&validator::CACHE_SHRINK_TARGET));
+    let loaded = state.now(What::Loaded);
+    let share = loaded.zip(capacity).map(|(loaded, capacity)| loaded / capacity);
+    let words = match (loaded, share) {
+        (Some(loaded), Some(share)) => {
+            let of = format!("{} of {} entries, {}", number(loaded), brief(scene, capacity, number), percent(share));
+            // A full cache stands at this level: it never reaches its capacity.
+            target.map_or(of.clone(), |target| format!("{of}, evicts above {}", number(target)))
+        }
+        _ => {
+            format!("{}, capacity {}", told(scene, loaded, Source::Datapoints, number), brief(scene, capacity, number))
+        }
+    };
+    let mut spans = vec![Span::raw(words)];
+    spans.extend(pushes(page).map(|note| Span::styled(format!(" {note}"), scene.look.warn())));
+    let rate = |what| brief(scene, state.now(what), |rate| format!("{}/s", number(rate)));
+    let [misses, reloads, evictions] = [What::Misses, What::Reloads, What::Evictions].map(rate);
+    let slots = state.slots();
+    let share_of_slot = slots.cache_mean().zip(slots.replay_mean()).filter(|(_, replay)| *replay > 0.0);
+    let per_slot = format!(
+        "{} of cache time, p95 {}; replay {}, {} of it",
+        brief(scene, slots.cache_mean(), seconds),
+        brief(scene, slots.cache_p95(), seconds),
+        brief(scene, slots.replay_mean(), seconds),
+        brief(scene, share_of_slot.map(|(cache, replay)| cache / replay), percent),
+    );
+    [
+        row("Cache", spans, share.map_or(Beside::Nothing, |share| Beside::Bar(share, 0.0))),
+        row("", format!("reload {reloads}, miss {misses}, evict {evictions}"), plot(scene, What::Reloads)),
+        row("Per slot", per_slot, Beside::Nothing),
+    ]
+}
+
+/// What keeps the cache's figures from coming; `None` if nothing does.
+fn pushes(page: &Page) -> Option<String> {
+    if page.flag(&daemon::PUSHES_FILTERED, &[]) == Some(true) {
+        return Some("RUST_LOG filters the pushes".to_owned());
+    }
+    let last = page.get(&daemon::LAST_PUSH, &[])?;
+    let age = page.last_success(Source::Daemon)? - last;
+    (age > PUSH_IS_LATE).then(|| format!("last push {} ago", faultline_text::time(Duration::from_secs(age as u64))))
+}
+
+fn level(scene: &Scene<'_>, value: Option<f64>, (warn, bad): (f64, f64)) -> Style {
+    match value {
+        Some(value) if value > bad => scene.look.bad(),
+        Some(value) if value > warn => scene.look.warn(),
+        _ => Style::new(),
+    }
+}

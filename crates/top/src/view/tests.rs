@@ -1,0 +1,285 @@
+use super::*;
+use crate::keys::{Key, press};
+use crate::page::Page;
+use crate::state::State;
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use std::time::Duration;
+
+const BEFORE: &str = include_str!("../../../../lab/tests/fixtures/top/ten_seconds_before.prom");
+const PAGE: &str = include_str!("../../../../lab/tests/fixtures/top/at_tip.prom");
+
+fn at(seconds: u64) -> Moment {
+    Moment { uptime: Duration::from_secs(seconds), unix_ns: 1_795_272_760_000_000_000 + seconds as i64 * 1_000_000_000 }
+}
+
+/// After the pages, ten seconds apart.
+fn after(pages: &[&str]) -> Session {
+    let mut session = Session::new(State::new(Duration::from_secs(1)));
+    for (i, page) in pages.iter().enumerate() {
+        session.take(Ok(Page::read(page)), at(10 * i as u64));
+    }
+    session
+}
+
+fn screen(session: &Session, width: u16, height: u16, seconds: u64) -> String {
+    let look = Look::of_environment(|name| (name == "LANG").then(|| "C.UTF-8".to_owned()));
+    let scene = Scene { session, address: "http://127.0.0.1:9912", now: at(seconds), look };
+    let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+    terminal.draw(|frame| draw(&scene, frame.area(), frame.buffer_mut())).unwrap();
+    text(terminal.backend().buffer())
+}
+
+/// Compares with `tests/fixtures/top/NAME.txt`; `FAULTLINE_RENEW=1` writes it.
+#[track_caller]
+fn is_golden(name: &str, screen: &str) {
+    let path = format!("{}/../../lab/tests/fixtures/top/{name}.txt", env!("CARGO_MANIFEST_DIR"));
+    if std::env::var_os("FAULTLINE_RENEW").is_some() {
+        std::fs::write(&path, screen).unwrap();
+    }
+    let expected = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(expected == screen, "{name} is drawn anew; FAULTLINE_RENEW=1 takes it over:\n{screen}");
+}
+
+#[test]
+fn a_validator_at_the_tip_fits_into_80_by_24() {
+    is_golden("at_tip_80x24", &screen(&after(&[BEFORE, PAGE]), 80, 24, 10));
+}
+
+#[test]
+fn a_large_terminal_shows_more() {
+    is_golden("at_tip_160x50", &screen(&after(&[BEFORE, PAGE]), 160, 50, 10));
+    is_golden("at_tip_100x60", &screen(&after(&[BEFORE, PAGE]), 100, 60, 10));
+}
+
+#[test]
+fn after_one_page_rates_are_dashes_and_not_zeros() {
+    let screen = screen(&after(&[PAGE]), 80, 24, 0);
+    for line in ["TPS      –", "major –", "reload –, miss –, evict –", "Per slot – of cache time"] {
+        assert!(screen.contains(line), "{line}:\n{screen}");
+    }
+    assert!(!screen.contains(" 0/s"), "{screen}");
+}
+
+#[test]
+fn a_process_that_is_stopped_or_frozen_says_so_beside_its_phase() {
+    for (series, words) in [
+        ("agave_process_state{state=\"stopped\"} 1", "at tip, stopped by a signal"),
+        ("agave_process_state{state=\"zombie\"} 1", "at tip, main thread exited"),
+        ("agave_cgroup_frozen 1", "at tip, cgroup frozen"),
+        ("agave_process_state{state=\"sleeping\"} 1\nagave_cgroup_frozen 0", "at tip, healthy"),
+    ] {
+        let screen = screen(&after(&[&format!("{PAGE}{series}\n")]), 80, 24, 0);
+        assert!(screen.contains(words), "{words}:\n{screen}");
+    }
+}
+
+#[test]
+fn a_page_without_a_validator_says_who_is_down_and_shows_no_figure() {
+    let page = "faultline_build_info{version=\"1\"} 1\nagave_up 0\nfaultline_source_up{source=\"process\"} 0\n\
+                faultline_source_up{source=\"rpc\"} 0\nfaultline_source_up{source=\"datapoints\"} 1\n\
+                faultline_source_problems_total{source=\"rpc\",kind=\"forbidden\"} 3\n";
+    is_golden("nobody_80x24", &screen(&after(&[page, page]), 80, 24, 10));
+}
+
+#[test]
+fn a_daemon_that_does_not_answer_is_told_of_and_what_it_said_stays() {
+    let mut session = after(&[BEFORE, PAGE]);
+    session.take(Err("connection refused".to_owned()), at(11));
+    session.take(Err("connection refused".to_owned()), at(12));
+    let unreachable = screen(&session, 80, 24, 75);
+    assert!(unreachable.contains(" NO ANSWER for 1 min 4 s: connection refused."), "{unreachable}");
+    assert!(unreachable.contains("461 of 512 entries"), "{unreachable}");
+    session.take(Ok(Page::read(PAGE)), at(76));
+    let back = screen(&session, 80, 24, 76);
+    assert!(!back.contains("NO ANSWER") && back.contains("faultlined is back after 1 min 5 s"), "{back}");
+    let mut never = after(&[]);
+    assert!(screen(&never, 80, 24, 0).contains("asking .."));
+    never.take(Err("no host of this name".to_owned()), at(1));
+    assert!(screen(&never, 80, 24, 2).contains("NO ANSWER for 1 s: no host of this name. Retrying."));
+}
+
+#[test]
+fn a_daemon_that_answers_with_the_same_tick_for_long_is_told_of() {
+    let mut session = after(&[BEFORE, PAGE]);
+    for second in 11..40 {
+        session.take(Ok(Page::read(PAGE)), at(second));
+    }
+    let screen = screen(&session, 80, 24, 40);
+    assert!(screen.contains("HANGS: no new sample for 30 s"), "{screen}");
+}
+
+#[test]
+fn restarts_are_told_and_make_no_rate() {
+    let restarted = PAGE
+        .replace("agave_process_start_time_seconds 1", "agave_process_start_time_seconds 2")
+        .replace("restarts_total{reason=\"oom_kill\"} 0", "restarts_total{reason=\"oom_kill\"} 1");
+    let screen = screen(&after(&[BEFORE, &restarted]), 80, 24, 10);
+    assert!(screen.contains("restart of the validator: oom kill"), "{screen}");
+    assert!(screen.contains("restarts 1 (oom kill 1)"), "{screen}");
+    assert!(screen.contains("major –") && screen.contains("minor –"), "{screen}");
+    assert!(!screen.contains("TPS      –"), "the daemon's own sums go on: {screen}");
+}
+
+#[test]
+fn a_source_that_is_down_has_no_rate_although_its_sum_stands_on_the_page() {
+    let rpc_down = PAGE.replace("faultline_source_up{source=\"rpc\"} 1", "faultline_source_up{source=\"rpc\"} 0");
+    let pushed = screen(&after(&[BEFORE, &rpc_down]), 80, 24, 10);
+    assert!(pushed.contains("/s in frozen banks") && pushed.contains("down: rpc"), "{pushed}");
+    let both = rpc_down.replace("up{source=\"datapoints\"} 1", "up{source=\"datapoints\"} 0");
+    let neither = screen(&after(&[BEFORE, &both]), 80, 24, 10);
+    assert!(neither.contains("TPS      – (rpc is down)") && neither.contains("reload –, miss –"), "{neither}");
+}
+
+#[test]
+fn keys_order_the_pools_scroll_them_and_open_the_help() {
+    let mut session = after(&[BEFORE, PAGE]);
+    let first = |session: &Session| {
+        let screen = screen(session, 80, 24, 10);
+        let mut lines = screen.lines().skip_while(|line| !line.starts_with(" Pools by")).map(str::to_owned);
+        (lines.next().unwrap_or_default(), lines.next().unwrap_or_default())
+    };
+    let (by_faults, most) = first(&session);
+    assert!(by_faults.starts_with(" Pools by faults") && most.starts_with(" solReplayStage"), "{by_faults} {most}");
+    assert!(press(&mut session, Key::Letter('s')) && press(&mut session, Key::Letter('s')));
+    let (by_name, one) = first(&session);
+    assert!(by_name.starts_with(" Pools by name") && one.starts_with(" agave-validator"), "{by_name} {one}");
+    press(&mut session, Key::Down);
+    assert!(first(&session).1.starts_with(" exited"));
+    assert!((0..9).all(|_| press(&mut session, Key::PageDown)));
+    assert_eq!(session.first(), session.state().pools(session.order()).len() - 1);
+    press(&mut session, Key::Letter('h'));
+    is_golden("help_80x24", &screen(&session, 80, 24, 10));
+    press(&mut session, Key::Escape);
+    assert!(!session.help);
+    assert!(!press(&mut session, Key::Letter('q')));
+    assert!(!press(&mut session, Key::Ctrl('c')));
+}
+
+#[test]
+fn a_pause_holds_the_screen_and_loses_nothing() {
+    let mut session = after(&[BEFORE]);
+    press(&mut session, Key::Letter('p'));
+    session.take(Ok(Page::read(PAGE)), at(10));
+    let paused = screen(&session, 80, 24, 10);
+    assert!(paused.contains("PAUSED") && paused.contains("TPS      –"), "{paused}");
+    press(&mut session, Key::Letter('p'));
+    assert_eq!(screen(&session, 80, 24, 10), screen(&after(&[BEFORE, PAGE]), 80, 24, 10));
+}
+
+#[test]
+fn every_size_is_drawn_without_a_panic() {
+    let mut session = after(&[BEFORE, PAGE]);
+    for help in [false, true] {
+        session.help = help;
+        for (width, height) in (1..200).step_by(7).flat_map(|w| (1..70).step_by(3).map(move |h| (w, h))) {
+            screen(&session, width, height, 10);
+        }
+    }
+    assert!(screen(&session, 30, 5, 10).starts_with("30 by 5 is too small"));
+}
+
+#[test]
+fn text_for_a_pipe_has_every_pool_and_no_escape_sequence() {
+    let session = after(&[BEFORE, PAGE]);
+    let look = Look::of_environment(|_| None);
+    let scene = Scene { session: &session, address: "a", now: at(10), look };
+    let text = plain(&scene, 80);
+    for pool in session.state().pools(session.order()) {
+        assert!(text.contains(&pool.name), "{}:\n{text}", pool.name);
+    }
+    assert!(text.is_ascii() && !text.contains('\x1b'), "{text}");
+    assert!(text.lines().all(|line| line.len() <= 80));
+}
+
+#[test]
+fn what_others_write_cannot_steer_the_terminal() {
+    let mut page = PAGE.to_owned();
+    for (was, is) in [
+        ("version=\"2.1.14\"", "version=\"2\x1b[2J\""),
+        ("version=\"0.1.0\"", "version=\"0\x1b[2J\""),
+        ("pool=\"exited\"", "pool=\"\x1b]0;x\""),
+        ("phase=\"at_tip\"", "phase=\"\x1b[2J\""),
+        ("reason=\"exit\"} 0", "reason=\"\u{9b}2J\"} 0"),
+        ("up{source=\"rpc\"} 1", "up{source=\"\x1b[2J\"} 0"),
+        ("client=\"agave\"", "client=\"a\u{202e}\u{200d}b\u{ad}\u{feff}\""),
+    ] {
+        assert!(page.contains(was), "{was}");
+        page = page.replace(was, is);
+    }
+    let restarted = page.replace("reason=\"\u{9b}2J\"} 0", "reason=\"\u{9b}2J\"} 1");
+    let mut session = after(&[BEFORE, &page, &restarted]);
+    assert!(session.state().events().count() >= 2);
+    for help in [false, true] {
+        session.help = help;
+        let screen = screen(&session, 160, 60, 20);
+        assert!(!screen.chars().any(|letter| faultline_text::is_unfit(letter) && letter != '\n'), "{screen:?}");
+    }
+    session.take(Err("refused \x1b[2J\u{202e}e\u{200d}".to_owned()), at(30));
+    let screen = screen(&session, 160, 60, 30);
+    assert!(!screen.chars().any(|letter| faultline_text::is_unfit(letter) && letter != '\n'), "{screen:?}");
+}
+
+#[test]
+fn every_page_that_the_daemon_is_known_to_write_is_drawn_in_both_dialects_alike() {
+    let cases = std::fs::read_dir(format!("{}/../../daemon/tests/cases", env!("CARGO_MANIFEST_DIR"))).unwrap();
+    let mut drawn = 0;
+    for case in cases.map(|case| case.unwrap().path()) {
+        let [classic, openmetrics] = ["expected.prom", "expected.openmetrics"].map(|name| {
+            let page = std::fs::read_to_string(case.join(name)).unwrap();
+            assert!(Page::read(&page).is_ours(), "{}", case.display());
+            screen(&after(&[&page]), 80, 40, 0)
+        });
+        assert_eq!(classic, openmetrics, "{}", case.display());
+        drawn += 1;
+    }
+    assert!(drawn >= 5);
+}
+
+#[test]
+fn a_low_terminal_keeps_memory_and_leaves_out_pools() {
+    let screen = screen(&after(&[BEFORE, PAGE]), 40, 10, 10);
+    assert!(screen.contains("Memory") && !screen.contains("Pools by"), "{screen}");
+}
+
+#[test]
+fn what_goes_into_a_mail_has_one_line_a_figure() {
+    let session = after(&[BEFORE, PAGE]);
+    let look = Look::of_environment(|name| (name == "LANG").then(|| "C.UTF-8".to_owned()));
+    let scene = Scene { session: &session, address: "http://127.0.0.1:9912", now: at(10), look };
+    for width in [80, 131, 132, 200] {
+        let mail = plain(&scene, width);
+        let last = session.state().pools(session.order()).last().map(|pool| pool.name.clone()).unwrap_or_default();
+        assert!(mail.contains(&last) && mail.contains("Files"), "{mail}");
+        let blank = mail.lines().filter(|line| line.trim().is_empty()).count();
+        assert!(blank < 8, "{blank} blank lines at {width}:\n{mail}");
+    }
+}
+
+#[test]
+fn one_page_with_an_old_tick_shows_that_the_daemon_stands_still() {
+    let newest = Page::read(PAGE).last_success(faultline_catalog::Source::Daemon).unwrap();
+    let told = |age: f64| Some(Duration::from_secs_f64(newest + age));
+    let mut session = after(&[]);
+    session.take(Ok(Page::read(PAGE).told_at(told(5.0))), at(0));
+    assert!(!screen(&session, 80, 24, 0).contains("HANGS"));
+    session.take(Ok(Page::read(PAGE).told_at(told(300.0))), at(1));
+    let screen = screen(&session, 80, 24, 1);
+    assert!(screen.contains("HANGS: no new sample for 5 min"), "{screen}");
+}
+
+#[test]
+fn without_a_validator_there_is_no_rate_of_it() {
+    let gone = PAGE.replace("agave_up 1", "agave_up 0");
+    let screen = screen(&after(&[BEFORE, PAGE, &gone]), 80, 24, 20);
+    assert!(!screen.contains("in frozen banks") && screen.contains("reload –, miss –, evict –"), "{screen}");
+}
+
+#[test]
+fn too_many_sources_that_are_down_are_counted() {
+    let names = ["target", "process", "threads", "cgroup", "rpc", "admin_rpc", "conclusions"];
+    let down: String = names.map(|name| format!("faultline_source_up{{source=\"{name}\"}} 0\n")).concat();
+    let page = format!("faultline_build_info{{version=\"1\"}} 1\nagave_up 0\n{down}");
+    let screen = screen(&after(&[&page]), 60, 24, 0);
+    assert!(screen.contains("down: 7 of them"), "{screen}");
+}
