@@ -1,99 +1,141 @@
-//! Modules of a crate depend on one another in one direction: a cycle among those of its root breaks a house rule.
+//! Modules depend on one another in one direction: a cycle among modules with the same parent breaks a house rule.
 
 use crate::run::read;
-use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
+use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::{Path as FilePath, PathBuf};
 
-/// Which modules of the root each of them uses.
-type Uses = BTreeMap<String, BTreeSet<String>>;
+/// A module or what it names, from the crate's root.
+type Path = Vec<String>;
+
+/// For each parent, each of its modules and the others that it uses.
+type Uses = BTreeMap<Path, BTreeMap<String, BTreeSet<String>>>;
 
 /// Adds every cycle in the crates in these folders.
-pub(crate) fn check(root: &Path, files: &[PathBuf], folders: &[&str], broken: &mut Vec<String>) -> anyhow::Result<()> {
+pub(crate) fn check(
+    root: &FilePath,
+    files: &[PathBuf],
+    folders: &[&str],
+    broken: &mut Vec<String>,
+) -> anyhow::Result<()> {
     for folder in folders {
-        let source = Path::new(folder).join("src");
-        let mut uses = Uses::new();
+        let source = FilePath::new(folder).join("src");
+        let mut named: BTreeMap<Path, Vec<Path>> = BTreeMap::new();
         for (module, file) in files.iter().filter_map(|file| Some((module(&source, file)?, file))) {
             let text = read(root, file)?;
             let code: String =
                 text.split_inclusive('\n').take_while(|line| !line.starts_with("#[cfg(test)]")).collect();
             let tokens: TokenStream = code.parse().map_err(|error| anyhow::anyhow!("{}: {error}", file.display()))?;
-            let used = uses.entry(module).or_default();
-            collect(&tokens.into_iter().collect::<Vec<_>>(), used);
+            let paths = named.entry(module.clone()).or_default();
+            collect(&tokens.into_iter().collect::<Vec<_>>(), &module, paths);
         }
-        for cycle in cycles(&uses) {
-            broken.push(format!("{folder}: these modules use one another in a circle: {}", cycle.join(", ")));
+        for (parent, uses) in siblings(&named) {
+            for cycle in cycles(&uses) {
+                let parent: String = parent.iter().map(|part| format!("{part}::")).collect();
+                let cycle = cycle.join(", ");
+                broken.push(format!("{folder}: these modules use one another in a circle: {parent}{{{cycle}}}"));
+            }
         }
     }
     Ok(())
 }
 
-/// The module of the root that a file belongs to; `None` for the root itself, programs, tests and other crates.
-fn module(source: &Path, file: &Path) -> Option<String> {
+/// The module of a file; `None` for the root itself, programs, tests and other crates.
+fn module(source: &FilePath, file: &FilePath) -> Option<Path> {
     let inside = file.strip_prefix(source).ok()?;
-    if inside.extension()? != "rs"
-        || inside.ends_with("tests.rs")
-        || inside.components().any(|c| c.as_os_str() == "tests")
-    {
+    let is_test = inside.ends_with("tests.rs") || inside.components().any(|part| part.as_os_str() == "tests");
+    if inside.extension()? != "rs" || is_test {
         return None;
     }
-    let first = inside.components().next()?.as_os_str().to_str()?.trim_end_matches(".rs");
-    (!["lib", "main", "bin"].contains(&first)).then(|| first.to_owned())
+    let parts = inside.with_extension("");
+    let parts: Option<Path> = parts.iter().map(|part| part.to_str().map(str::to_owned)).collect();
+    parts.filter(|parts| !["lib", "main", "bin"].contains(&parts[0].as_str()))
 }
 
-/// Adds the first part of every path that begins with `crate::`.
-fn collect(tokens: &[TokenTree], used: &mut BTreeSet<String>) {
-    for (at, token) in tokens.iter().enumerate() {
+/// Adds every path that begins with `crate`, `super` or `self`, from the root.
+fn collect(tokens: &[TokenTree], module: &Path, paths: &mut Vec<Path>) {
+    let mut at = 0;
+    while let Some(token) = tokens.get(at) {
+        at += 1;
         match token {
-            TokenTree::Ident(name) if name == "crate" => match tokens.get(at + 3) {
-                Some(TokenTree::Ident(first)) => drop(used.insert(first.to_string())),
-                Some(TokenTree::Group(group)) => firsts(group, used),
-                _ => {}
-            },
-            TokenTree::Group(group) => collect(&group.stream().into_iter().collect::<Vec<_>>(), used),
-            _ => {}
-        }
-    }
-}
-
-/// The names that begin the parts of `{a::b, c, d::{e, f}}`.
-fn firsts(group: &Group, used: &mut BTreeSet<String>) {
-    if group.delimiter() != Delimiter::Brace {
-        return;
-    }
-    let mut begins = true;
-    for token in group.stream() {
-        match token {
-            TokenTree::Ident(name) if begins => {
-                used.insert(name.to_string());
-                begins = false;
+            TokenTree::Ident(name) => {
+                let start = match name.to_string().as_str() {
+                    "crate" => Vec::new(),
+                    "super" => module[..module.len() - 1].to_vec(),
+                    "self" => module.clone(),
+                    _ => continue,
+                };
+                at = follow(tokens, at, start, paths);
             }
-            TokenTree::Punct(mark) if mark.as_char() == ',' => begins = true,
+            TokenTree::Group(group) => collect(&group.stream().into_iter().collect::<Vec<_>>(), module, paths),
             _ => {}
         }
     }
+}
+
+/// Reads on behind the beginning of a path: `::a::b` or `::{a, b::c}`. The place behind it.
+fn follow(tokens: &[TokenTree], mut at: usize, mut path: Path, paths: &mut Vec<Path>) -> usize {
+    let is_colon = |place: usize| matches!(tokens.get(place), Some(TokenTree::Punct(mark)) if mark.as_char() == ':');
+    while is_colon(at) && is_colon(at + 1) {
+        match tokens.get(at + 2) {
+            Some(TokenTree::Ident(name)) if name == "super" => drop(path.pop()),
+            Some(TokenTree::Ident(name)) => path.push(name.to_string()),
+            Some(TokenTree::Group(group)) if group.delimiter() == Delimiter::Brace => {
+                let inside: Vec<TokenTree> = group.stream().into_iter().collect();
+                let comma = |token: &TokenTree| matches!(token, TokenTree::Punct(mark) if mark.as_char() == ',');
+                for part in inside.split(comma).filter(|part| !part.is_empty()) {
+                    let mut path = path.clone();
+                    if let TokenTree::Ident(name) = &part[0] {
+                        path.push(name.to_string());
+                    }
+                    follow(part, 1, path, paths);
+                }
+                return at + 3;
+            }
+            _ => break,
+        }
+        at += 3;
+    }
+    paths.push(path);
+    at
+}
+
+/// Who uses whom, for each parent. A module uses its sibling if one of its files names something inside of it.
+fn siblings(named: &BTreeMap<Path, Vec<Path>>) -> Uses {
+    let mut uses = Uses::new();
+    for module in named.keys() {
+        let Some((last, parent)) = module.split_last() else { continue };
+        uses.entry(parent.to_vec()).or_default().entry(last.clone()).or_default();
+    }
+    for (module, paths) in named {
+        for path in paths {
+            let common = module.iter().zip(path).take_while(|(a, b)| a == b).count();
+            let (Some(from), Some(to)) = (module.get(common), path.get(common)) else { continue };
+            let family = uses.get_mut(&module[..common]);
+            if let Some(used) = family.filter(|family| family.contains_key(to)).and_then(|family| family.get_mut(from))
+            {
+                used.insert(to.clone());
+            }
+        }
+    }
+    uses
 }
 
 /// Groups of modules that reach one another.
-fn cycles(uses: &Uses) -> BTreeSet<Vec<String>> {
-    let together = |module: &String| -> Vec<String> {
+fn cycles(uses: &BTreeMap<String, BTreeSet<String>>) -> BTreeSet<Vec<&str>> {
+    let together = |module: &String| -> Vec<&str> {
         let reached = reached(uses, module);
-        reached
-            .into_iter()
-            .filter(|other| self::reached(uses, other).contains(module.as_str()))
-            .map(str::to_owned)
-            .collect()
+        reached.into_iter().filter(|other| self::reached(uses, other).contains(module.as_str())).collect()
     };
     uses.keys().map(together).filter(|cycle| cycle.len() > 1).collect()
 }
 
 /// The modules that one uses, and those that they use in turn; itself only if one of them uses it.
-fn reached<'a>(uses: &'a Uses, from: &'a str) -> BTreeSet<&'a str> {
-    let (mut seen, mut open) = (BTreeSet::new(), vec![from]);
+fn reached<'a>(uses: &'a BTreeMap<String, BTreeSet<String>>, from: &str) -> BTreeSet<&'a str> {
+    let (mut seen, mut open) = (BTreeSet::new(), vec![from.to_owned()]);
     while let Some(module) = open.pop() {
-        let next = uses.get(module).into_iter().flatten().map(String::as_str);
-        let next: Vec<&str> = next.filter(|next| *next != module && uses.contains_key(*next)).collect();
-        open.extend(next.into_iter().filter(|next| seen.insert(*next)));
+        let next = uses.get(&module).into_iter().flatten().map(String::as_str);
+        open.extend(next.filter(|next| seen.insert(*next)).map(str::to_owned).collect::<Vec<_>>());
     }
     seen
 }
@@ -102,34 +144,48 @@ fn reached<'a>(uses: &'a Uses, from: &'a str) -> BTreeSet<&'a str> {
 mod tests {
     use super::*;
 
-    fn uses(code: &str) -> Vec<String> {
-        let mut used = BTreeSet::new();
-        collect(&code.parse::<TokenStream>().unwrap().into_iter().collect::<Vec<_>>(), &mut used);
-        used.into_iter().collect()
+    fn path(text: &str) -> Path {
+        text.split("::").filter(|part| !part.is_empty()).map(str::to_owned).collect()
     }
 
     #[test]
-    fn paths_from_the_root_are_found_wherever_they_stand() {
-        assert_eq!(uses("use crate::{a::b, c, d::{e, f}}; fn g() { crate::h::i(super::j) }"), ["a", "c", "d", "h"]);
+    fn paths_are_found_wherever_they_stand() {
+        let mut paths = Vec::new();
+        let code = "use crate::{a::b, c, d::{e, f}}; fn g() { crate::h::i(super::j::k, super::super::l, self::m) }";
+        collect(&code.parse::<TokenStream>().unwrap().into_iter().collect::<Vec<_>>(), &path("x::y"), &mut paths);
+        let wanted = ["a::b", "c", "d::e", "d::f", "h::i", "x::j::k", "l", "x::y::m"];
+        assert_eq!(paths, wanted.map(path));
     }
 
     #[test]
     fn modules_that_reach_one_another_are_a_cycle_and_others_are_not() {
-        let of = |pairs: &[(&str, &[&str])]| -> Uses {
-            let set = |to: &[&str]| to.iter().map(|to| (*to).to_owned()).collect();
-            pairs.iter().map(|(from, to)| ((*from).to_owned(), set(to))).collect()
+        let of = |pairs: &[(&str, &str)]| {
+            let mut named: BTreeMap<Path, Vec<Path>> = BTreeMap::new();
+            for (from, to) in pairs {
+                named.entry(path(from)).or_default().push(path(to));
+            }
+            let uses = siblings(&named);
+            uses.into_iter()
+                .map(|(parent, uses)| (parent, cycles(&uses).into_iter().flatten().map(str::to_owned).collect()))
+                .filter(|(_, cycle): &(Path, Vec<String>)| !cycle.is_empty())
+                .collect::<Vec<_>>()
         };
-        assert_eq!(cycles(&of(&[("a", &["b"]), ("b", &["c", "b"]), ("c", &[])])), BTreeSet::new());
-        let circle = of(&[("a", &["b"]), ("b", &["c"]), ("c", &["a"]), ("d", &["a"])]);
-        assert_eq!(cycles(&circle), BTreeSet::from([["a", "b", "c"].map(str::to_owned).to_vec()]));
+        assert_eq!(of(&[("a", "b"), ("b", "c"), ("b", "b::Type"), ("c", "d")]), []);
+        assert_eq!(of(&[("a", "b"), ("b", "c"), ("c", "a"), ("d", "a")]), [(path(""), path("a::b::c"))]);
+        assert_eq!(
+            of(&[("m", ""), ("m::b", ""), ("m::a", "m::b::f"), ("m::b::c", "m::a")]),
+            [(path("m"), path("a::b"))]
+        );
+        assert_eq!(of(&[("m", "m::a"), ("m::a", "m::Type")]), [], "a parent and its modules may use one another");
     }
 
     #[test]
-    fn a_file_belongs_to_the_module_below_the_root() {
-        let of = |file: &str| module(Path::new("daemon/src"), Path::new(file));
-        assert_eq!(of("daemon/src/web/tls.rs").as_deref(), Some("web"));
-        assert_eq!(of("daemon/src/web.rs").as_deref(), Some("web"));
-        let others = ["daemon/src/main.rs", "daemon/src/web/tests.rs", "lab/src/main.rs", "daemon/src/a.toml"];
+    fn a_file_belongs_to_the_module_of_its_name() {
+        let of = |file: &str| module(FilePath::new("daemon/src"), FilePath::new(file));
+        assert_eq!(of("daemon/src/web/tls.rs"), Some(path("web::tls")));
+        assert_eq!(of("daemon/src/web.rs"), Some(path("web")));
+        let others =
+            ["daemon/src/main.rs", "daemon/src/web/tests.rs", "crates/analysis/src/run.rs", "daemon/src/a.toml"];
         assert_eq!(others.map(of), [None, None, None, None]);
     }
 }

@@ -4,13 +4,15 @@ pub mod course;
 mod numbers;
 mod pools;
 mod replay;
+mod span;
 pub mod stall;
 mod tps;
 
-pub use course::{Course, End, KeptUp, Phase, Span};
+pub use course::{Course, End, KeptUp, Phase};
 pub use numbers::{Cache, Growth, Levels, Numbers, TpsNumbers, cache_times, growth, numbers};
 pub use pools::{PoolFaults, pool_faults};
 pub use replay::{Contents, cache_slots, contents, is_own, replayed, slots};
+pub use span::Span;
 pub use tps::{Counted, Second, Tps};
 
 use crate::run::{Run, Signal};

@@ -7,16 +7,15 @@ mod stop;
 
 pub use launcher::{facts, launcher};
 
-use super::folder::{self, Folder};
+use super::begun::{begun, find};
+use super::folder::Folder;
 use super::journal::{self, Standing};
 use super::lock::{self, Holder, Lock};
-use super::plan::{self, Plan};
 use super::runner::{Over, Real, Runner};
 use super::schedule::schedule;
 use super::{plan_command, report, status, targets};
 use crate::args::{Experiment, ExperimentArgs, InitArgs, ResumeArgs, RunArgs, StopArgs};
 use anyhow::{Context, bail};
-use faultline_command::args::WrongUsage;
 use faultline_command::clock;
 use faultline_command::files::Part;
 use faultline_command::output::{print, say};
@@ -65,40 +64,6 @@ fn init(args: &InitArgs) -> anyhow::Result<u8> {
         say(&format!("{}: {words}: runs may clear it", folder.display()));
     }
     Ok(0)
-}
-
-/// The experiment in this folder, or of this plan.
-///
-/// # Errors
-/// There is no such file, or it is no plan.
-pub fn find(path: &Path) -> anyhow::Result<Folder> {
-    let said = || path.display().to_string();
-    if std::fs::metadata(path).with_context(said)?.is_dir() {
-        return Ok(Folder::new(&std::path::absolute(path).with_context(said)?));
-    }
-    Ok(Folder::new(&plan_command::read(path)?.folder))
-}
-
-/// The plan that an experiment was begun with, and where the experiment stands.
-///
-/// # Errors
-/// It was never begun, or its plan has been changed since.
-pub fn begun(folder: &Folder) -> anyhow::Result<(Plan, Standing)> {
-    let standing = Standing::of(&journal::read(&folder.journal())?);
-    let begun = standing.begun.as_ref().with_context(|| {
-        format!("{}: nothing was begun here: use `faultline experiment run`", folder.path().display())
-    })?;
-    let copy = folder.plan();
-    let text = std::fs::read_to_string(&copy).with_context(|| copy.display().to_string())?;
-    if folder::digest(&text) != begun.plan {
-        bail!("{}: this is not the plan that the experiment was begun with any more: put it back", copy.display());
-    }
-    let plan = plan::parse(&text, &begun.file).map_err(|mistakes| {
-        let said: Vec<String> = mistakes.iter().map(ToString::to_string).collect();
-        WrongUsage(said.join("\n"))
-    })?;
-    // It may have been moved, with everything in it.
-    Ok((Plan { folder: folder.path().to_owned(), ..plan }, standing))
 }
 
 fn run_plan(args: &RunArgs) -> anyhow::Result<u8> {

@@ -1,9 +1,11 @@
 //! `faultline experiment`: what one plan says, run unattended.
 
 pub mod args;
+pub mod begun;
 pub mod check;
 pub mod command;
 pub mod folder;
+pub mod host;
 pub mod journal;
 pub mod judge;
 pub mod lock;

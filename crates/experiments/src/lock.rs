@@ -1,8 +1,8 @@
 //! One runner at a time: it holds a lock on a file in the experiment's folder while it lives, and its number is in it. And
 //! one experiment at a time for each folder that runs work in.
 
+use super::host::folders_of;
 use super::plan::{Begin, Plan};
-use super::runner::folders_of;
 use anyhow::Context;
 use faultline_isolation::folders::{Hold, Purpose, hold};
 use faultline_kernel::HostRoot;

@@ -49,6 +49,14 @@ pub(crate) struct Counted<'e> {
     pub(crate) ending: &'e Ending,
 }
 
+impl Counted<'_> {
+    /// `512G, run 2`.
+    pub(crate) fn name(&self) -> String {
+        let twin = if self.scheduled.second { " (A/A)" } else { "" };
+        format!("{}{twin}, run {}", self.scheduled.arm, self.scheduled.replicate)
+    }
+}
+
 /// Reads the experiment and writes its report; its headline and where it is, in words.
 ///
 /// # Errors
@@ -74,7 +82,7 @@ impl Experiment {
     /// # Errors
     /// There is none, or its plan or journal cannot be read.
     pub fn read(path: &Path) -> anyhow::Result<Self> {
-        let folder = super::command::find(path)?;
+        let folder = super::begun::find(path)?;
         let lines = journal::read(&folder.journal())?;
         let standing = Standing::of(&lines);
         let file = standing.begun.as_ref().map_or_else(|| folder.plan(), |begun| begun.file.clone());

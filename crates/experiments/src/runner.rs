@@ -7,7 +7,6 @@ mod turn;
 pub mod world;
 
 pub use real::Real;
-pub(crate) use real::{folders_of, host_now};
 
 use super::folder::{self, Folder};
 use super::journal::{self, Entry, Journal, Line, Standing};

@@ -2,7 +2,7 @@
 
 mod text;
 
-use super::command::{begun, find};
+use super::begun::{begun, find};
 use super::folder::Folder;
 use super::journal::{Attempt, Standing, Step};
 use super::lock::{self, Holder};

@@ -5,3 +5,4 @@ mod freezer;
 pub(crate) mod limit;
 pub(crate) mod locate;
 pub(crate) mod settings;
+mod source;

@@ -5,9 +5,10 @@ mod fixed;
 mod points;
 mod sql;
 
+pub use fixed::Role;
 pub(crate) use points::PointTable;
 pub use points::{CostTrackerPoint, Point, ProgramCachePoint, ReplaySlotPoint, SetRootPoint};
-pub use sql::{Role, TABLES, TableColumn, TableSpec};
+pub use sql::{TABLES, TableColumn, TableSpec};
 
 use faultline_catalog::Metric;
 use faultline_catalog::metrics::{daemon as d, pools as q, process as p, validator as v};

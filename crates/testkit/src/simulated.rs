@@ -14,6 +14,7 @@ mod points;
 mod push;
 mod replay;
 mod rpc;
+mod state;
 mod truth;
 
 pub use life::{Arguments, run};

@@ -1,7 +1,6 @@
 //! How each recorder stands, for the tick and the web.
 
 use super::queue::{Queue, Seen};
-use super::recording_file::SHOW_FOR;
 use crate::discovery::Following;
 use crate::tick::{Finding, Look, Poll};
 use faultline_catalog::metrics::daemon as d;
@@ -10,6 +9,9 @@ use faultline_kernel::ProcessId;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+
+/// How long it is shown that the file was removed or replaced, or entries dropped: longer than from scrape to scrape.
+pub(super) const SHOW_FOR: Duration = Duration::from_secs(60);
 
 /// One recorder's account: written by its thread, read at the tick.
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 mod kept;
 mod place;
 
-use super::account::Account;
+use super::account::{Account, SHOW_FOR};
 use super::{Entry, Followed, RecordingSink};
 use faultline_catalog::{Problem, Stamp, Status};
 use faultline_recording::{Error, EventKind, NewProcess, Opening, Writer};
@@ -22,9 +22,6 @@ const FIRST_PAUSE: Duration = Duration::from_secs(1);
 
 /// No pause is longer.
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
-
-/// How long it is shown that the file was removed or replaced, or entries dropped: longer than from scrape to scrape.
-pub(super) const SHOW_FOR: Duration = Duration::from_secs(60);
 
 /// A recording being written. While it cannot be, ticks and points are dropped and counted, events are kept, it is tried
 /// again after growing pauses, and once it works again the events are written and one more says what is missing. A file

@@ -2,10 +2,11 @@
 
 use crate::script::Script;
 use faultline_experiments::folder::Folder;
+use faultline_experiments::host::Remark;
 use faultline_experiments::journal::{Entry, Line};
 use faultline_experiments::judge::cache;
 use faultline_experiments::plan::{Lane, Plan, Severity};
-use faultline_experiments::runner::world::{Asked, Cooled, Order, Recorder, Remark, World};
+use faultline_experiments::runner::world::{Asked, Cooled, Order, Recorder, World};
 use faultline_experiments::targets::Target;
 use faultline_experiments::watch::Now;
 use faultline_isolation::{Abilities, End, Error, Evidence, GroupName, Job, Launched, Launcher, Limits};

@@ -2,6 +2,7 @@
 
 mod kept_up;
 
+use super::span::Span;
 use super::stall::{Resolved, Stall, resolve};
 use crate::run::{Run, Tick, Told};
 use std::ops::Range;
@@ -11,27 +12,6 @@ use std::sync::Arc;
 const GAP_INTERVALS: f64 = 2.5;
 
 pub use kept_up::KEPT_UP;
-
-/// A stretch of time, in seconds since the run's origin.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Span {
-    /// From.
-    pub from: f64,
-    /// To.
-    pub to: f64,
-}
-
-impl Span {
-    /// How long, in seconds.
-    pub fn seconds(self) -> f64 {
-        (self.to - self.from).max(0.0)
-    }
-
-    /// Whether a moment lies in it, both ends included.
-    pub fn holds(self, at: f64) -> bool {
-        at >= self.from && at <= self.to
-    }
-}
 
 /// A phase of the validator, as long as it lasted without a break.
 #[derive(Debug, Clone, PartialEq)]

@@ -4,7 +4,7 @@
 //! The phase that was recorded with a tick may still be "at the tip" for seconds, and in older recordings for minutes, after the
 //! validator has stopped. Its slots tell: from the last one that advanced on, time counts as what the next evidence shows.
 
-use super::course::Span;
+use super::span::Span;
 use crate::run::{Run, Signal, Tick};
 use std::ops::Range;
 use std::sync::Arc;

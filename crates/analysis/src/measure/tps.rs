@@ -1,6 +1,7 @@
 //! Transactions by second of the validator's own clock.
 
-use super::course::{Course, Span, broken};
+use super::course::{Course, broken};
+use super::span::Span;
 use crate::run::{ClockStep, Run, Signal, Tick};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -2,7 +2,7 @@
 
 use super::cells::{count, number, table};
 use super::model::{Block, Cell, Table};
-use super::subject::{Subject, Subjects};
+use super::subject::{Part, Subject, Subjects};
 use crate::measure::Numbers;
 
 /// A column: title, unit, decimals, and the value of a run in a part of it.
@@ -25,41 +25,6 @@ pub(crate) const fn quantity(
     of: fn(&Subject<'_>, &Numbers) -> Option<f64>,
 ) -> Quantity {
     Quantity { title, unit, decimals, of }
-}
-
-/// Which part of a run a table is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Part {
-    /// The whole run.
-    All,
-    /// From the first execution on.
-    Usual,
-    /// From the first tick at the tip on.
-    Steady,
-}
-
-impl Part {
-    /// The numbers of a run; `None` if it has no such part.
-    pub(crate) fn of<'s>(self, subject: &'s Subject<'_>) -> Option<&'s Numbers> {
-        match self {
-            Part::All => Some(&subject.all),
-            Part::Usual => Some(&subject.usual),
-            Part::Steady => subject.steady.as_ref(),
-        }
-    }
-
-    /// In words, for a note.
-    pub(crate) fn words(self) -> &'static str {
-        match self {
-            Part::All => "Over the whole run to the end of its process, the start of the validator included.",
-            Part::Usual => {
-                "From the first execution on (the whole run where none was recorded) to the end of its process."
-            }
-            Part::Steady => {
-                "From the first tick at the tip on, to the end of its process: start and catching up are left out."
-            }
-        }
-    }
 }
 
 /// What a table of quantities is called and says.

@@ -1,9 +1,10 @@
 //! The program cache (the study's Figures 11, 12 and 13).
 
-use super::arm_table::{Head, Part, Quantity, quantity, tables};
+use super::arm_table::{Head, Quantity, quantity, tables};
 use super::cells::figure;
 use super::classes::histogram;
 use super::model::{BarSeries, Bars, Block, Chart, Section};
+use super::subject::Part;
 use super::subject::{Subject, Subjects};
 use crate::measure::{Numbers, cache_times};
 use crate::run::{Run, Signal};

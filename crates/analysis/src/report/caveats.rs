@@ -1,10 +1,10 @@
 //! What weakens the conclusions: a closed list, with remedies.
 
-use super::arm_table::Part;
 use super::cache::capacity;
 use super::cells::{duration, utc};
 use super::comparison::lower;
 use super::model;
+use super::subject::Part;
 use super::subject::{LONG_ENOUGH, Subject, Subjects};
 use crate::measure::course::KEPT_UP;
 use crate::run::{ClockStep, Signal};

@@ -1,9 +1,9 @@
 //! Arms against one another: the run is the unit, the effect with its interval comes first.
 
-use super::arm_table::Part;
 use super::cells::{count, grouped, number, table, without_missing};
 use super::model::{Block, Cell, Section, Table};
 use super::scalars::{Better, SCALARS, Scalar};
+use super::subject::Part;
 use super::subject::Subjects;
 use faultline_stats::arms::{self, Comparison, Conclusion, Direction, Interval, Settings};
 
@@ -24,6 +24,12 @@ pub(crate) struct Pair {
 pub(crate) fn reference<'a>(subjects: &'a Subjects<'_>, primary: &Scalar) -> Option<(&'a str, Vec<&'a str>)> {
     let part = subjects.compared();
     subjects.against(|arm| !values(subjects, arm, primary, part).is_empty())
+}
+
+/// In percent, without a fraction where there is none.
+pub(crate) fn margin(settings: &Settings) -> String {
+    let percent = 100.0 * settings.margin;
+    grouped(percent, if (percent - percent.round()).abs() < 0.005 { 0 } else { 2 })
 }
 
 /// Every arm against the first that has values of the primary metric.
@@ -103,7 +109,7 @@ pub(crate) fn section(
         first.reference,
         without_values(subjects, &first.reference, primary),
         lower(primary.title),
-        super::verdict::margin(settings),
+        margin(settings),
         arms::RUNS_FOR_A_TEST,
         if part == Part::Steady {
             "Only the time from the first tick at the tip on is compared: every run that executed anything was there long enough. Start and \

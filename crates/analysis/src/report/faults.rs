@@ -1,9 +1,10 @@
 //! Page faults (the study's Figures 8 and 9), who takes them, refaults and pressure.
 
-use super::arm_table::{Head, Part, Quantity, quantity, tables};
+use super::arm_table::{Head, Quantity, quantity, tables};
 use super::cells::{figure, number, table};
 use super::classes::histogram;
 use super::model::{BarSeries, Bars, Block, Cell, Chart, Section, Table};
+use super::subject::Part;
 use super::subject::{Subject, Subjects};
 use super::timeline::{Trace, timeline};
 use crate::measure::{PoolFaults, pool_faults, rates, within};

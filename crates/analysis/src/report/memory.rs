@@ -1,8 +1,9 @@
 //! Memory (the study's Figures 6, 7 and 10), the limit and the headroom.
 
-use super::arm_table::{Head, Part, Quantity, quantity, tables};
+use super::arm_table::{Head, Quantity, quantity, tables};
 use super::cells::{GIB, figure};
 use super::model::{Block, Chart, Matrix, Section};
+use super::subject::Part;
 use super::subject::{Subject, Subjects};
 use super::timeline::{Trace, timeline};
 use crate::measure::{Levels, Numbers, within};

@@ -1,9 +1,10 @@
 //! Replay time per slot and the distance to the tip.
 
-use super::arm_table::{Head, Part, Quantity, quantity, tables};
+use super::arm_table::{Head, Quantity, quantity, tables};
 use super::cells::{figure, table};
 use super::classes::histogram;
 use super::model::{Block, Cell, Section, Table};
+use super::subject::Part;
 use super::subject::{ESTIMATED, Subject, Subjects};
 use super::timeline::{Trace, timeline};
 use crate::measure::replayed;

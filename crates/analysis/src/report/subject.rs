@@ -1,6 +1,5 @@
 //! The runs of a report: their names, arms, order and numbers.
 
-use super::arm_table::Part;
 use super::cells::{grouped, slug};
 use crate::measure::{self, Measured, Numbers};
 use crate::run::{Run, Signal};
@@ -246,6 +245,41 @@ fn name(run: &Run, arm: &str, place: usize, of: usize) -> String {
         Some(label) if run.label("arm").is_some() => format!("{arm}, run {label}"),
         _ if of > 1 => format!("{arm}, run {}", grouped((place + 1) as f64, 0)),
         _ => arm.to_owned(),
+    }
+}
+
+/// Which part of a run a table is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// The whole run.
+    All,
+    /// From the first execution on.
+    Usual,
+    /// From the first tick at the tip on.
+    Steady,
+}
+
+impl Part {
+    /// The numbers of a run; `None` if it has no such part.
+    pub(crate) fn of<'s>(self, subject: &'s Subject<'_>) -> Option<&'s Numbers> {
+        match self {
+            Part::All => Some(&subject.all),
+            Part::Usual => Some(&subject.usual),
+            Part::Steady => subject.steady.as_ref(),
+        }
+    }
+
+    /// In words, for a note.
+    pub(crate) fn words(self) -> &'static str {
+        match self {
+            Part::All => "Over the whole run to the end of its process, the start of the validator included.",
+            Part::Usual => {
+                "From the first execution on (the whole run where none was recorded) to the end of its process."
+            }
+            Part::Steady => {
+                "From the first tick at the tip on, to the end of its process: start and catching up are left out."
+            }
+        }
     }
 }
 

@@ -1,9 +1,10 @@
 //! Transactions per second (the study's Figures 3 and 4).
 
-use super::arm_table::{Head, Part, Quantity, quantity, tables};
+use super::arm_table::{Head, Quantity, quantity, tables};
 use super::cells::figure;
 use super::classes::histogram;
 use super::model::{Block, Section};
+use super::subject::Part;
 use super::subject::{Subject, Subjects};
 use super::timeline::{Trace, timeline};
 use crate::measure::{Counted, Numbers, Second};

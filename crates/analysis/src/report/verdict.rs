@@ -1,7 +1,7 @@
 //! The first screen: the answer in plain words.
 
 use super::cells::{bytes, grouped};
-use super::comparison::{Pair, lower, way, words};
+use super::comparison::{Pair, lower, margin, way, words};
 use super::floor::Floor;
 use super::limits::{self, Limits};
 use super::model::{Standing, Verdict};
@@ -199,12 +199,6 @@ fn without_spread(pair: &Pair, scalar: &Scalar) -> String {
 
 fn with_unit(value: f64, scalar: &Scalar) -> String {
     format!("{} {}", grouped(value, usize::from(scalar.decimals)), scalar.unit).trim_end().to_owned()
-}
-
-/// In percent, without a fraction where there is none.
-pub(crate) fn margin(settings: &Settings) -> String {
-    let percent = 100.0 * settings.margin;
-    grouped(percent, if (percent - percent.round()).abs() < 0.005 { 0 } else { 2 })
 }
 
 fn of_several(pairs: &[Pair], primary: &Scalar, settings: &Settings) -> String {

@@ -1,6 +1,6 @@
 //! What is known of the host and of what a plan names. Nothing here is judged.
 
-use crate::runner::world::Remark;
+use crate::host::Remark;
 use faultline_isolation::{Abilities, CpuSet};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;

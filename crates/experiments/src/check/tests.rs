@@ -1,6 +1,6 @@
 use super::*;
+use crate::host::Remark;
 use crate::plan::parse;
-use crate::runner::world::Remark;
 use faultline_isolation::{Abilities, CpuSet};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

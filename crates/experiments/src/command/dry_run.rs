@@ -1,8 +1,8 @@
 //! What a run would clear, file by file.
 
+use crate::host::folders_of;
 use crate::lock;
 use crate::plan::{Begin, Plan};
-use crate::runner::folders_of;
 use faultline_command::output::print;
 use faultline_isolation::folders::{self, Cleared, LISTED};
 use faultline_kernel::HostRoot;

@@ -45,7 +45,7 @@ fn caveats(experiment: &Experiment, counted: &[Counted<'_>], unread: Vec<String>
         );
     }
     let why = |which: fn(&Validity) -> Option<&str>| {
-        let of = |one: &Counted<'_>| which(&one.ending.validity).map(|why| (why.to_owned(), name(one)));
+        let of = |one: &Counted<'_>| which(&one.ending.validity).map(|why| (why.to_owned(), one.name()));
         together(counted.iter().filter_map(of))
     };
     for (why, runs) in why(|validity| if let Validity::Invalid(why) = validity { Some(why) } else { None }) {
@@ -63,7 +63,7 @@ fn caveats(experiment: &Experiment, counted: &[Counted<'_>], unread: Vec<String>
         );
     }
     let early = |one: &&Counted<'_>| one.ending.outcome != Outcome::Completed && !invalid(one);
-    let early: Vec<String> = counted.iter().filter(early).map(name).collect();
+    let early: Vec<String> = counted.iter().filter(early).map(Counted::name).collect();
     if !early.is_empty() && early.len() < counted.len() {
         say(
             format!("Ended before their time: {}. Their averages are over the time until then.", listed(&early)),
@@ -78,7 +78,7 @@ fn caveats(experiment: &Experiment, counted: &[Counted<'_>], unread: Vec<String>
 
 /// What the runner wrote down as a warning.
 fn warnings(one: &Counted<'_>) -> Vec<(String, String)> {
-    let warning = |note: &String| note.strip_prefix("warning: ").map(|warning| (warning.to_owned(), name(one)));
+    let warning = |note: &String| note.strip_prefix("warning: ").map(|warning| (warning.to_owned(), one.name()));
     one.ending.notes.iter().filter_map(warning).collect()
 }
 
@@ -124,10 +124,4 @@ fn listed(runs: &[String]) -> String {
         }
         _ => runs.join("; "),
     }
-}
-
-/// `512G, run 2`.
-pub(crate) fn name(one: &Counted<'_>) -> String {
-    let twin = if one.scheduled.second { " (A/A)" } else { "" };
-    format!("{}{twin}, run {}", one.scheduled.arm, one.scheduled.replicate)
 }

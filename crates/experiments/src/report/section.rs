@@ -1,6 +1,5 @@
 //! The chapter about the experiment itself: what became of each arm and each run, with the evidence.
 
-use super::beside::name;
 use super::told::words;
 use super::{Counted, Experiment, schedule};
 use crate::outcome::{Outcome, Validity};
@@ -125,7 +124,7 @@ fn run_row(experiment: &Experiment, one: &Counted<'_>) -> Vec<Cell> {
     let kills = evidence.memory_events.get("oom_kill").map(|count| *count as f64);
     let told = super::told::told(one.ending, None, experiment.plan.workload.kind);
     vec![
-        Cell::Text(name(one)),
+        Cell::Text(one.name()),
         number(Some(f64::from(one.scheduled.run)), 0, ""),
         number(Some(f64::from(one.turn)), 0, ""),
         number(Some(f64::from(one.attempt)), 0, ""),
@@ -146,7 +145,7 @@ fn notes(counted: &[Counted<'_>]) -> Option<Table> {
     let note = "In the runner's words: the host, what was cleared and restored, how much of the files was left in the page cache.";
     let mut listed = table("notes", "What the runner noted", &[("Run", ""), ("Note", "")], note);
     for one in counted {
-        listed.rows.extend(one.ending.notes.iter().map(|note| vec![Cell::Text(name(one)), Cell::Text(note.clone())]));
+        listed.rows.extend(one.ending.notes.iter().map(|note| vec![Cell::Text(one.name()), Cell::Text(note.clone())]));
     }
     (!listed.rows.is_empty()).then_some(listed)
 }

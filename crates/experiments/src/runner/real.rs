@@ -1,13 +1,13 @@
 //! The host, as it is.
 
 mod cool;
-mod host;
 mod recorder;
 
 use super::job::owner;
-use super::world::{Asked, Cooled, Order, Recorder, Remark, World};
+use super::world::{Asked, Cooled, Order, Recorder, World};
 use crate::check::program_files;
 use crate::folder::{Folder, OUTPUT};
+use crate::host::{self, Remark, folders_of};
 use crate::judge::cache;
 use crate::plan::{Begin, Lane, PageCache, Plan, Severity};
 use crate::replay;
@@ -181,19 +181,6 @@ impl World for Real {
         let told = rustix::fs::statvfs(folder).ok()?;
         told.f_bavail.checked_mul(told.f_frsize)
     }
-}
-
-/// What there is to say against a run now, but for other load and what is left of earlier runs.
-pub(crate) fn host_now(plan: &Plan) -> Vec<Remark> {
-    host::remarks(&plan.host, &host::look(plan, &HostRoot::default(), &plan.folder, None, Vec::new()))
-}
-
-/// The folders that a run in this lane fills.
-pub(crate) fn folders_of(lane: &Lane) -> impl Iterator<Item = &Path> {
-    [Some(&lane.ledger), lane.accounts.as_ref(), lane.snapshots.as_ref()]
-        .into_iter()
-        .flatten()
-        .map(|path| path.as_path())
 }
 
 /// What was deleted.

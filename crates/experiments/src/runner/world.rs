@@ -1,7 +1,8 @@
 //! What a runner needs of the world around it: so much, and no more, has to be pretended in a test of its order.
 
+use crate::host::Remark;
 use crate::judge::cache;
-use crate::plan::{Lane, Plan, Severity};
+use crate::plan::{Lane, Plan};
 use crate::targets::Target;
 use crate::watch::Now;
 use faultline_isolation::{End, GroupName, Launcher};
@@ -100,17 +101,6 @@ pub struct Asked {
     pub by: String,
     /// Whether it was wished more than once: then nobody is waited for.
     pub force: bool,
-}
-
-/// Something about the host.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Remark {
-    /// What follows.
-    pub severity: Severity,
-    /// Whether it may pass by itself, so that waiting for a while makes sense.
-    pub passes: bool,
-    /// What, and what to do.
-    pub what: String,
 }
 
 /// What a recorder is told.

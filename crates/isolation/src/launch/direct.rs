@@ -3,6 +3,7 @@
 //! A program is started as a child that stops before it does anything, is put into its group, and goes on there.
 
 mod child;
+mod folder;
 mod group;
 mod place;
 mod procs;
@@ -78,7 +79,7 @@ impl Direct {
 impl Drop for Direct {
     fn drop(&mut self) {
         if let Place::V2(delegated) = &self.place {
-            let _ = room::give_back(delegated);
+            let _ = room::give_back(&delegated.folder);
         }
     }
 }
@@ -117,11 +118,11 @@ impl Launcher for Direct {
     }
 
     fn leftovers(&self, scope: &str) -> Result<Vec<String>, Error> {
-        Ok(self.place.groups_of(scope)?.into_iter().map(|group| group.name().to_owned()).collect())
+        Ok(Group::of_scope(&self.place, scope)?.into_iter().map(|group| group.name().to_owned()).collect())
     }
 
     fn sweep(&self, scope: &str, grace: Duration) -> Result<Vec<String>, Error> {
-        let groups = self.place.groups_of(scope)?;
+        let groups = Group::of_scope(&self.place, scope)?;
         for group in &groups {
             group.ask_to_end()?;
         }

@@ -3,71 +3,16 @@
 use std::sync::Arc;
 
 use super::freezer::Freezers;
-use super::limit::{Ancestry, EffectiveLimit};
+use super::limit::{Ancestry, EffectiveLimit, OwnMemory};
 use super::locate::{CgroupFolder, CgroupVersion, ProcessCgroups};
-use crate::file::{Owner, Records, Slot};
+use super::source::{Source, memory_stat};
 use crate::parse::cgroup_events::{self, MemoryEvents};
 use crate::parse::cgroup_io::{self, DeviceIo};
-use crate::parse::cgroup_memory_stat::{self, MemoryStat};
+use crate::parse::cgroup_memory_stat::MemoryStat;
 use crate::parse::cpu_stat::{self, CpuStat};
 use crate::parse::pressure::{self, Pressure};
 use crate::parse::{cgroup_limit, number};
-use crate::{Limit, ParseError, ReadError};
-
-/// A file, or why there cannot be one.
-#[derive(Debug)]
-pub(super) enum Source {
-    File(Slot),
-    None(ReadError),
-}
-
-impl Source {
-    /// `None` for a name: this version has no such file.
-    pub(super) fn in_folder(cgroup: &CgroupFolder, v2: Option<&str>, v1: Option<&str>) -> Self {
-        let (name, other) = match cgroup.version {
-            CgroupVersion::V2 => (v2, v1),
-            CgroupVersion::V1 => (v1, v2),
-        };
-        match name {
-            Some(name) => {
-                let owner = Owner::Folder(Arc::clone(&cgroup.folder));
-                Self::File(Slot::new(owner, cgroup.folder.join(name), Records::One))
-            }
-            None => {
-                let path = cgroup.folder.join(other.unwrap_or_default());
-                Self::None(ReadError::absent(path, "this cgroup version has no such file"))
-            }
-        }
-    }
-
-    pub(super) fn parse<T>(
-        &mut self,
-        buffer: &mut Vec<u8>,
-        parse: impl FnOnce(&[u8]) -> Result<T, ParseError>,
-    ) -> Result<T, ReadError> {
-        match self {
-            Self::File(slot) => slot.parse(buffer, parse),
-            Self::None(error) => Err(error.clone()),
-        }
-    }
-}
-
-/// `memory.stat` with the kernel's memory, which v1 has in a file of its own.
-pub(super) fn memory_stat(
-    version: CgroupVersion,
-    stat: &mut Source,
-    kernel: &mut Source,
-    buffer: &mut Vec<u8>,
-) -> Result<MemoryStat, ReadError> {
-    match version {
-        CgroupVersion::V2 => stat.parse(buffer, cgroup_memory_stat::parse_v2),
-        CgroupVersion::V1 => {
-            let mut stat = stat.parse(buffer, cgroup_memory_stat::parse_v1)?;
-            stat.kernel = kernel.parse(buffer, number::parse).ok();
-            Ok(stat)
-        }
-    }
-}
+use crate::{Limit, ReadError};
 
 /// Holds the files of the cgroups of one process. A cgroup that is removed and made again under the same path, as at a
 /// service's restart, is found again by the next sample.
@@ -200,7 +145,10 @@ impl CgroupFiles {
     /// When a limit on the way up cannot be read: the smallest is then not known.
     pub fn effective_limit(&mut self, own: &CgroupSample, buffer: &mut Vec<u8>) -> Result<EffectiveLimit, ReadError> {
         match &mut self.ancestry {
-            Ok(ancestry) => ancestry.effective_limit(own, buffer),
+            Ok(ancestry) => {
+                let own = OwnMemory { max: &own.memory_max, usage: &own.memory_usage, stat: &own.memory_stat };
+                ancestry.effective_limit(own, buffer)
+            }
             Err(error) => Err(error.clone()),
         }
     }

@@ -1,7 +1,7 @@
 //! Whether a freezer holds a process.
 
-use super::files::Source;
 use super::locate::{CgroupFolder, CgroupVersion, ProcessCgroups};
+use super::source::Source;
 use crate::parse::cgroup_frozen;
 use crate::{ParseError, ReadError};
 

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::files::{CgroupSample, Source, memory_stat};
 use super::locate::{CgroupFolder, CgroupVersion};
+use super::source::{Source, memory_stat};
 use crate::parse::cgroup_memory_stat::MemoryStat;
 use crate::parse::{cgroup_limit, number};
 use crate::{Limit, ReadError};
@@ -31,6 +31,14 @@ pub struct LimitingCgroup {
     pub memory_usage: Result<u64, ReadError>,
     /// `memory.stat`; [`MemoryStat::unreclaimable_bytes`] is what cannot be freed under this limit.
     pub memory_stat: Result<MemoryStat, ReadError>,
+}
+
+/// What a sample has already read of the process's own cgroup.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct OwnMemory<'a> {
+    pub(super) max: &'a Result<Limit, ReadError>,
+    pub(super) usage: &'a Result<u64, ReadError>,
+    pub(super) stat: &'a Result<MemoryStat, ReadError>,
 }
 
 /// A cgroup and those above it, with their limits held open.
@@ -76,13 +84,13 @@ impl Ancestry {
 
     pub(super) fn effective_limit(
         &mut self,
-        own: &CgroupSample,
+        own: OwnMemory<'_>,
         buffer: &mut Vec<u8>,
     ) -> Result<EffectiveLimit, ReadError> {
         let mut smallest = (Limit::Max, 0);
         for (levels_up, level) in self.levels.iter_mut().enumerate() {
             let limit = match levels_up {
-                0 => own.memory_max.clone(),
+                0 => own.max.clone(),
                 _ => level.max.parse(buffer, cgroup_limit::parse),
             };
             match limit {
@@ -97,7 +105,7 @@ impl Ancestry {
         let limiting = match (limit, self.levels.get_mut(levels_up)) {
             (Limit::Bytes(_), Some(level)) => {
                 let (memory_usage, memory_stat) = match levels_up {
-                    0 => (own.memory_usage.clone(), own.memory_stat.clone()),
+                    0 => (own.usage.clone(), own.stat.clone()),
                     _ => level.composition(buffer),
                 };
                 let folder = Arc::clone(&level.folder);

@@ -1,6 +1,6 @@
 //! A database's pages as they lie in the file, read without SQLite: a damaged page costs its own rows and no other.
 
-use super::record::varint;
+use super::record::{Row, varint};
 use crate::error::{At, Error};
 use crate::file::{self, LONGEST_VALUE, length};
 use std::collections::HashSet;
@@ -25,14 +25,6 @@ pub(super) struct Pages {
     count: u32,
     /// Pages that gave rows. Each gives them once, so that all rows together are no more than the file can hold.
     taken: HashSet<u32>,
-}
-
-/// A row as it lies in the file.
-pub(super) struct Row {
-    pub(super) id: i64,
-    /// Its values. Shorter than `size` if a page with more of them is missing.
-    pub(super) record: Vec<u8>,
-    pub(super) size: usize,
 }
 
 /// A page yet to be looked at, and between which numbers its rows lie: above `low`, up to `high`.

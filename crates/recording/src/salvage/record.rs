@@ -1,6 +1,5 @@
 //! The values of one row, as SQLite's file format keeps them.
 
-use super::pages::Row;
 use crate::reader::Cell;
 use crate::schema::Kind;
 
@@ -14,6 +13,14 @@ pub(super) fn varint(bytes: &[u8]) -> Option<(u64, usize)> {
         }
     }
     Some((value << 8 | u64::from(*bytes.get(8)?), 9))
+}
+
+/// A row as it lies in the file.
+pub(super) struct Row {
+    pub(super) id: i64,
+    /// Its values. Shorter than `size` if a page with more of them is missing.
+    pub(super) record: Vec<u8>,
+    pub(super) size: usize,
 }
 
 /// The values of a row; `None` if they contradict the row's length or their own. With `partial`, a last text that is not

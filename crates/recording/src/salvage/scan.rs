@@ -1,7 +1,7 @@
 //! Copies what is left of a table.
 
-use super::pages::{Pages, Row};
-use super::record::{of_kind, values};
+use super::pages::Pages;
+use super::record::{Row, of_kind, values};
 use crate::error::{At, Error};
 use crate::file::declared;
 use crate::reader::Cell;

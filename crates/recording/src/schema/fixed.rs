@@ -1,7 +1,28 @@
 //! The tables that are no samples, and the first columns of those that are.
 
 use super::Kind::{self, Integer, Real, Text};
-use super::sql::Role::{self, Device, Event, Plain, Pool, Process, Series, Session, Tick};
+use Role::{Device, Event, Plain, Pool, Process, Series, Session, Tick};
+
+/// What a column points at: what a merge must number anew.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Role {
+    /// A value.
+    Plain,
+    /// `session.id`.
+    Session,
+    /// `process.id`.
+    Process,
+    /// `tick.id`.
+    Tick,
+    /// `pool.id`.
+    Pool,
+    /// `device.id`.
+    Device,
+    /// `series.id`.
+    Series,
+    /// `event.id`.
+    Event,
+}
 
 /// Name, kind, what it points at, what follows the type in CREATE TABLE, what it says.
 pub(super) type Declared = (&'static str, Kind, Role, &'static str, &'static str);

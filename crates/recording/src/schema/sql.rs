@@ -1,31 +1,10 @@
 //! The tables as SQLite knows them.
 
-use super::fixed::{self, Declared, DeclaredTable};
+use super::fixed::{self, Declared, DeclaredTable, Role};
 use super::points::PointTable;
 use super::{Column, CostTrackerPoint, DEVICE, Kind, POOL, ProgramCachePoint, ReplaySlotPoint, SetRootPoint, Table};
 use std::fmt::Write;
 use std::sync::LazyLock;
-
-/// What a column points at: what a merge must number anew.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Role {
-    /// A value.
-    Plain,
-    /// `session.id`.
-    Session,
-    /// `process.id`.
-    Process,
-    /// `tick.id`.
-    Tick,
-    /// `pool.id`.
-    Pool,
-    /// `device.id`.
-    Device,
-    /// `series.id`.
-    Series,
-    /// `event.id`.
-    Event,
-}
 
 /// A column of any table.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,10 +1,10 @@
 //! The life of a simulated validator: its threads, and what each of them does.
 
 use super::memory::{Accounts, Anonymous};
-use super::points::Lines;
 use super::push::Server;
 use super::replay::Replay;
-use super::{NAME, Truth, chain, rpc};
+use super::state::{State, unix};
+use super::{NAME, Truth, rpc};
 use crate::{Error, Result, encoding};
 use std::fs::File;
 use std::os::unix::net::UnixListener;
@@ -12,8 +12,8 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 /// From one bit of work to the next.
 const STEP: Duration = Duration::from_millis(20);
@@ -44,45 +44,6 @@ pub struct Arguments {
     pub identity: Option<PathBuf>,
     /// `--rpc-port`.
     pub rpc_port: Option<u16>,
-}
-
-/// What the threads share.
-#[derive(Debug)]
-pub(super) struct State {
-    pub(super) identity: String,
-    pub(super) rpc_port: Option<u16>,
-    /// Since 1970.
-    pub(super) started: Duration,
-    begun: Instant,
-    truth: Truth,
-    lines: Mutex<Lines>,
-    running: AtomicBool,
-    /// Its file was read once, or there is none.
-    loaded: AtomicBool,
-    slot: AtomicU64,
-    transactions: AtomicU64,
-}
-
-impl State {
-    pub(super) fn runs(&self) -> bool {
-        self.running.load(Ordering::Relaxed)
-    }
-
-    pub(super) fn slot(&self) -> u64 {
-        self.slot.load(Ordering::Relaxed)
-    }
-
-    pub(super) fn tip(&self) -> u64 {
-        chain::tip(&self.truth, unix())
-    }
-
-    pub(super) fn transactions(&self) -> u64 {
-        self.transactions.load(Ordering::Relaxed)
-    }
-
-    fn lines(&self) -> MutexGuard<'_, Lines> {
-        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// Is a validator until it ends by itself, if it does; its exit code.
@@ -249,10 +210,6 @@ fn push(state: &State, server: &Server) {
             eprintln!("submit error: {error}");
         }
     }
-}
-
-fn unix() -> Duration {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
 fn lock(path: &Path) -> Result<File> {

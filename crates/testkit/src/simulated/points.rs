@@ -63,7 +63,7 @@ impl Lines {
             1500 * transactions
         );
         self.add("cost_tracker_stats", identity, &fields, unix_ns);
-        let root = slot.saturating_sub(super::rpc::ROOT_DEPTH);
+        let root = slot.saturating_sub(super::chain::ROOT_DEPTH);
         let rooted = super::chain::contents(root).transactions;
         let fields = format!("elapsed_ms=0i,slot={root}i,total_banks=33i,tx_count={rooted}i,dropped_banks_len=0i");
         self.add("bank-forks_set_root", identity, &fields, unix_ns);

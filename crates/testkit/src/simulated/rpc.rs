@@ -1,7 +1,8 @@
 //! What a simulated validator answers: JSON-RPC over HTTP and on the admin socket, each as a validator words it.
 
 use super::VERSION;
-use super::life::State;
+use super::chain::ROOT_DEPTH;
+use super::state::State;
 use crate::http::{UnknownLength, read_body, read_headers, read_line};
 use serde_json::{Value, json};
 use std::io::{BufReader, Write};
@@ -9,8 +10,6 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
 
-/// How far behind the processed slot the root is.
-pub(super) const ROOT_DEPTH: u64 = 31;
 const SLOTS_IN_EPOCH: u64 = 432_000;
 /// Blocks skipped since genesis.
 const SKIPPED: u64 = 1_000;

@@ -1,6 +1,7 @@
 //! Whether the validator kept up with the tip.
 
-use super::{Course, KeptUp, Span, broken};
+use super::{Course, KeptUp, broken};
+use crate::measure::span::Span;
 use crate::measure::stall::Stall;
 use crate::run::{Run, Tick};
 use faultline_text::{moment, time};

@@ -1,10 +1,12 @@
 //! One group: its folders from the first to the last.
 
-use super::place::{Place, folder_name, folders};
+use super::folder::{folders, write};
+use super::place::Place;
 use super::{procs, room, v1, v2};
 use crate::launch::wait::wait;
 use crate::launch::{Error, Evidence, GroupName, IoLimit, Limits, unified};
 use rustix::process::Signal;
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -12,6 +14,9 @@ use std::time::Duration;
 
 /// Of a killed process, to be gone: the memory of a validator is not given back at once.
 const PATIENCE: Duration = Duration::from_secs(120);
+
+/// What the names of all groups begin with. Dots divide their parts, which have none.
+const OURS: &str = "faultline";
 
 /// A group that is there. Dropping it ends its processes by force and removes it.
 #[derive(Debug)]
@@ -47,7 +52,7 @@ impl Group {
                 blkio: tops.blkio.as_ref().filter(|_| !limits.io.is_empty()).map(|top| top.join(&name)),
             }),
             Place::V2(delegated) => {
-                room::enable(delegated, limits)?;
+                room::enable(&delegated.folder, limits)?;
                 Kind::V2 { folder: delegated.folder.join(&name), top: delegated.top.clone() }
             }
         };
@@ -64,8 +69,36 @@ impl Group {
         Ok(group)
     }
 
+    /// The groups of this scope that are there, whoever made them.
+    pub(super) fn of_scope(place: &Place, scope: &str) -> Result<Vec<Group>, Error> {
+        let prefix = format!("{OURS}.{scope}.");
+        let mut names = BTreeSet::new();
+        match place {
+            Place::V1(tops) => {
+                for top in [Some(&tops.memory), tops.cpuset.as_ref(), tops.blkio.as_ref()].into_iter().flatten() {
+                    names.extend(folders(top)?.into_iter().filter_map(|folder| named(&folder, &prefix)));
+                }
+                Ok(names.into_iter().map(|name| Group::found(tops.folders(&name), name)).collect())
+            }
+            Place::V2(delegated) => {
+                let mut found = Vec::new();
+                let mut to_look = vec![delegated.top.clone(), delegated.folder.clone()];
+                let mut seen = BTreeSet::new();
+                while let Some(folder) = to_look.pop().filter(|folder| seen.insert(folder.clone())) {
+                    for inner in folders(&folder)? {
+                        match named(&inner, &prefix) {
+                            Some(name) => found.push(Group::found(vec![inner], name)),
+                            None => to_look.push(inner),
+                        }
+                    }
+                }
+                Ok(found)
+            }
+        }
+    }
+
     /// One that is there already.
-    pub(super) fn found(folders: Vec<PathBuf>, name: String) -> Group {
+    fn found(folders: Vec<PathBuf>, name: String) -> Group {
         Group { name, kind: Kind::Found(folders), io: Vec::new(), removed: true }
     }
 
@@ -177,6 +210,15 @@ impl Drop for Group {
     }
 }
 
+/// The folder's name of a group.
+fn folder_name(name: &GroupName) -> String {
+    format!("{OURS}.{}.{}.{}", name.scope, name.run, name.part)
+}
+
+fn named(folder: &Path, prefix: &str) -> Option<String> {
+    folder.file_name()?.to_str().filter(|name| name.starts_with(prefix)).map(str::to_owned)
+}
+
 fn make_folder(folder: &Path) -> Result<(), Error> {
     fs::create_dir(folder).map_err(|error| match error.kind() {
         ErrorKind::AlreadyExists => Error::Refused(format!(
@@ -207,8 +249,4 @@ fn remove_folder(folder: &Path) -> Result<(), Error> {
         Err(error) => Err(Error::at(folder)(error)),
     })?;
     removed.ok_or_else(|| Error::at(folder)(ErrorKind::ResourceBusy.into()))
-}
-
-pub(super) fn write(path: &Path, text: &str) -> Result<(), Error> {
-    fs::write(path, text).map_err(Error::at(path))
 }

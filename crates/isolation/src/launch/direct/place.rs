@@ -1,18 +1,13 @@
 //! Where groups are made on this host.
 
 use super::CgroupRoots;
-use super::group::Group;
-use super::room;
-use crate::launch::{Abilities, Error, GroupName, files};
+use super::room::{self, OWN_LEAF};
+use crate::launch::{Abilities, Error, files};
 use faultline_kernel::parse::mountinfo::{self, Mount};
 use faultline_kernel::{HostRoot, locate};
 use rustix::fs::{Access, access};
-use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-
-/// What the names of all groups begin with. Dots divide their parts, which have none.
-const OURS: &str = "faultline";
 
 /// The folders that groups are made in.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -98,39 +93,11 @@ impl Place {
             }
         }
     }
-
-    /// The groups of this scope that are there, whoever made them.
-    pub(super) fn groups_of(&self, scope: &str) -> Result<Vec<Group>, Error> {
-        let prefix = format!("{OURS}.{scope}.");
-        let mut names = BTreeSet::new();
-        match self {
-            Place::V1(tops) => {
-                for top in [Some(&tops.memory), tops.cpuset.as_ref(), tops.blkio.as_ref()].into_iter().flatten() {
-                    names.extend(folders(top)?.into_iter().filter_map(|folder| named(&folder, &prefix)));
-                }
-                Ok(names.into_iter().map(|name| Group::found(tops.folders(&name), name)).collect())
-            }
-            Place::V2(delegated) => {
-                let mut found = Vec::new();
-                let mut to_look = vec![delegated.top.clone(), delegated.folder.clone()];
-                let mut seen = BTreeSet::new();
-                while let Some(folder) = to_look.pop().filter(|folder| seen.insert(folder.clone())) {
-                    for inner in folders(&folder)? {
-                        match named(&inner, &prefix) {
-                            Some(name) => found.push(Group::found(vec![inner], name)),
-                            None => to_look.push(inner),
-                        }
-                    }
-                }
-                Ok(found)
-            }
-        }
-    }
 }
 
 impl Tops {
     /// The folders that a group may have.
-    fn folders(&self, name: &str) -> Vec<PathBuf> {
+    pub(super) fn folders(&self, name: &str) -> Vec<PathBuf> {
         let tops = [Some(&self.memory), self.cpuset.as_ref(), self.blkio.as_ref()];
         tops.into_iter().flatten().map(|top| top.join(name)).filter(|folder| folder.is_dir()).collect()
     }
@@ -142,32 +109,10 @@ fn may_be_written(folder: &Path) -> Result<(), Error> {
     })
 }
 
-/// The folder's name of a group.
-pub(super) fn folder_name(name: &GroupName) -> String {
-    format!("{OURS}.{}.{}.{}", name.scope, name.run, name.part)
-}
-
-/// Where the program itself is once it had to make room in its cgroup.
-pub(super) const OWN_LEAF: &str = "faultline.own";
-
 /// The cgroup to make groups in for a program in this one, which may be its leaf.
 fn home(own: &Path) -> PathBuf {
     match (own.file_name(), own.parent()) {
         (Some(name), Some(parent)) if name == OWN_LEAF => parent.to_owned(),
         _ => own.to_owned(),
     }
-}
-
-/// The cgroups right below one; none if it is gone.
-pub(super) fn folders(folder: &Path) -> Result<Vec<PathBuf>, Error> {
-    let entries = match fs::read_dir(folder) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-        entries => entries.map_err(Error::at(folder))?,
-    };
-    let is_folder = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
-    Ok(entries.flatten().filter(is_folder).map(|entry| entry.path()).collect())
-}
-
-fn named(folder: &Path, prefix: &str) -> Option<String> {
-    folder.file_name()?.to_str().filter(|name| name.starts_with(prefix)).map(str::to_owned)
 }

@@ -1,6 +1,6 @@
 //! The processes of a cgroup and of those below it.
 
-use super::place::folders;
+use super::folder::folders;
 use crate::launch::Error;
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};

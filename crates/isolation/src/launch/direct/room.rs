@@ -1,17 +1,19 @@
 //! Room for groups in a cgroup of version 2: one that has processes itself hands no controllers on.
 
-use super::group::write;
-use super::place::{Delegated, OWN_LEAF, folders};
+use super::folder::{folders, write};
 use crate::launch::{Error, Limits};
 use rustix::io::Errno;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 
+/// Where the program itself is once it had to make room in its cgroup.
+pub(super) const OWN_LEAF: &str = "faultline.own";
+
 /// Hands the controllers on to the groups below the delegated folder.
-pub(super) fn enable(delegated: &Delegated, limits: &Limits) -> Result<(), Error> {
+pub(super) fn enable(delegated: &Path, limits: &Limits) -> Result<(), Error> {
     let wanted = [("memory", true), ("cpuset", limits.cpus.is_some()), ("io", !limits.io.is_empty())];
-    let path = delegated.folder.join("cgroup.subtree_control");
+    let path = delegated.join("cgroup.subtree_control");
     let there = fs::read_to_string(&path).map_err(Error::at(&path))?;
     let missing = wanted.iter().filter(|(name, wanted)| *wanted && !there.split_whitespace().any(|word| word == *name));
     let text = missing.map(|(name, _)| format!("+{name}")).collect::<Vec<_>>().join(" ");
@@ -21,7 +23,7 @@ pub(super) fn enable(delegated: &Delegated, limits: &Limits) -> Result<(), Error
     match fs::write(&path, &text) {
         // No controller is handed on by a cgroup that has processes itself.
         Err(error) if error.raw_os_error() == Some(Errno::BUSY.raw_os_error()) => {
-            make_room(&delegated.folder)?;
+            make_room(delegated)?;
             write(&path, &text)
         }
         done => done.map_err(Error::at(&path)),
@@ -64,15 +66,15 @@ fn make_room(folder: &Path) -> Result<(), Error> {
 }
 
 /// Moves this program back where it was, if it was moved and there are no groups any more.
-pub(super) fn give_back(delegated: &Delegated) -> Result<(), Error> {
-    let leaf = delegated.folder.join(OWN_LEAF);
-    if folders(&delegated.folder)? != [leaf.clone()] {
+pub(super) fn give_back(delegated: &Path) -> Result<(), Error> {
+    let leaf = delegated.join(OWN_LEAF);
+    if folders(delegated)? != [leaf.clone()] {
         return Ok(());
     }
-    let path = delegated.folder.join("cgroup.subtree_control");
+    let path = delegated.join("cgroup.subtree_control");
     let there = fs::read_to_string(&path).map_err(Error::at(&path))?;
     let text: Vec<String> = there.split_whitespace().map(|name| format!("-{name}")).collect();
     write(&path, &text.join(" "))?;
-    write(&delegated.folder.join("cgroup.procs"), &std::process::id().to_string())?;
+    write(&delegated.join("cgroup.procs"), &std::process::id().to_string())?;
     fs::remove_dir(&leaf).map_err(Error::at(&leaf))
 }

@@ -1,6 +1,6 @@
 //! The files of version 1.
 
-use super::group::write;
+use super::folder::write;
 use crate::launch::compare::in_pages;
 use crate::launch::{CpuSet, Error, Evidence, IoLimit, Limits};
 use faultline_kernel::Limit;

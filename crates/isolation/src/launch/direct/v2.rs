@@ -1,6 +1,6 @@
 //! Limits in the files of version 2.
 
-use super::group::write;
+use super::folder::write;
 use crate::launch::{CpuSet, Error, IoLimit, Limits, unified};
 use std::fs;
 use std::path::Path;

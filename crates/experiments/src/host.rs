@@ -1,8 +1,6 @@
 //! Whether the host is fit for a run.
 
-use super::folders_of;
-use crate::plan::{Begin, HostRules, Plan, Severity};
-use crate::runner::world::Remark;
+use crate::plan::{Begin, HostRules, Lane, Plan, Severity};
 use faultline_agave::identify::Program;
 use faultline_isolation::folders;
 use faultline_isolation::host::{self, Disk, HostState};
@@ -10,24 +8,48 @@ use faultline_kernel::HostRoot;
 use faultline_text::bytes;
 use std::path::Path;
 
+/// Something about the host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Remark {
+    /// What follows.
+    pub severity: Severity,
+    /// Whether it may pass by itself, so that waiting for a while makes sense.
+    pub passes: bool,
+    /// What, and what to do.
+    pub what: String,
+}
+
 /// One that has no arguments to be identified by.
 const FIREDANCER: &str = "firedancer";
 
 /// What is known of the host.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Seen {
+pub(crate) struct Seen {
     /// Its state; disks are those that are written to.
-    pub(super) state: HostState,
+    pub(crate) state: HostState,
     /// CPUs that are used, before a run.
-    pub(super) busy: Option<f64>,
+    pub(crate) busy: Option<f64>,
     /// Groups of this experiment that are there.
-    pub(super) groups: Vec<String>,
+    pub(crate) groups: Vec<String>,
     /// Who has files of the plan's folders open, in words.
-    pub(super) users: Vec<String>,
+    pub(crate) users: Vec<String>,
+}
+
+/// What there is to say against a run now, but for other load and what is left of earlier runs.
+pub(crate) fn host_now(plan: &Plan) -> Vec<Remark> {
+    remarks(&plan.host, &look(plan, &HostRoot::default(), &plan.folder, None, Vec::new()))
+}
+
+/// The folders that a run in this lane fills.
+pub(crate) fn folders_of(lane: &Lane) -> impl Iterator<Item = &Path> {
+    [Some(&lane.ledger), lane.accounts.as_ref(), lane.snapshots.as_ref()]
+        .into_iter()
+        .flatten()
+        .map(|path| path.as_path())
 }
 
 /// Looks at the host.
-pub(super) fn look(plan: &Plan, root: &HostRoot, folder: &Path, busy: Option<f64>, groups: Vec<String>) -> Seen {
+pub(crate) fn look(plan: &Plan, root: &HostRoot, folder: &Path, busy: Option<f64>, groups: Vec<String>) -> Seen {
     let mut paths: Vec<&Path> = vec![folder];
     paths.extend(plan.lanes.iter().flat_map(folders_of));
     let mut state = host::look(root, &paths, &is_validator);
@@ -58,7 +80,7 @@ fn is_validator(name: &str) -> bool {
 }
 
 /// What there is to say against a run now.
-pub(super) fn remarks(rules: &HostRules, seen: &Seen) -> Vec<Remark> {
+pub(crate) fn remarks(rules: &HostRules, seen: &Seen) -> Vec<Remark> {
     let mut all = Vec::new();
     let mut say = |severity: Severity, passes: bool, what: String| all.push(Remark { severity, passes, what });
     if let Some(busy) = seen.busy.filter(|busy| *busy > rules.busy_cpus.bound) {

@@ -1,0 +1,22 @@
+//! A stretch of time.
+
+/// A stretch of time, in seconds since the run's origin.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Span {
+    /// From.
+    pub from: f64,
+    /// To.
+    pub to: f64,
+}
+
+impl Span {
+    /// How long, in seconds.
+    pub fn seconds(self) -> f64 {
+        (self.to - self.from).max(0.0)
+    }
+
+    /// Whether a moment lies in it, both ends included.
+    pub fn holds(self, at: f64) -> bool {
+        at >= self.from && at <= self.to
+    }
+}

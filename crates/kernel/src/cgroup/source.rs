@@ -1,0 +1,64 @@
+//! One file of a cgroup, in either version.
+
+use std::sync::Arc;
+
+use super::locate::{CgroupFolder, CgroupVersion};
+use crate::file::{Owner, Records, Slot};
+use crate::parse::cgroup_memory_stat::{self, MemoryStat};
+use crate::parse::number;
+use crate::{ParseError, ReadError};
+
+/// A file, or why there cannot be one.
+#[derive(Debug)]
+pub(super) enum Source {
+    File(Slot),
+    None(ReadError),
+}
+
+impl Source {
+    /// `None` for a name: this version has no such file.
+    pub(super) fn in_folder(cgroup: &CgroupFolder, v2: Option<&str>, v1: Option<&str>) -> Self {
+        let (name, other) = match cgroup.version {
+            CgroupVersion::V2 => (v2, v1),
+            CgroupVersion::V1 => (v1, v2),
+        };
+        match name {
+            Some(name) => {
+                let owner = Owner::Folder(Arc::clone(&cgroup.folder));
+                Self::File(Slot::new(owner, cgroup.folder.join(name), Records::One))
+            }
+            None => {
+                let path = cgroup.folder.join(other.unwrap_or_default());
+                Self::None(ReadError::absent(path, "this cgroup version has no such file"))
+            }
+        }
+    }
+
+    pub(super) fn parse<T>(
+        &mut self,
+        buffer: &mut Vec<u8>,
+        parse: impl FnOnce(&[u8]) -> Result<T, ParseError>,
+    ) -> Result<T, ReadError> {
+        match self {
+            Self::File(slot) => slot.parse(buffer, parse),
+            Self::None(error) => Err(error.clone()),
+        }
+    }
+}
+
+/// `memory.stat` with the kernel's memory, which v1 has in a file of its own.
+pub(super) fn memory_stat(
+    version: CgroupVersion,
+    stat: &mut Source,
+    kernel: &mut Source,
+    buffer: &mut Vec<u8>,
+) -> Result<MemoryStat, ReadError> {
+    match version {
+        CgroupVersion::V2 => stat.parse(buffer, cgroup_memory_stat::parse_v2),
+        CgroupVersion::V1 => {
+            let mut stat = stat.parse(buffer, cgroup_memory_stat::parse_v1)?;
+            stat.kernel = kernel.parse(buffer, number::parse).ok();
+            Ok(stat)
+        }
+    }
+}
