@@ -245,7 +245,7 @@ pub fn mistakes(config: &Config, known: &[Mistake]) -> Vec<Mistake> {
         found.extend(places::one_address_for_both(config));
     }
     found.extend(places::mistakes(config));
-    found.into_iter().map(|what| Mistake { line: None, what }).chain(recording::mistakes(config)).collect()
+    found.into_iter().map(Mistake::new).chain(recording::mistakes(config)).collect()
 }
 
 /// What an operator should know of a configuration although the daemon starts with it.

@@ -1,8 +1,10 @@
 //! The command line. Its options override the configuration file.
 
-use crate::config::table::{Mistake, parse_address, parse_duration, parse_label};
+use crate::config::values::{parse_address, parse_label};
 use crate::config::{self, Config, Find};
 use clap::{Args, Parser, Subcommand};
+use faultline_settings::Mistake;
+use faultline_text::parse_time;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -106,7 +108,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "ADDR", value_parser = parse_address)]
     pub ingest: Option<SocketAddr>,
     /// Sampling interval (minimum 100ms) [default: 1s].
-    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
     pub interval: Option<Duration>,
     /// Record the run into this file. A recording with the same labels is continued.
     #[arg(long, value_name = "FILE")]
@@ -168,7 +170,7 @@ impl TargetArgs {
 
     fn mistakes(&self) -> Vec<Mistake> {
         let bad = self.rpc.as_deref().and_then(|url| config::rpc_url(url).err());
-        bad.map(|what| Mistake { line: None, what: format!("--rpc: {what}") }).into_iter().collect()
+        bad.map(|what| Mistake::new(format!("--rpc: {what}"))).into_iter().collect()
     }
 }
 
@@ -196,24 +198,24 @@ impl RunArgs {
         }
         if config.sampling.interval < config::MIN_INTERVAL {
             let what = format!("--interval: {:?} is shorter than {:?}", config.sampling.interval, config::MIN_INTERVAL);
-            mistakes.push(Mistake { line: None, what });
+            mistakes.push(Mistake::new(what));
         }
         if let Some(ingest) = self.ingest {
             (config.ingest.enabled, config.ingest.listen) = (true, ingest);
             if config.log.is_some() {
                 let what = "--ingest: the configuration has [log], and datapoints would be counted twice; use only one of them".to_owned();
-                mistakes.push(Mistake { line: None, what });
+                mistakes.push(Mistake::new(what));
             }
         }
         if let Err(what) = config.ingest.settle(std::env::var_os(config::INGEST_VARIABLE).as_deref()) {
-            mistakes.push(Mistake { line: None, what });
+            mistakes.push(Mistake::new(what));
         }
         config.flight.settle(std::env::var_os("STATE_DIRECTORY").as_deref());
         let folder_is_wrong = mistakes.iter().any(|mistake| mistake.is_about("flight.folder"));
         if config.flight.enabled == Some(true) && config.flight.folder.is_none() && !folder_is_wrong {
             let what =
                 "flight.enabled is true without a folder: set flight.folder, or StateDirectory= in the unit".to_owned();
-            mistakes.push(Mistake { line: None, what });
+            mistakes.push(Mistake::new(what));
         }
         if self.record.is_some() {
             config.record.file.clone_from(&self.record);

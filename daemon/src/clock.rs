@@ -141,19 +141,6 @@ fn nth(interval: Duration, n: u64) -> Duration {
     Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
 }
 
-/// Year, month and day of a number of days since 1970, by the Gregorian calendar. Years are counted from March, so that
-/// the leap day is a year's last.
-pub fn civil(days: u64) -> (u64, u64, u64) {
-    let since_year_0 = days + 719_468;
-    let (era, day_of_era) = (since_year_0 / 146_097, since_year_0 % 146_097);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let march_month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * march_month + 2) / 5 + 1;
-    let month = if march_month < 10 { march_month + 3 } else { march_month - 9 };
-    (era * 400 + year_of_era + u64::from(month <= 2), month, day)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

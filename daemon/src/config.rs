@@ -4,14 +4,14 @@ mod default;
 mod flight;
 mod ingest;
 mod load;
-pub mod table;
+pub mod values;
 
 pub use default::TEXT as DEFAULT_TEXT;
+pub use faultline_settings::Mistake;
 pub use flight::Flight;
 pub use ingest::VARIABLE as INGEST_VARIABLE;
 pub(crate) use load::rpc_url;
 pub use load::{load, parse};
-pub use table::Mistake;
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};

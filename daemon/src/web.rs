@@ -16,7 +16,6 @@ mod mark;
 mod pace;
 mod request_checks;
 mod scrape;
-pub(crate) mod text;
 mod tls;
 
 pub use error::WebError;

@@ -83,7 +83,7 @@ mod tests {
         };
         let says = |words: &[&str], what: &str| refusal(words).is_some_and(|said| said.contains(what));
         assert!(says(&["record", "--label", "arm", "--pid", "1"], "as in arm=512G"));
-        assert!(says(&["record", "--interval", "1", "--pid", "1"], "as in 1s"));
+        assert!(says(&["record", "--interval", "1", "--pid", "1"], "as in \"12h\""));
         assert!(says(&["record", "--interval", "99ms", "--pid", "1"], "the minimum is 100ms"));
         assert!(says(&["report", "--margin", "0", "a"], "between 0 and 100"));
         assert!(says(&["merge", "one", "--out", "o"], "2 values"));

@@ -25,9 +25,10 @@ pub(crate) use cells::bytes;
 pub use scalars::{Better, DEFAULT, SCALARS, Scalar, scalar};
 
 use crate::run::Run;
-use cells::{duration, utc};
+use cells::duration;
 use faultline_stats::arms::Settings;
 use faultline_stats::block::Plan;
+use faultline_text::moment;
 use floor::Floor;
 use model::{Block, Caveat, Report, RunCard, Section, Standing};
 use subject::{Subject, Subjects};
@@ -157,14 +158,14 @@ fn subtitle(subjects: &Subjects<'_>) -> String {
     let begun = subjects.all.iter().map(|subject| subject.run.origin_unix_ns).filter(|begun| *begun > 0);
     let (first, last) = (begun.clone().min(), begun.max());
     match (subjects.single(), first, last) {
-        (Some(one), Some(first), _) => format!("{}, recorded for {}", utc(first), duration(one.run.end())),
+        (Some(one), Some(first), _) => format!("{}, recorded for {}", moment(first), duration(one.run.end())),
         (None, Some(first), Some(last)) => {
             format!(
                 "{} runs of {} arms, begun from {} to {}",
                 subjects.all.len(),
                 subjects.arms.len(),
-                utc(first),
-                utc(last)
+                moment(first),
+                moment(last)
             )
         }
         _ => String::new(),
@@ -184,7 +185,7 @@ fn card(subject: &Subject<'_>) -> RunCard {
         facts.push(("Validator", run.facts.versions.join(", ")));
     }
     if run.origin_unix_ns > 0 {
-        facts.push(("Begun", utc(run.origin_unix_ns)));
+        facts.push(("Begun", moment(run.origin_unix_ns)));
     }
     facts.push(("Recorded for", duration(run.end())));
     if let Some(ended) = subject.measured.course.ended {

@@ -2,16 +2,13 @@
 //!
 //! Every size is in GiB and its kin (`512G`, `1.5T`, `1800M`: powers of 1024), every time is written with its unit (`12h`).
 
-mod amounts;
 mod clusters;
 mod expand;
 mod load;
-mod table;
 
-pub use amounts::{parse_size, parse_time};
 pub use expand::{Expanded, Unknown, expand};
+pub use faultline_settings::Mistake;
 pub use load::{load, parse};
-pub use table::Mistake;
 
 use faultline_isolation::{CpuSet, IoLimit, Limits};
 use serde::{Deserialize, Serialize};

@@ -13,7 +13,6 @@ pub use exec_shim::{asked, hold, opening};
 use crate::args::RecordArgs;
 use crate::recorder::{Addresses, USUAL_INTERVAL, in_path, metrics_config, metrics_variables};
 use anyhow::Context;
-use chrono::{DateTime, Utc};
 use daemon::Daemon;
 use faultline_command::args::WrongUsage;
 use faultline_command::output::say;
@@ -200,5 +199,6 @@ fn usual_name(args: &RecordArgs, now: SystemTime) -> PathBuf {
         (None, Some(pid)) => format!("pid-{pid}"),
         (None, None) => "run".to_owned(),
     };
-    format!("{name}-{}.fltl", DateTime::<Utc>::from(now).format("%Y%m%dT%H%M%SZ")).into()
+    let since = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    format!("{name}-{}.fltl", faultline_text::stamp(i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))).into()
 }

@@ -1,28 +1,12 @@
 //! Times, amounts and texts for people.
 
-use chrono::DateTime;
-use std::fmt::Write as _;
-use std::time::Duration;
+mod foreign;
+mod parse;
+mod time;
 
-/// `2026-01-31 23:59:59 UTC`.
-pub fn moment(unix_ns: i64) -> String {
-    DateTime::from_timestamp_nanos(unix_ns).format("%Y-%m-%d %H:%M:%S UTC").to_string()
-}
-
-/// `250 ms`, `3.5 s`, `4 min 5 s`, `12 h 0 min`, `3 d 4 h`.
-pub fn time(length: Duration) -> String {
-    let seconds = length.as_secs();
-    match seconds {
-        0 => format!("{} ms", length.as_millis()),
-        1..60 => {
-            let text = format!("{:.1}", length.as_secs_f64());
-            format!("{} s", text.trim_end_matches(".0"))
-        }
-        60..3600 => format!("{} min {} s", seconds / 60, seconds % 60),
-        3600..86_400 => format!("{} h {} min", seconds / 3600, seconds / 60 % 60),
-        _ => format!("{} d {} h", seconds / 86_400, seconds / 3600 % 24),
-    }
-}
+pub use foreign::{clean, escaped, is_unfit};
+pub use parse::{parse_size, parse_time};
+pub use time::{moment, stamp, time};
 
 /// `12,345`.
 pub fn count(number: u64) -> String {
@@ -33,6 +17,31 @@ pub fn count(number: u64) -> String {
             out.push(',');
         }
         out.push(digit);
+    }
+    out
+}
+
+/// With so many decimals, thousands in groups and a real minus: `−1,234.50`. A number that is none: `not a number`.
+pub fn number(value: f64, decimals: usize) -> String {
+    if !value.is_finite() {
+        return "not a number".to_owned();
+    }
+    let plain = format!("{:.*}", decimals.min(17), value.abs());
+    let (whole, fraction) = plain.split_once('.').unwrap_or((&plain, ""));
+    let mut out = String::new();
+    // What rounds to nothing has no sign.
+    if value < 0.0 && plain.bytes().any(|byte| (b'1'..=b'9').contains(&byte)) {
+        out.push('\u{2212}');
+    }
+    for (index, digit) in whole.chars().enumerate() {
+        if index > 0 && (whole.len() - index).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    if !fraction.is_empty() {
+        out.push('.');
+        out.push_str(fraction);
     }
     out
 }
@@ -63,28 +72,6 @@ pub fn size(number: u64) -> String {
     format!("{} {unit}", value.trim_end_matches('0').trim_end_matches('.'))
 }
 
-/// Text that may come from anywhere, safe to show: one line, without characters that are invalid in XML, invisible, move a
-/// terminal's cursor, or turn the direction of what follows. Those are shown by number, `[U+202E]`; white space becomes a space.
-pub fn clean(text: &str) -> String {
-    let mut clean = String::with_capacity(text.len());
-    for letter in text.chars() {
-        match letter {
-            letter if letter.is_whitespace() => clean.push(' '),
-            letter if is_unfit(letter) => write!(clean, "[U+{:04X}]", u32::from(letter)).unwrap_or_default(),
-            letter => clean.push(letter),
-        }
-    }
-    clean
-}
-
-/// Whether a letter is invalid in XML, invisible, moves a terminal's cursor, or turns the direction of what follows.
-pub fn is_unfit(letter: char) -> bool {
-    letter.is_control()
-        || matches!(letter,
-            '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
-            | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{fffe}' | '\u{ffff}' | '\u{e0000}'..='\u{e007f}')
-}
-
 /// Lines under their heads, columns as wide as what is in them.
 pub fn table(heads: &[&str], rows: Vec<Vec<String>>) -> String {
     let mut all = vec![heads.iter().map(|head| (*head).to_owned()).collect::<Vec<_>>()];
@@ -102,13 +89,9 @@ pub fn table(heads: &[&str], rows: Vec<Vec<String>>) -> String {
 mod tests {
     use super::*;
 
-    const MIB: u64 = 1 << 20;
+    use std::time::Duration;
 
-    #[test]
-    fn what_turns_or_hides_text_is_shown_by_number() {
-        assert_eq!(clean("a\u{202e}b\nc\u{0}\u{9b}2J"), "a[U+202E]b c[U+0000][U+009B]2J");
-        assert_eq!(clean("aZ 9-ü\u{5d0}\u{627}\u{4e2d}"), "aZ 9-ü\u{5d0}\u{627}\u{4e2d}");
-    }
+    const MIB: u64 = 1 << 20;
 
     #[test]
     fn lengths_counts_and_bytes_are_short_and_have_units() {
@@ -121,5 +104,18 @@ mod tests {
         let said = ["1550 MiB", "1.5 TiB", "4 GiB", "1500 KiB", "1.7 GiB", "4 KiB", "1000 B", "0 B"];
         assert_eq!(sizes.map(size), said);
         assert_eq!(moment(1_700_000_000_000_000_000), "2023-11-14 22:13:20 UTC");
+        assert_eq!(
+            (moment(-1), stamp(951_827_696_000_000_000)),
+            ("1969-12-31 23:59:59 UTC".to_owned(), "20000229T123456Z".to_owned())
+        );
+    }
+
+    #[test]
+    fn numbers_have_groups_a_real_minus_and_no_negative_zero() {
+        assert_eq!(number(1_234_567.891, 2), "1,234,567.89");
+        assert_eq!(number(-1234.5, 1), "\u{2212}1,234.5");
+        assert_eq!(number(-0.001, 2), "0.00");
+        assert_eq!(number(999.6, 0), "1,000");
+        assert_eq!(number(f64::NAN, 2), "not a number");
     }
 }

@@ -38,7 +38,7 @@ impl Live {
         match reload() {
             Ok(loaded) => self.replace(loaded),
             Err(mistakes) => {
-                for Mistake { line, what } in &mistakes {
+                for Mistake { line, what, .. } in &mistakes {
                     tracing::error!(line, what, "reload failed: the configuration has an error; nothing changed");
                 }
             }

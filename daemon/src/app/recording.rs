@@ -168,7 +168,7 @@ fn warn(root: &HostRoot, recording: &Path, target: &Target) {
 /// What is wrong with the place of the recording, as far as it can be told without making it.
 pub(super) fn mistakes(config: &Config) -> Vec<Mistake> {
     let folder = config.flight.on().and_then(|folder| flight::check(folder).err());
-    let flight = folder.map(|what| Mistake { line: None, what: format!("flight.folder: {what}") });
+    let flight = folder.map(|what| Mistake::new(format!("flight.folder: {what}")));
     of_the_file(config).into_iter().chain(flight).collect()
 }
 
@@ -180,7 +180,7 @@ fn of_the_file(config: &Config) -> Option<Mistake> {
         (false, false) => format!("record.file: there is no folder {}; make it first", folder.display()),
         (false, true) => return None,
     };
-    Some(Mistake { line: None, what })
+    Some(Mistake::new(what))
 }
 
 /// What an operator should know although nothing is wrong: the recording shares a disk with the validator that runs, or

@@ -1,12 +1,12 @@
 //! From the file's text to a [`Config`].
 
-use super::table::{Mistake, Table, address, duration, flag, label, text, texts, whole};
+use super::values::{address, label};
 use super::{Allowed, AllowedKind, Config, Credentials, Find, Forward, Log, MIN_INTERVAL};
 use faultline_agave::config::MetricsConfig;
 use faultline_agave::identify::is_public_key;
+use faultline_settings::{Mistake, Mistakes, Table, flag, several, text, time, whole};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use toml::de::DeTable;
 
 /// Reads and parses the file.
 ///
@@ -14,7 +14,7 @@ use toml::de::DeTable;
 pub fn load(path: &Path) -> (Config, Vec<Mistake>) {
     match read(path) {
         Ok(text) => parse_all(&text),
-        Err(what) => (Config::default(), vec![Mistake { line: None, what }]),
+        Err(what) => (Config::default(), vec![Mistake::new(what)]),
     }
 }
 
@@ -28,31 +28,20 @@ pub fn parse(text: &str) -> Result<Config, Vec<Mistake>> {
 }
 
 fn parse_all(text: &str) -> (Config, Vec<Mistake>) {
-    let (top, errors) = DeTable::parse_recoverable(text);
-    let mut mistakes: Vec<Mistake> = errors
-        .iter()
-        .map(|error| Mistake {
-            line: error.span().and_then(|span| text.get(..span.start)).map(|before| before.matches('\n').count() + 1),
-            what: error.message().to_owned(),
-        })
-        .collect();
-    if !mistakes.is_empty() {
-        return (Config::default(), mistakes);
-    }
-    let config = sections(Table::top(text, top.get_ref()), &mut mistakes);
-    (config, mistakes)
+    let (config, mistakes) = faultline_settings::read(text, None, sections);
+    (config.unwrap_or_default(), mistakes)
 }
 
-fn sections(mut top: Table<'_>, m: &mut Vec<Mistake>) -> Config {
+fn sections(mut top: Table<'_>, m: &mut Mistakes<'_>) -> Config {
     let mut c = Config::default();
     top.table("target", m, |t, m| target(t, &mut c, m));
     top.table("sampling", m, |t, m| {
-        t.set("interval", &mut c.sampling.interval, m, |v| at_least(duration(v)?, MIN_INTERVAL))
+        t.set("interval", &mut c.sampling.interval, m, |v| at_least(time(v)?, MIN_INTERVAL))
     });
     top.table("threads", m, |t, m| {
         t.set("enabled", &mut c.threads.enabled, m, flag);
-        t.set("interval", &mut c.threads.interval, m, |v| at_least(duration(v)?, MIN_INTERVAL));
-        t.set("switches_interval", &mut c.threads.switches_interval, m, |v| at_least(duration(v)?, MIN_INTERVAL));
+        t.set("interval", &mut c.threads.interval, m, |v| at_least(time(v)?, MIN_INTERVAL));
+        t.set("switches_interval", &mut c.threads.switches_interval, m, |v| at_least(time(v)?, MIN_INTERVAL));
     });
     top.table("metrics", m, |t, m| metrics(t, &mut c, m));
     top.table("labels", m, |t, m| {
@@ -69,12 +58,12 @@ fn sections(mut top: Table<'_>, m: &mut Vec<Mistake>) -> Config {
     top.table("rpc", m, |t, m| {
         t.set("enabled", &mut c.rpc.enabled, m, flag);
         c.rpc.url = t.take("url", m, |v| rpc_url(&text(v)?));
-        t.set("interval", &mut c.rpc.interval, m, |v| at_least(duration(v)?, MIN_INTERVAL));
-        t.set("timeout", &mut c.rpc.timeout, m, |v| at_least(duration(v)?, Duration::from_millis(10)));
+        t.set("interval", &mut c.rpc.interval, m, |v| at_least(time(v)?, MIN_INTERVAL));
+        t.set("timeout", &mut c.rpc.timeout, m, |v| at_least(time(v)?, Duration::from_millis(10)));
     });
     top.table("admin", m, |t, m| {
         t.set("enabled", &mut c.admin.enabled, m, flag);
-        t.set("timeout", &mut c.admin.timeout, m, |v| at_least(duration(v)?, Duration::from_millis(10)));
+        t.set("timeout", &mut c.admin.timeout, m, |v| at_least(time(v)?, Duration::from_millis(10)));
     });
     top.table("phase", m, |t, m| phase(t, &mut c, m));
     top.table("datapoints", m, |t, m| datapoints(t, &mut c, m));
@@ -88,16 +77,12 @@ fn sections(mut top: Table<'_>, m: &mut Vec<Mistake>) -> Config {
     top.finish(m);
     c.settle();
     if c.forward.is_some() && !c.ingest.enabled {
-        m.push(Mistake {
-            line: None,
-            what: "forward: only pushes are forwarded, and [ingest] is disabled (the default with [log]): remove [forward], or use [ingest] instead of [log]"
-                .to_owned(),
-        });
+        m.push(None, "forward: only pushes are forwarded, and [ingest] is disabled (the default with [log]): remove [forward], or use [ingest] instead of [log]");
     }
     c
 }
 
-fn target(t: &mut Table<'_>, c: &mut Config, m: &mut Vec<Mistake>) {
+fn target(t: &mut Table<'_>, c: &mut Config, m: &mut Mistakes<'_>) {
     let ways = ["pid", "ledger", "unit", "process_name"];
     let given: Vec<&str> = ways.into_iter().filter(|way| t.has(way)).collect();
     if given.len() > 1 {
@@ -131,15 +116,15 @@ fn target(t: &mut Table<'_>, c: &mut Config, m: &mut Vec<Mistake>) {
     c.target.program_cache_entries = t.take("program_cache_entries", m, whole);
 }
 
-fn metrics(t: &mut Table<'_>, c: &mut Config, m: &mut Vec<Mistake>) {
+fn metrics(t: &mut Table<'_>, c: &mut Config, m: &mut Mistakes<'_>) {
     t.set("listen", &mut c.metrics.listen, m, address);
     c.metrics.web_config = t.take("web_config", m, |v| text(v).map(PathBuf::from));
     t.set("constant_labels_everywhere", &mut c.metrics.constant_labels_everywhere, m, flag);
     t.set("native_histograms", &mut c.metrics.native_histograms, m, flag);
-    t.set("hosts", &mut c.metrics.hosts, m, |v| texts(v)?.into_iter().map(host_name).collect());
+    t.set("hosts", &mut c.metrics.hosts, m, |v| several(v, text)?.into_iter().map(host_name).collect());
 }
 
-fn log(t: &mut Table<'_>, m: &mut Vec<Mistake>) -> Option<Log> {
+fn log(t: &mut Table<'_>, m: &mut Mistakes<'_>) -> Option<Log> {
     let given = (t.has("file"), t.has("journal"));
     let file = t.take("file", m, text);
     let journal = t.take("journal", m, text);
@@ -153,7 +138,7 @@ fn log(t: &mut Table<'_>, m: &mut Vec<Mistake>) -> Option<Log> {
     None
 }
 
-fn ingest(t: &mut Table<'_>, c: &mut Config, m: &mut Vec<Mistake>) {
+fn ingest(t: &mut Table<'_>, c: &mut Config, m: &mut Mistakes<'_>) {
     let asked = t.has("listen") || t.has("db");
     t.set("enabled", &mut c.ingest.enabled, m, flag);
     t.set("listen", &mut c.ingest.listen, m, address);
@@ -177,12 +162,12 @@ fn ingest(t: &mut Table<'_>, c: &mut Config, m: &mut Vec<Mistake>) {
     }
 }
 
-fn forward(t: &mut Table<'_>, files: &mut Vec<PathBuf>, m: &mut Vec<Mistake>) -> Option<Forward> {
+fn forward(t: &mut Table<'_>, files: &mut Vec<PathBuf>, m: &mut Mistakes<'_>) -> Option<Forward> {
     let queue_bytes = t.take("queue_bytes", m, |v| match whole(v)? {
         n if n <= 24_000_000 => Ok(n),
         n => Err(format!("{n} is more than the maximum of 24000000")),
     });
-    let give_up_after = t.take("give_up_after", m, duration);
+    let give_up_after = t.take("give_up_after", m, time);
     let whole_config = t.take("metrics_config_file", m, |v| {
         MetricsConfig::parse(&secret(v, files)?).map_err(|error| error.to_string())
     });
@@ -217,18 +202,18 @@ fn forward(t: &mut Table<'_>, files: &mut Vec<PathBuf>, m: &mut Vec<Mistake>) ->
     })
 }
 
-fn phase(t: &mut Table<'_>, c: &mut Config, m: &mut Vec<Mistake>) {
+fn phase(t: &mut Table<'_>, c: &mut Config, m: &mut Mistakes<'_>) {
     let before = m.len();
     t.set("at_tip_slots", &mut c.phase.at_tip_slots, m, whole);
-    t.set("at_tip_for", &mut c.phase.at_tip_for, m, duration);
+    t.set("at_tip_for", &mut c.phase.at_tip_for, m, time);
     t.set("behind_slots", &mut c.phase.behind_slots, m, whole);
-    t.set("behind_for", &mut c.phase.behind_for, m, duration);
+    t.set("behind_for", &mut c.phase.behind_for, m, time);
     if m.len() == before && c.phase.behind_slots < c.phase.at_tip_slots {
         t.refuse("behind_slots is less than at_tip_slots: both phases would apply", m);
     }
 }
 
-fn datapoints(t: &mut Table<'_>, c: &mut Config, m: &mut Vec<Mistake>) {
+fn datapoints(t: &mut Table<'_>, c: &mut Config, m: &mut Mistakes<'_>) {
     t.set("max_series", &mut c.datapoints.max_series, m, whole);
     t.tables("allow", m, |t, m| {
         let name = t.take("name", m, text);
@@ -238,7 +223,7 @@ fn datapoints(t: &mut Table<'_>, c: &mut Config, m: &mut Vec<Mistake>) {
             "delta" => Ok(AllowedKind::Delta),
             other => Err(format!("{other:?} is neither \"level\" (the last value) nor \"delta\" (summed)")),
         });
-        let tags = t.take("tags", m, texts).unwrap_or_default();
+        let tags = t.take("tags", m, |v| several(v, text)).unwrap_or_default();
         match (name, field, kind) {
             (Some(name), Some(field), Some(kind)) => c.datapoints.allow.push(Allowed { name, field, kind, tags }),
             _ => match t.missing(&["name", "field", "kind"]).as_slice() {
@@ -249,27 +234,22 @@ fn datapoints(t: &mut Table<'_>, c: &mut Config, m: &mut Vec<Mistake>) {
     });
 }
 
-fn record(t: &mut Table<'_>, c: &mut Config, m: &mut Vec<Mistake>) {
+fn record(t: &mut Table<'_>, c: &mut Config, m: &mut Mistakes<'_>) {
     c.record.file = t.take("file", m, |v| text(v).map(PathBuf::from));
-    let labels = &mut c.labels;
-    t.table("labels", m, |t, m| {
-        let read = t.every(m, |name, value| label(name, &text(value)?));
-        for (name, value) in read {
-            match labels.by_name(&name) {
-                Some(_) => t.refuse(format!("{name} belongs into [labels]; the recording has it from there"), m),
-                None => drop(c.record.labels.insert(name, value)),
-            }
-        }
+    let read = t.every("labels", m, |name, value| match c.labels.by_name(name) {
+        Some(_) => Err("belongs into [labels]; the recording has it from there".to_owned()),
+        None => label(name, &text(value)?),
     });
+    c.record.labels.extend(read);
 }
 
-fn flight(t: &mut Table<'_>, c: &mut Config, m: &mut Vec<Mistake>) {
+fn flight(t: &mut Table<'_>, c: &mut Config, m: &mut Mistakes<'_>) {
     let (second, before) = (Duration::from_secs(1), m.len());
     c.flight.enabled = t.take("enabled", m, flag);
     c.flight.folder = t.take("folder", m, |v| text(v).map(PathBuf::from));
-    t.set("keep", &mut c.flight.keep, m, |v| at_least(duration(v)?, 10 * second));
-    t.set("after", &mut c.flight.after, m, duration);
-    t.set("pause", &mut c.flight.pause, m, duration);
+    t.set("keep", &mut c.flight.keep, m, |v| at_least(time(v)?, 10 * second));
+    t.set("after", &mut c.flight.after, m, time);
+    t.set("pause", &mut c.flight.pause, m, time);
     let some = |v: &toml::de::DeValue<'_>| match whole(v)? {
         0 => Err("at least 1 is wanted; enabled = false switches the flight recorder off".to_owned()),
         n => Ok(n),

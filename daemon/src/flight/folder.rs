@@ -1,7 +1,6 @@
 //! The folder of a flight recorder: its marker, the names in it, and what makes room in it.
 
 use super::handle::Wish;
-use crate::clock::civil;
 use crate::config::Flight;
 use faultline_catalog::Stamp;
 use std::fs;
@@ -110,19 +109,12 @@ pub(super) fn word(text: &str) -> String {
 
 /// `NAME-REASON-TIME.fltl`, or with a number behind the time if that is taken. `None` after a hundred of them.
 pub(super) fn free_name(folder: &Path, name: &str, reason: &str, at: Stamp) -> Option<PathBuf> {
-    let time = time(at);
+    let time = faultline_text::stamp(i64::try_from(at.unix.as_nanos()).unwrap_or(i64::MAX));
     let named = |number: u32| match number {
         1 => folder.join(format!("{name}-{reason}-{time}{SUFFIX}")),
         number => folder.join(format!("{name}-{reason}-{time}_{number}{SUFFIX}")),
     };
     (1..=100).map(named).find(|path| !BESIDE.iter().any(|end| fs::symlink_metadata(beside(path, end)).is_ok()))
-}
-
-/// `20261121T081309Z`
-fn time(at: Stamp) -> String {
-    let seconds = at.unix.as_secs();
-    let ((year, month, day), second) = (civil(seconds / 86_400), seconds % 86_400);
-    format!("{year:04}{month:02}{day:02}T{:02}{:02}{:02}Z", second / 3600, second % 3600 / 60, second % 60)
 }
 
 /// Gives the ring, which cannot be gone on with, the name of a saved recording; what it is called now.

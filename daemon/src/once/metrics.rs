@@ -7,10 +7,10 @@ use crate::discovery::{Finder, Following};
 use crate::hub::{Hub, Latest};
 use crate::sources;
 use crate::tick::{Parts, Ticker};
-use crate::web::text::plain;
 use anyhow::Context;
 use faultline_catalog::{Histogram, Reading, Tick, Value};
 use faultline_kernel::{HostConstants, HostRoot};
+use faultline_text::clean;
 use serde_json::{Map, json};
 use std::fmt::Write;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ pub fn sample(config: &Config) -> anyhow::Result<Arc<Tick>> {
     if finder.find_once().is_none() {
         let report = following.report();
         let reasons: Vec<String> = report.problems.iter().map(ToString::to_string).collect();
-        let why = plain(&reasons.join("; "));
+        let why = clean(&reasons.join("; "));
         anyhow::bail!("no process to look at; looked for {}. {why}", report.looking_for);
     }
     tick(config, &root, following, clock)
@@ -57,7 +57,7 @@ pub fn table(tick: &Tick) -> String {
         let _ = writeln!(out, "{name:width$}  {value}");
     }
     for problem in tick.batches.iter().flat_map(|batch| batch.problems.iter().map(move |p| (batch.source, p))) {
-        let _ = writeln!(out, "# {}: {}", problem.0.name(), plain(&problem.1.to_string()));
+        let _ = writeln!(out, "# {}: {}", problem.0.name(), clean(&problem.1.to_string()));
     }
     out
 }
@@ -68,7 +68,7 @@ pub fn json(tick: &Tick) -> String {
         .readings()
         .map(|reading| {
             let labels: Map<String, serde_json::Value> =
-                labels(reading).map(|(k, v)| (k.to_owned(), plain(v).into())).collect();
+                labels(reading).map(|(k, v)| (k.to_owned(), clean(v).into())).collect();
             let value = match &reading.value {
                 Value::Whole(n) => json!(n),
                 Value::Real(x) => json!(x),
@@ -81,7 +81,7 @@ pub fn json(tick: &Tick) -> String {
         .batches
         .iter()
         .flat_map(|batch| batch.problems.iter().map(move |problem| (batch.source, problem)))
-        .map(|(source, problem)| json!({ "source": source.name(), "status": problem.status.name(), "what": plain(&problem.what) }))
+        .map(|(source, problem)| json!({ "source": source.name(), "status": problem.status.name(), "what": clean(&problem.what) }))
         .collect();
     let at = tick.at.unix_seconds();
     format!("{:#}\n", json!({ "time": at, "series": series, "problems": problems }))

@@ -1,7 +1,7 @@
 //! The outcome of the checks, as text of 80 columns and as JSON.
 
-use crate::web::text::plain;
 use faultline_catalog::Stamp;
+use faultline_text::clean;
 use serde_json::{Map, Value, json};
 use std::fmt::{Display, Write};
 
@@ -67,13 +67,13 @@ impl Check {
     }
 
     pub(super) fn attention(name: &'static str, found: impl Display, remedy: impl Display) -> Self {
-        Self::new(name, State::Attention, found, Some(plain(&remedy.to_string())))
+        Self::new(name, State::Attention, found, Some(clean(&remedy.to_string())))
     }
 
     /// The same with a fact, if there is one.
     pub(super) fn with(mut self, name: &'static str, value: Option<impl Into<Value>>) -> Self {
         let clean = |value: Value| match value {
-            Value::String(text) => plain(&text).into(),
+            Value::String(text) => clean(&text).into(),
             other => other,
         };
         self.details.extend(value.map(|value| (name, clean(value.into()))));
@@ -81,7 +81,7 @@ impl Check {
     }
 
     fn new(name: &'static str, state: State, found: impl Display, remedy: Option<String>) -> Self {
-        Check { name, state, found: plain(&found.to_string()), remedy, details: Vec::new() }
+        Check { name, state, found: clean(&found.to_string()), remedy, details: Vec::new() }
     }
 }
 
@@ -112,7 +112,7 @@ impl Report {
             env!("CARGO_PKG_VERSION"),
             self.user,
             if self.user == 0 { " (root; the daemon's user may have fewer)" } else { "" },
-            plain(&self.looking_for)
+            clean(&self.looking_for)
         );
         paragraph(&mut out, "", 0, &head);
         for check in &self.checks {
@@ -153,7 +153,7 @@ impl Report {
             "version": env!("CARGO_PKG_VERSION"),
             "time": self.at.unix_seconds(),
             "user": self.user,
-            "looking_for": plain(&self.looking_for),
+            "looking_for": clean(&self.looking_for),
             "attention": self.attention(),
             "checks": self.checks.iter().map(check).collect::<Vec<_>>(),
         });

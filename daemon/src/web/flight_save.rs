@@ -1,8 +1,8 @@
 //! `POST /flight/save?reason=TEXT`: saves the flight recording and answers with its path.
 
 use super::pace::Pace;
-use super::text::hides;
 use crate::flight;
+use faultline_text::is_unfit;
 use hyper::StatusCode;
 use percent_encoding::percent_decode_str;
 use std::time::Duration;
@@ -61,7 +61,7 @@ fn reason(query: Option<&str>) -> Result<String, String> {
     let reason = percent_decode_str(&plus).decode_utf8().map_err(|_| "The reason is no UTF-8.".to_owned())?;
     match reason.trim() {
         reason if reason.len() > LONGEST => Err(format!("The reason is longer than {LONGEST} bytes.")),
-        reason if reason.contains(hides) => Err("The reason has control characters.".to_owned()),
+        reason if reason.contains(is_unfit) => Err("The reason has control characters.".to_owned()),
         reason => Ok(reason.to_owned()),
     }
 }

@@ -11,9 +11,9 @@ use super::PageInfo;
 use super::health::health;
 use crate::sinks::history::Plot;
 use faultline_catalog::{Stamp, Tick, metrics};
+use faultline_text::escaped;
 use std::fmt::{self, Write};
 use std::time::Duration;
-use words::Escaped;
 
 /// What the page is made of.
 pub(super) struct View<'a> {
@@ -46,7 +46,7 @@ fn write(view: &View<'_>, out: &mut String) -> fmt::Result {
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta name=\"color-scheme\" content=\"light dark\">\n<meta http-equiv=\"refresh\" content=\"5\">\n\
          <title>{} · faultline</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n",
-        Escaped(&title)
+        escaped(&title)
     )?;
     header(view, out)?;
     out.push_str("<main>\n");
@@ -74,10 +74,10 @@ fn header(view: &View<'_>, out: &mut String) -> fmt::Result {
         out,
         "<header><p class=\"brand\">faultline <span>{}</span></p>\n<nav><a href=\"/metrics\">metrics</a> \
          <a href=\"/healthz\">health</a> <a href=\"/readyz\">readiness</a>",
-        Escaped(view.info.version)
+        escaped(view.info.version)
     )?;
     if let Some(docs) = &view.info.docs {
-        write!(out, " <a href=\"{}\">documentation</a>", Escaped(docs))?;
+        write!(out, " <a href=\"{}\">documentation</a>", escaped(docs))?;
     }
     out.push_str("</nav></header>\n");
     Ok(())

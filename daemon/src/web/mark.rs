@@ -1,6 +1,6 @@
 //! `POST /mark?name=NAME`: a moment that a person or a script wants to find again in the recording.
 
-use super::text::hides;
+use faultline_text::is_unfit;
 use percent_encoding::percent_decode_str;
 
 /// A name of a mark is at most this long, in bytes.
@@ -23,7 +23,7 @@ pub(super) fn name(query: Option<&str>) -> Result<String, String> {
     match name.trim() {
         "" => Err(wanted()),
         name if name.len() > LONGEST => Err(format!("The mark's name is longer than {LONGEST} bytes.")),
-        name if name.contains(hides) => Err("The mark's name has control characters.".to_owned()),
+        name if name.contains(is_unfit) => Err("The mark's name has control characters.".to_owned()),
         name => Ok(name.to_owned()),
     }
 }

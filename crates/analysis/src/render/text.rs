@@ -1,47 +1,6 @@
 //! Words and numbers as people read them, the same in every format.
 
-pub(crate) use faultline_text::clean;
-
-/// [`clean`], escaped for text and quoted attributes of XML and HTML.
-pub(crate) fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for letter in clean(text).chars() {
-        match letter {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            letter => out.push(letter),
-        }
-    }
-    out
-}
-
-/// With so many decimals, thousands in groups and a real minus: `−1,234.50`. A number that is none: `not a number`.
-pub(crate) fn number(value: f64, decimals: usize) -> String {
-    if !value.is_finite() {
-        return "not a number".to_owned();
-    }
-    let plain = format!("{:.*}", decimals.min(17), value.abs());
-    let (whole, fraction) = plain.split_once('.').unwrap_or((&plain, ""));
-    let mut out = String::new();
-    // What rounds to nothing has no sign.
-    if value < 0.0 && plain.bytes().any(|byte| (b'1'..=b'9').contains(&byte)) {
-        out.push('\u{2212}');
-    }
-    for (index, digit) in whole.chars().enumerate() {
-        if index > 0 && (whole.len() - index).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    if !fraction.is_empty() {
-        out.push('.');
-        out.push_str(fraction);
-    }
-    out
-}
+pub(crate) use faultline_text::{clean, escaped, number};
 
 /// How values of a unit are shown when the largest has this size: what one shown unit is, and its name.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -145,26 +104,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_have_groups_a_real_minus_and_no_negative_zero() {
-        assert_eq!(number(1_234_567.891, 2), "1,234,567.89");
-        assert_eq!(number(-1234.5, 1), "\u{2212}1,234.5");
-        assert_eq!(number(-0.001, 2), "0.00");
-        assert_eq!(number(999.6, 0), "1,000");
-        assert_eq!(number(f64::NAN, 2), "not a number");
-    }
-
-    #[test]
     fn durations_are_as_on_a_clock() {
         assert_eq!(duration(3660.0, Clock::Hours), "1:01");
         assert_eq!(duration(-90.0, Clock::Minutes), "\u{2212}1:30");
         assert_eq!(duration(-0.2, Clock::Minutes), "0:00");
         assert_eq!(duration(3_690.4, Clock::Full), "1:01:30");
         assert_eq!(duration(172_800.0, Clock::Hours), "48:00");
-    }
-
-    #[test]
-    fn what_has_a_meaning_in_html_is_escaped() {
-        assert_eq!(escaped("<a href='x'>&\"</a>"), "&lt;a href=&#39;x&#39;&gt;&amp;&quot;&lt;/a&gt;");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What weakens the conclusions: a closed list, with remedies.
 
 use super::cache::capacity;
-use super::cells::{duration, utc};
+use super::cells::duration;
 use super::comparison::lower;
 use super::model;
 use super::subject::Part;
@@ -11,6 +11,7 @@ use crate::run::{ClockStep, Signal};
 use faultline_stats::arms::RUNS_FOR_A_TEST;
 use faultline_stats::caveat::{Caveat, counts_hits_as_before_4_4, not_interleaved};
 use faultline_stats::summary::fewest_for;
+use faultline_text::moment;
 
 /// All that apply, what concerns the whole first.
 pub(crate) fn caveats(subjects: &Subjects<'_>, same_slots: bool) -> Vec<model::Caveat> {
@@ -270,7 +271,7 @@ fn clock_set(subject: &Subject<'_>) -> Option<Single> {
     let run = subject.run;
     let said = |step: &ClockStep| {
         let at = run.origin_unix_ns.saturating_add((step.at * 1e9) as i64);
-        format!("{} at {}", super::cells::clock_step(step), utc(at))
+        format!("{} at {}", super::cells::clock_step(step), moment(at))
     };
     let all: Vec<String> = run.clock_steps.iter().take(NAMED).map(said).collect();
     let more = run.clock_steps.len().saturating_sub(NAMED);

@@ -1,11 +1,12 @@
 //! Arms against one another: the run is the unit, the effect with its interval comes first.
 
-use super::cells::{count, grouped, number, table, without_missing};
+use super::cells::{count, number, table, without_missing};
 use super::model::{Block, Cell, Section, Table};
 use super::scalars::{Better, SCALARS, Scalar};
 use super::subject::Part;
 use super::subject::Subjects;
 use faultline_stats::arms::{self, Comparison, Conclusion, Direction, Interval, Settings};
+use faultline_text::number as grouped;
 
 /// One arm against the reference.
 #[derive(Clone)]

@@ -3,7 +3,7 @@
 
 mod pressure;
 
-use super::cells::{count, grouped, number, table};
+use super::cells::{count, number, table};
 use super::comparison::{Pair, lower};
 use super::model::{Block, Cell, Standing, Table};
 use super::paired::{Matched, Paired, QUANTITIES, Quantity};
@@ -12,6 +12,7 @@ use super::subject::{Subject, Subjects, TWIN};
 use faultline_stats::arms::{Conclusion, Interval, RUNS_FOR_A_TEST, Settings};
 use faultline_stats::block::Estimate;
 use faultline_stats::paired::{over_pairs, over_pairs_of_amounts};
+use faultline_text::number as grouped;
 
 pub(crate) use pressure::pressure;
 

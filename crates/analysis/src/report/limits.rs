@@ -1,9 +1,10 @@
 //! Arms that differ in memory: what is enough lies between two limits that were tried.
 
-use super::cells::{GIB, bytes, count, grouped, number, table};
+use super::cells::{GIB, bytes, count, number, table};
 use super::model::{Block, Cell, Table};
 use super::subject::{Subject, Subjects};
 use faultline_stats::bracket::{Bracket, Replicate, bracket};
+use faultline_text::number as grouped;
 
 /// Limits closer together than this are one limit on two machines.
 const ONE_LIMIT: f64 = 1.05;

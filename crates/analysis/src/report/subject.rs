@@ -1,10 +1,11 @@
 //! The runs of a report: their names, arms, order and numbers.
 
-use super::cells::{grouped, slug};
+use super::cells::slug;
 use crate::measure::{self, Measured, Numbers};
 use crate::run::{Run, Signal};
 use faultline_stats::Reliability;
 use faultline_stats::block::{self, Estimate, Plan};
+use faultline_text::number as grouped;
 use std::collections::BTreeMap;
 
 /// One run of a report.

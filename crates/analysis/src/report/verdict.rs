@@ -1,6 +1,6 @@
 //! The first screen: the answer in plain words.
 
-use super::cells::{bytes, grouped};
+use super::cells::bytes;
 use super::comparison::{Pair, lower, margin, way, words};
 use super::floor::Floor;
 use super::limits::{self, Limits};
@@ -9,6 +9,7 @@ use super::scalars::Scalar;
 use super::subject::{Subject, Subjects};
 use super::what_happened::story;
 use faultline_stats::arms::{Comparison, Conclusion, Direction, Settings};
+use faultline_text::number as grouped;
 
 /// Answers of their own kind, where the runs have them.
 #[derive(Clone, Copy)]

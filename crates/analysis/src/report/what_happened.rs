@@ -1,6 +1,6 @@
 //! What happened: phases, catch-up, how each run ended.
 
-use super::cells::{GIB, count, duration, number, table, text, utc};
+use super::cells::{GIB, count, duration, number, table, text};
 use super::model::{Block, Cell, Section, Table};
 use super::subject::{Subject, Subjects};
 use super::timeline::AFTER_THE_END;
@@ -8,6 +8,7 @@ use crate::measure::stall::Was;
 use crate::measure::{Phase, growth};
 use crate::run::Signal;
 use faultline_stats::summary::summary;
+use faultline_text::moment;
 use std::collections::BTreeMap;
 
 /// More events than this are left out, and it is said.
@@ -130,7 +131,7 @@ fn outcome_of(subject: &Subject<'_>) -> Vec<Cell> {
     vec![
         Cell::Text(subject.name.clone()),
         if subject.run.origin_unix_ns > 0 {
-            Cell::Text(utc(subject.run.origin_unix_ns))
+            Cell::Text(moment(subject.run.origin_unix_ns))
         } else {
             Cell::Missing("nothing was recorded".to_owned())
         },
@@ -227,7 +228,7 @@ fn stalls(subjects: &Subjects<'_>) -> Option<Table> {
             let seconds = [stall.span.from, stall.span.to, stall.span.seconds()];
             let mut row = vec![Cell::Text(subject.name.clone())];
             row.extend(seconds.map(|seconds| number(Some(seconds), 1, "")));
-            row.push(Cell::Text(utc(run.origin_unix_ns.saturating_add((stall.span.from * 1e9) as i64))));
+            row.push(Cell::Text(moment(run.origin_unix_ns.saturating_add((stall.span.from * 1e9) as i64))));
             row.push(Cell::Text(if stall.was == Was::Behind { "behind" } else { "unknown" }.to_owned()));
             row
         }));

@@ -1,7 +1,8 @@
 //! The configuration that a plan gives to the recorder: what the recorder itself says of it, and what matters of it here.
 
-use crate::plan::{Plan, parse_time};
+use crate::plan::Plan;
 use faultline_record::asked;
+use faultline_text::parse_time;
 use std::path::Path;
 use std::time::Duration;
 use toml::de::DeTable;

@@ -4,24 +4,19 @@ mod arms;
 mod whole;
 mod workload;
 
-use super::table::{Mistake, Mistakes, Table, choice, flag, number, size, text, time, whole};
 use super::{
     Arm, Begin, Concurrent, CountedFrom, HostRules, Kind, Lane, Order, PageCache, Plan, Recorder, ReportRules, Rule,
     Severity, Stop, Workload,
 };
 use faultline_analysis::report::{SCALARS, scalar};
 use faultline_isolation::CpuSet;
-use std::collections::BTreeSet;
+use faultline_settings::{Mistake, Mistakes, Table, choice, flag, number, size, text, time, within};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use toml::de::{DeTable, DeValue};
+use toml::de::DeValue;
 
 /// Largest plan that is read, in bytes.
 const LARGEST: u64 = 1 << 20;
-/// Most mistakes of the language that are looked at: the rest comes of them.
-const MOST_OF_SYNTAX: usize = 20;
-/// Characters of a line that are shown.
-const LONGEST_SHOWN: usize = 120;
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -30,7 +25,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 /// # Errors
 /// Every mistake found; one if the file cannot be read.
 pub fn load(file: &Path) -> Result<Plan, Vec<Mistake>> {
-    let alone = |what: String| vec![Mistake { file: file.to_owned(), line: None, what }];
+    let alone = |what: String| vec![Mistake { file: Some(file.to_owned()), ..Mistake::new(what) }];
     let absolute = std::path::absolute(file).map_err(|error| alone(error.to_string()))?;
     match std::fs::metadata(file) {
         Ok(meta) if !meta.is_file() => return Err(alone("is no file: name the plan's own file".to_owned())),
@@ -46,41 +41,18 @@ pub fn load(file: &Path) -> Result<Plan, Vec<Mistake>> {
 /// # Errors
 /// Every mistake found. Where the text is no TOML, only what the parser can tell.
 pub fn parse(text: &str, file: &Path) -> Result<Plan, Vec<Mistake>> {
-    let (top, errors) = DeTable::parse_recoverable(text);
-    let mut m = Mistakes::of(file, text);
-    syntax(text, &errors, &mut m);
-    if !m.is_empty() {
-        return Err(m.in_order());
-    }
     let base = Base(file.parent().unwrap_or(Path::new("/")).to_owned());
-    let mut top = Table::top(top.get_ref());
-    let (plan, places) = sections(&mut top, &base, &mut m);
-    top.finish(&mut m);
-    let plan = Plan { file: file.to_owned(), text: text.to_owned(), ..plan };
-    // What follows from a mistake is none of its own.
-    if m.is_empty() {
-        whole::check(&plan, &places, &mut m);
-    }
-    if m.is_empty() { Ok(plan) } else { Err(m.in_order()) }
-}
-
-/// Mistakes of the language, one a line, with the line. Where something is never closed, whatever follows looks wrong: then
-/// only the first is told.
-fn syntax(text: &str, errors: &[toml::de::Error], m: &mut Mistakes<'_>) {
-    let unclosed = errors.iter().any(|error| error.message().contains("unclosed"));
-    let mut told = BTreeSet::new();
-    let mut errors: Vec<_> = errors.iter().collect();
-    errors.sort_by_key(|error| error.span().map(|span| span.start));
-    for error in errors.iter().take(if unclosed { 1 } else { MOST_OF_SYNTAX }) {
-        let line = error.span().and_then(|span| m.line(span.start));
-        if !told.insert(line) {
-            continue;
+    let (plan, mistakes) = faultline_settings::read(text, Some(file), |mut top, m| {
+        let (plan, places) = sections(&mut top, &base, m);
+        top.finish(m);
+        let plan = Plan { file: file.to_owned(), text: text.to_owned(), ..plan };
+        // What follows from a mistake is none of its own.
+        if m.is_empty() {
+            whole::check(&plan, &places, m);
         }
-        let written = line.and_then(|line| text.lines().nth(line.checked_sub(1)?)).unwrap_or_default().trim();
-        let written: String = written.chars().take(LONGEST_SHOWN).collect();
-        let before = if unclosed { "; a bracket, brace or quote before it may lack its end" } else { "" };
-        m.push(line, format!("{}: `{written}`{before}", error.message()));
-    }
+        plan
+    });
+    plan.filter(|_| mistakes.is_empty()).ok_or(mistakes)
 }
 
 /// The folder that relative paths are relative to.
@@ -125,9 +97,9 @@ fn sections(top: &mut Table<'_>, base: &Base, m: &mut Mistakes<'_>) -> (Plan, Pl
     let mut plan = empty();
     plan.name = top.need("name", m, |v| name(&text(v)?)).unwrap_or_default();
     plan.folder = top.need("folder", m, |v| base.path(v)).unwrap_or_default();
-    let replicates = top.take("replicates", m, |v| whole(v, 1..=1000));
-    top.set("attempts", &mut plan.attempts, m, |v| whole(v, 1..=100));
-    top.set("seed", &mut plan.seed, m, |v| whole(v, 0..=u64::MAX >> 1));
+    let replicates = top.take("replicates", m, |v| within(v, 1..=1000));
+    top.set("attempts", &mut plan.attempts, m, |v| within(v, 1..=100));
+    top.set("seed", &mut plan.seed, m, |v| within(v, 0..=u64::MAX >> 1));
     order(top, &mut plan, m);
     // ABC CBA is whole only in pairs.
     let pairs = plan.order == Order::Abba && !top.has("concurrent");

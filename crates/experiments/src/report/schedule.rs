@@ -4,8 +4,9 @@ use super::Experiment;
 use super::told::words;
 use crate::journal::{Attempt, Tried};
 use crate::schedule::{Scheduled, Turn};
-use faultline_analysis::report::cells::{count, duration, number, table, utc};
+use faultline_analysis::report::cells::{count, duration, number, table};
 use faultline_analysis::report::model::{Cell, Table};
+use faultline_text::moment;
 
 /// Rows of a table at most.
 const MOST: usize = 1000;
@@ -52,8 +53,8 @@ fn row(experiment: &Experiment, turn: &Turn, scheduled: &Scheduled) -> Vec<Cell>
         Cell::Text(format!("{}{}", scheduled.arm, if scheduled.second { " (A/A)" } else { "" })),
         number(Some(f64::from(scheduled.replicate)), 0, ""),
         Cell::Text(scheduled.lane.clone()),
-        begun.map_or_else(missing, |begun| Cell::Text(utc(begun))),
-        ended.map_or_else(no_end, |(_, ended)| Cell::Text(utc(*ended))),
+        begun.map_or_else(missing, |begun| Cell::Text(moment(begun))),
+        ended.map_or_else(no_end, |(_, ended)| Cell::Text(moment(*ended))),
         begun
             .zip(ended)
             .map_or_else(no_end, |(begun, (_, ended))| Cell::Text(duration(ended.saturating_sub(begun) as f64 / 1e9))),
@@ -101,11 +102,11 @@ fn attempt_row(experiment: &Experiment, scheduled: &Scheduled, attempt: &Attempt
         Some((ending, _)) => words(&ending.outcome, experiment.plan.workload.kind),
         None => "no end is written down: it runs, or was cut off".to_owned(),
     };
-    let ended = tried.ended.as_ref().map(|(_, ended)| Cell::Text(utc(*ended)));
+    let ended = tried.ended.as_ref().map(|(_, ended)| Cell::Text(moment(*ended)));
     vec![
         Cell::Text(format!("{} ({}, run {})", scheduled.run, scheduled.arm, scheduled.replicate)),
         number(Some(f64::from(attempt.number)), 0, ""),
-        Cell::Text(utc(begun(attempt, Some(tried)))),
+        Cell::Text(moment(begun(attempt, Some(tried)))),
         ended.unwrap_or_else(|| Cell::Missing("no end is written down".to_owned())),
         Cell::Text(why),
     ]

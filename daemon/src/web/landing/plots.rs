@@ -1,8 +1,9 @@
 //! The last minute as small pictures.
 
 use super::View;
-use super::words::{age, value};
+use super::words::value;
 use crate::sinks::history::{Plot, SPAN};
+use faultline_text::time;
 use std::fmt::{self, Write};
 use std::time::Duration;
 
@@ -47,7 +48,7 @@ fn card(plot: &Plot, points: &[Point], current: f64, out: &mut String) -> fmt::R
         writeln!(out, "<p class=\"now\">{}</p>", shown(last))?;
     } else {
         let since = Duration::try_from_secs_f64(newest).unwrap_or_default();
-        writeln!(out, "<p class=\"now quiet\">no data for {}</p>", age(since))?;
+        writeln!(out, "<p class=\"now quiet\">no data for {}</p>", time(since))?;
     }
     write!(
         out,

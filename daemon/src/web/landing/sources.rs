@@ -1,8 +1,9 @@
 //! Who looks where, and what could not be seen.
 
 use super::View;
-use super::words::{Escaped, age, count, took};
+use super::words::{count, took};
 use faultline_catalog::{Batch, Status, Tick, metrics};
+use faultline_text::{escaped, time};
 use std::fmt::{self, Write};
 
 pub(super) fn write(view: &View<'_>, tick: &Tick, out: &mut String) -> fmt::Result {
@@ -27,7 +28,7 @@ fn row(view: &View<'_>, tick: &Tick, batch: &Batch, out: &mut String) -> fmt::Re
         "<tr><th scope=\"row\">{}</th><td><span class=\"state {tone}\">{word}</span></td>\
          <td class=\"number\" data-title=\"looked\">{} ago</td><td class=\"number\" data-title=\"took\">{}</td>",
         batch.source.name().replace('_', " "),
-        age(view.now.since(batch.at)),
+        time(view.now.since(batch.at)),
         took(batch.took),
     )?;
     let counts: Vec<(f64, &str)> = Status::ALL
@@ -41,7 +42,7 @@ fn row(view: &View<'_>, tick: &Tick, batch: &Batch, out: &mut String) -> fmt::Re
             write!(out, "<td class=\"problems\">{} <span class=\"quiet\">none now</span>", kinds(&counts))?
         }
         (Some(newest), _) => {
-            let (kind, what) = (newest.status.name(), Escaped(&newest.what));
+            let (kind, what) = (newest.status.name(), escaped(&newest.what));
             write!(out, "<td class=\"problems\">{}<span class=\"what\"><b>{kind}:</b> {what}", kinds(&counts))?;
             if batch.problems.len() > 1 {
                 write!(out, " <span class=\"quiet\">(and {} more now)</span>", batch.problems.len() - 1)?;

@@ -1,8 +1,9 @@
 //! Who is followed, and what it is doing.
 
 use super::View;
-use super::words::{Escaped, age, count, date};
+use super::words::{count, date};
 use faultline_catalog::{Reading, Tick, metrics};
+use faultline_text::{escaped, time};
 use std::fmt::{self, Write};
 use std::time::Duration;
 
@@ -78,7 +79,7 @@ pub(super) fn write(view: &View<'_>, tick: &Tick, out: &mut String) -> fmt::Resu
     out.push_str("<section class=\"hero\">\n");
     match (followed(tick), title(tick)) {
         (Some(info), Some(title)) => {
-            write!(out, "<div class=\"title\"><h1>{}</h1>", Escaped(&title))?;
+            write!(out, "<div class=\"title\"><h1>{}</h1>", escaped(&title))?;
             let state = state(tick);
             let frozen = tick.number_of(&metrics::cgroup::FROZEN, &[]) == Some(1.0);
             let stopped = state.and_then(|(_, badge, _)| *badge);
@@ -98,7 +99,7 @@ pub(super) fn write(view: &View<'_>, tick: &Tick, out: &mut String) -> fmt::Resu
             writeln!(
                 out,
                 "<p class=\"lead\">None was found. It is looked for {}, and followed as soon as it is there.</p>",
-                Escaped(&view.info.search)
+                escaped(&view.info.search)
             )?;
         }
     }
@@ -143,7 +144,7 @@ fn facts(view: &View<'_>, tick: &Tick, info: &Reading, out: &mut String) -> fmt:
         let was_set = tick.number_of(&metrics::daemon::CLOCK_STEPS, &[]).is_some_and(|steps| steps > 0.0);
         let running = Duration::try_from_secs_f64(view.now.unix_seconds() - start).ok().filter(|_| !was_set);
         match running {
-            Some(running) => fact(out, "Running for", &format!("{}, since {}", age(running), date(start)))?,
+            Some(running) => fact(out, "Running for", &format!("{}, since {}", time(running), date(start)))?,
             None => fact(out, "Started", &date(start))?,
         }
     }
@@ -166,5 +167,5 @@ fn facts(view: &View<'_>, tick: &Tick, info: &Reading, out: &mut String) -> fmt:
 }
 
 fn fact(out: &mut String, title: &str, value: &str) -> fmt::Result {
-    writeln!(out, "<div><dt>{title}</dt><dd>{}</dd></div>", Escaped(value))
+    writeln!(out, "<div><dt>{title}</dt><dd>{}</dd></div>", escaped(value))
 }

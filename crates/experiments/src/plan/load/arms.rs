@@ -1,10 +1,10 @@
 //! `[[arm]]` and `[factors]`.
 
 use super::super::Arm;
-use super::super::table::{Mistakes, Table, several, size, text, whole};
 use super::Base;
 use super::workload::{argument, environment, plain_name, variable};
 use faultline_isolation::{CpuSet, IoLimit};
+use faultline_settings::{Mistakes, Table, several, size, text, within};
 use toml::de::DeValue;
 
 /// Most arms of one plan.
@@ -49,7 +49,7 @@ fn arm(t: &mut Table<'_>, base: &Base, m: &mut Mistakes<'_>) -> Arm {
         memory_max: t.take("memory_max", m, |v| memory(&size(v)?)),
         memory_high: t.take("memory_high", m, |v| memory(&size(v)?)),
         swap_max: t.take("swap_max", m, |v| size(v).map(|bytes| bytes / PAGE * PAGE)),
-        cache_entries: t.take("cache_entries", m, |v| whole(v, 1..=u32::MAX)),
+        cache_entries: t.take("cache_entries", m, |v| within(v, 1..=u32::MAX)),
         binary: t.take("binary", m, |v| base.path(v)),
         arguments: t.take("arguments", m, |v| several(v, argument)).unwrap_or_default(),
         environment: environment(t, "environment", m),
@@ -61,8 +61,8 @@ fn arm(t: &mut Table<'_>, base: &Base, m: &mut Mistakes<'_>) -> Arm {
             device: t.need("device", m, |v| base.path(v)).unwrap_or_default(),
             read_bytes: t.take("read_bytes", m, |v| positive(size(v)?)),
             write_bytes: t.take("write_bytes", m, |v| positive(size(v)?)),
-            read_operations: t.take("read_operations", m, |v| whole(v, 1..=u64::MAX >> 1)),
-            write_operations: t.take("write_operations", m, |v| whole(v, 1..=u64::MAX >> 1)),
+            read_operations: t.take("read_operations", m, |v| within(v, 1..=u64::MAX >> 1)),
+            write_operations: t.take("write_operations", m, |v| within(v, 1..=u64::MAX >> 1)),
         };
         if !["read_bytes", "write_bytes", "read_operations", "write_operations"].iter().any(|key| t.has(key)) {
             t.refuse("limits nothing: give read_bytes, write_bytes, read_operations or write_operations", m);
@@ -121,7 +121,7 @@ fn factors(t: &mut Table<'_>, base: &Base, m: &mut Mistakes<'_>) -> Vec<Vec<Leve
         }),
         t.take("cache_entries", m, |v| {
             levels(v, |v| {
-                let entries = whole(v, 1..=u32::MAX)?;
+                let entries = within(v, 1..=u32::MAX)?;
                 Ok(level(format!("cache-{entries}"), Arm { cache_entries: Some(entries), ..Arm::default() }))
             })
         }),
@@ -150,7 +150,7 @@ fn named(
     m: &mut Mistakes<'_>,
     read: impl Fn(&DeValue<'_>) -> Result<Arm, String>,
 ) -> Option<Vec<Level>> {
-    let before = m.count();
+    let before = m.len();
     let levels = t.every(key, m, |name, value| {
         let name = plain_name(name.to_owned())?;
         if name.is_empty() {
@@ -158,7 +158,7 @@ fn named(
         }
         Ok(Level { name, sets: read(value)? })
     });
-    if levels.is_empty() && t.has(key) && m.count() == before {
+    if levels.is_empty() && t.has(key) && m.len() == before {
         t.refuse(format!("{key} is empty: name its levels"), m);
     }
     (!levels.is_empty()).then_some(levels)

@@ -1,9 +1,9 @@
 //! What only the whole plan shows.
 
 use super::super::expand::{expand, is_set_by_the_runner};
-use super::super::table::Mistakes;
 use super::super::{Begin, CountedFrom, Kind, Lane, Plan};
 use super::Places;
+use faultline_settings::Mistakes;
 use std::collections::BTreeSet;
 use std::path::Path;
 

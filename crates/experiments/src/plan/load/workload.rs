@@ -1,10 +1,10 @@
 //! `[workload]` and where it runs.
 
-use super::super::table::{Mistakes, Table, choice, several, text, whole};
 use super::super::{Cluster, Kind, Lane, Workload};
 use super::{Base, Places, empty};
 use faultline_agave::identify::is_public_key;
 use faultline_isolation::CpuSet;
+use faultline_settings::{Mistakes, Table, choice, several, text, within};
 use std::collections::BTreeMap;
 use toml::de::DeValue;
 
@@ -19,7 +19,7 @@ pub(super) fn workload(t: &mut Table<'_>, base: &Base, m: &mut Mistakes<'_>) -> 
     w.user = t.take("user", m, text);
     w.working_folder = t.take("working_folder", m, |v| base.path(v));
     w.environment = environment(t, "environment", m);
-    w.open_files = t.take("open_files", m, |v| whole(v, 1..=u64::MAX >> 1));
+    w.open_files = t.take("open_files", m, |v| within(v, 1..=u64::MAX >> 1));
     w.binary = t.take("binary", m, |v| base.path(v));
     t.set("cache_variable", &mut w.cache_variable, m, |v| variable(&text(v)?));
     let clusters = [
@@ -131,8 +131,8 @@ fn lane(t: &mut Table<'_>, base: &Base, m: &mut Mistakes<'_>) -> Lane {
         accounts: t.take("accounts", m, |v| base.path(v)),
         snapshots: t.take("snapshots", m, |v| base.path(v)),
         identity: t.take("identity", m, |v| base.path(v)),
-        rpc_port: t.take("rpc_port", m, |v| whole(v, 1..=u16::MAX)),
-        gossip_port: t.take("gossip_port", m, |v| whole(v, 1..=u16::MAX)),
+        rpc_port: t.take("rpc_port", m, |v| within(v, 1..=u16::MAX)),
+        gossip_port: t.take("gossip_port", m, |v| within(v, 1..=u16::MAX)),
         port_range: t.take("port_range", m, |v| port_range(&text(v)?)),
         cpus: t.take("cpus", m, |v| CpuSet::parse(&text(v)?)),
     }

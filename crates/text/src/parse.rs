@@ -1,8 +1,8 @@
-//! Sizes and times as plans write them.
+//! Sizes and times as people write them.
 
 use std::time::Duration;
 
-/// Longest time a plan may name: a year.
+/// Longest time that is taken: a year.
 const LONGEST: Duration = Duration::from_secs(366 * 86_400);
 
 /// Bytes: `512G`, `1.5T`, `1800M`, `512GiB`, all powers of 1024; fractions of a byte are left out. `0` needs no unit.

@@ -1,0 +1,57 @@
+//! Text that may come from anywhere.
+
+use std::fmt::Write as _;
+
+/// Text that may come from anywhere, safe to show: one line, without characters that are invalid in XML, invisible, move a
+/// terminal's cursor, or turn the direction of what follows. Those are shown by number, `[U+202E]`; white space becomes a space.
+pub fn clean(text: &str) -> String {
+    let mut clean = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            letter if letter.is_whitespace() => clean.push(' '),
+            letter if is_unfit(letter) => write!(clean, "[U+{:04X}]", u32::from(letter)).unwrap_or_default(),
+            letter => clean.push(letter),
+        }
+    }
+    clean
+}
+
+/// Whether a letter is invalid in XML, invisible, moves a terminal's cursor, or turns the direction of what follows.
+pub fn is_unfit(letter: char) -> bool {
+    letter.is_control()
+        || matches!(letter,
+            '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+            | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{fffe}' | '\u{ffff}' | '\u{e0000}'..='\u{e007f}')
+}
+
+/// [`clean`], escaped for text and quoted attributes of XML and HTML.
+pub fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for letter in clean(text).chars() {
+        match letter {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            letter => out.push(letter),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_turns_or_hides_text_is_shown_by_number() {
+        assert_eq!(clean("a\u{202e}b\nc\u{0}\u{9b}2J"), "a[U+202E]b c[U+0000][U+009B]2J");
+        assert_eq!(clean("aZ 9-ü\u{5d0}\u{627}\u{4e2d}"), "aZ 9-ü\u{5d0}\u{627}\u{4e2d}");
+    }
+
+    #[test]
+    fn what_has_a_meaning_in_html_is_escaped() {
+        assert_eq!(escaped("<a href='x'>&\"</a>"), "&lt;a href=&#39;x&#39;&gt;&amp;&quot;&lt;/a&gt;");
+    }
+}
