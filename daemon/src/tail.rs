@@ -8,7 +8,7 @@ pub mod file;
 mod inlet;
 pub mod journal;
 
-pub use faultline_follow::{LogStatus, Told, View};
+pub use faultline_follow::{LogStatus, StartStep, View};
 pub use file::FileTail;
 pub use journal::JournalTail;
 

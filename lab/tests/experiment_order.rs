@@ -18,7 +18,7 @@ mod pretended;
 mod script;
 
 use faultline_experiments::folder::Folder;
-use faultline_experiments::journal::{self, Entry, Line, Standing};
+use faultline_experiments::journal::{self, Entry, JournalState, Line};
 use faultline_experiments::plan::{Plan, load};
 use faultline_experiments::runner::{Over, Runner};
 use faultline_experiments::schedule::schedule;
@@ -130,14 +130,14 @@ fn from_any_beginning_of_a_journal_the_rest_follows_and_nothing_is_done_twice() 
     let check = |cut: usize, torn: &[u8]| {
         fs::write(&path, [&bytes[..cut], torn].concat()).unwrap();
         let before = journal::read(&path).unwrap();
-        let done = Standing::of(&before);
+        let done = JournalState::of(&before);
         run(&plan, &Script::default(), 0);
         let lines = journal::read(&path).unwrap();
         assert_eq!(lines[..before.len()], before[..], "cut at {cut}");
         assert_every_run_counts_once(&lines);
         let counted =
-            |standing: &Standing| standing.counted().iter().map(|(run, n, _)| (run.run, *n)).collect::<Vec<_>>();
-        let after = counted(&Standing::of(&lines));
+            |standing: &JournalState| standing.counted().iter().map(|(run, n, _)| (run.run, *n)).collect::<Vec<_>>();
+        let after = counted(&JournalState::of(&lines));
         assert!(counted(&done).iter().all(|run| after.contains(run)), "cut at {cut}: a run that counted does no more");
     };
     ends.iter().for_each(|end| check(*end, b""));

@@ -26,7 +26,7 @@ use stage::{emptied, report, results, turn};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
-use witness::{Seen, Sum, about, killed_for_memory, sum};
+use witness::{CacheTotals, Sum, about, killed_for_memory, sum};
 
 const CACHE: &str = "loaded-programs-cache-stats";
 const SLOTS: &str = "replay-slot-stats";
@@ -37,7 +37,7 @@ const RATE: u32 = 300;
 const MINUTE: u32 = 60;
 
 /// Nothing of an experiment is left: no process, no group.
-fn nothing_is_left(seen: &BTreeSet<Seen>, paths: &[&Path]) {
+fn nothing_is_left(seen: &BTreeSet<CacheTotals>, paths: &[&Path]) {
     assert_eq!(about(paths), BTreeSet::new());
     for group in seen.iter().map(|seen| &seen.group).filter(|group| group.to_string_lossy().contains("faultline")) {
         for root in ["/sys/fs/cgroup/memory", "/sys/fs/cgroup"] {

@@ -150,7 +150,7 @@ fn every_drawing_is_valid_xml_within_its_box_and_asks_for_nothing() {
     let report = sample::rich();
     let looks = Looks::of(&report);
     for figure in figures(&report) {
-        for place in [svg::Place::File, svg::Place::Wide, svg::Place::Narrow] {
+        for place in [svg::Surface::File, svg::Surface::Wide, svg::Surface::Narrow] {
             let text = svg::draw(&figure, &looks, place);
             let document = roxmltree::Document::parse(&text).unwrap();
             let root = document.root_element();
@@ -203,7 +203,7 @@ fn drawings_of_hostile_numbers_are_valid_and_finite() {
         for chart in charts {
             let figure =
                 Figure { id: "f".to_owned(), title: sample::HOSTILE.to_owned(), caption: String::new(), chart };
-            let text = svg::draw(&figure, &Looks::default(), svg::Place::File);
+            let text = svg::draw(&figure, &Looks::default(), svg::Surface::File);
             let document = roxmltree::Document::parse(&text).unwrap();
             assert!(numbers(&document).iter().all(|number| number.is_finite()), "{text}");
             assert!(!text.contains("NaN"), "{text}");
@@ -225,7 +225,7 @@ fn a_line_is_broken_where_values_are_missing_and_a_gap_is_shaded() {
     let report = sample::rich();
     let looks = Looks::of(&report);
     let all = figures(&report);
-    let drawn = |id: &str| svg::draw(all.iter().find(|figure| figure.id == id).unwrap(), &looks, svg::Place::Wide);
+    let drawn = |id: &str| svg::draw(all.iter().find(|figure| figure.id == id).unwrap(), &looks, svg::Surface::Wide);
     let memory = drawn("memory");
     let document = roxmltree::Document::parse(&memory).unwrap();
     let pieces = |run: &str| {

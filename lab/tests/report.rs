@@ -7,9 +7,9 @@ mod ends;
 
 use clap::Parser;
 use faultline_analysis::args::ReportArgs;
-use faultline_analysis::report::model::{Block, Cell, Chart, Report, Standing, Table};
+use faultline_analysis::report::model::{Block, Cell, Chart, Report, Table, VerdictKind};
 use faultline_analysis::report::{Beside, Options, build, build_beside};
-use faultline_analysis::run::{Process, Replayed, ReplayedSlot, Run, Session, Signal, Tick, Told, load};
+use faultline_analysis::run::{FromExperiment, Process, Replayed, ReplayedSlot, Run, Session, Signal, Tick, load};
 use faultline_recording::{CostTrackerPoint, ProgramCachePoint, ReplaySlotPoint};
 use proptest::prelude::*;
 use serde_json::Value;
@@ -151,7 +151,7 @@ fn three_runs_an_arm_are_tested_and_the_effect_comes_with_its_interval() {
     assert!(near(*ratio, number("ratio")));
     assert!(agrees(&row[4], &expected["primary"]["reference"]) && agrees(&row[5], &expected["primary"]["other"]));
     // The limits differ, so the headline is the bracket, which tests nothing; the test is a point below it.
-    assert_eq!(report.verdict.standing, Standing::Described);
+    assert_eq!(report.verdict.standing, VerdictKind::Described);
     assert!(report.verdict.points[0].contains("equivalent within the margin"), "{:#?}", report.verdict);
     assert!(
         report.verdict.headline.contains("The smallest limit that kept up in every run is 256 GiB."),
@@ -189,7 +189,7 @@ fn an_arm_without_values_hides_no_comparison_of_the_others_and_the_plan_s_order_
     ] {
         let report = of(order);
         assert_eq!(pairs(&report), expected, "{order:?}");
-        assert_eq!(report.verdict.standing, Standing::Equivalent);
+        assert_eq!(report.verdict.standing, VerdictKind::Equivalent);
         assert!(report.verdict.points.iter().any(|point| point.contains("equivalent within")), "{:#?}", report.verdict);
         let told = blocks(&report).any(|block| {
             matches!(block, Block::Text(text) if text.contains("compared with 512, the first that has values of")
@@ -199,11 +199,11 @@ fn an_arm_without_values_hides_no_comparison_of_the_others_and_the_plan_s_order_
     }
     // Of a plan that gave each arm a limit, the arms with the same one are compared all the same, and that comes first.
     let limit = |run: &Run| if run.labels.iter().any(|(_, arm)| arm == "oom") { 1 } else { 2 };
-    let told = |run: &Run| Some(Told { limit: Some(limit(run) << 30), ..Told::default() });
+    let told = |run: &Run| Some(FromExperiment { limit: Some(limit(run) << 30), ..FromExperiment::default() });
     let runs: Vec<Run> = runs.iter().map(|run| Run { told: told(run), ..run.clone() }).collect();
     let beside = Beside { headline: Some("Killed: oom.".to_owned()), ..arms(["512", "1024", "oom"]) };
     let verdict = build_beside(&runs, &Options::default(), beside).verdict;
-    assert_eq!(verdict.standing, Standing::Equivalent);
+    assert_eq!(verdict.standing, VerdictKind::Equivalent);
     assert!(verdict.headline.contains("1024 and 512 are equivalent within 5 %"), "{verdict:#?}");
     assert!(verdict.headline.ends_with(" Killed: oom."), "{verdict:#?}");
 }
@@ -213,7 +213,7 @@ fn with_one_limit_for_all_the_standing_and_the_headline_are_those_of_the_primary
     let names = ["arm-512-1", "arm-512-2", "arm-512-3", "arm-1024-1", "arm-1024-2", "arm-1024-3"];
     let runs = names.map(|name| limited(&format!("{name}.fltl"), 512.0));
     let verdict = build(&runs, &Options::default()).verdict;
-    assert_eq!(verdict.standing, Standing::Equivalent);
+    assert_eq!(verdict.standing, VerdictKind::Equivalent);
     assert!(verdict.headline.contains("1024 and 512 are equivalent within 5 %"), "{verdict:#?}");
 }
 
@@ -222,8 +222,12 @@ fn arms_whose_runs_do_not_differ_at_all_are_told_with_their_values_and_replays_h
     let replay = |arm: &str, run: usize, elapsed_ms: f64| {
         let slot = |slot| ReplayedSlot { slot, elapsed_ms: Some(elapsed_ms), ..ReplayedSlot::default() };
         let labels = [("arm", arm.to_owned()), ("run", run.to_string())].map(|(key, value)| (key.to_owned(), value));
-        let told =
-            Told { replay: true, kept_up: Some(true), why: "all of its work was done".into(), ..Told::default() };
+        let told = FromExperiment {
+            replay: true,
+            kept_up: Some(true),
+            why: "all of its work was done".into(),
+            ..FromExperiment::default()
+        };
         let replayed = Replayed { slots: (1..=20).map(slot).collect(), ..Replayed::default() };
         Run { labels: labels.into(), told: Some(told), replayed, ..fixture("arm-512-1.fltl") }
     };
@@ -362,7 +366,7 @@ fn a_run_given_twice_is_refused() {
 #[test]
 fn one_run_an_arm_is_described_and_never_better_worse_or_equal() {
     let report = report(&["arm-1024-1.fltl", "arm-512-1.fltl"]);
-    assert_eq!(report.verdict.standing, Standing::Described);
+    assert_eq!(report.verdict.standing, VerdictKind::Described);
     let tables = [table(&report, "primary"), table(&report, "other-metrics")].map(|table| &table.rows);
     let said = format!("{:?} {tables:?}", report.verdict);
     assert!(said.contains("described, not tested"), "{said}");
@@ -411,7 +415,7 @@ fn runs_without_points_say_why_numbers_are_missing() {
         assert!(matches!(&row[1], Cell::Missing(said) if said.contains(why)), "{name}: {row:?}");
         let headline = if name == "any-process.fltl" { "shows nothing of a validator" } else { "not known" };
         assert!(report.verdict.headline.contains(headline), "{name}: {}", report.verdict.headline);
-        assert_eq!(report.verdict.standing, Standing::Described);
+        assert_eq!(report.verdict.standing, VerdictKind::Described);
     }
     let report = report(&["any-process.fltl"]);
     assert!(matches!(table(&report, "memory").rows[0][3], Cell::Number { value, .. } if value > 3.0));

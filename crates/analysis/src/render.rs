@@ -65,7 +65,7 @@ fn files(report: &Report, out: &Path) -> anyhow::Result<Vec<(PathBuf, String)>> 
     files.extend(tables(report).map(table));
     let figure = |figure: &Figure| {
         let name = format!("{}.svg", figure.id);
-        (out.join("figures").join(name), svg::draw(figure, &looks, svg::Place::File))
+        (out.join("figures").join(name), svg::draw(figure, &looks, svg::Surface::File))
     };
     files.extend(figures(report).map(figure));
     Ok(files)

@@ -30,7 +30,7 @@ use faultline_stats::arms::Settings;
 use faultline_stats::block::Plan;
 use faultline_text::moment;
 use floor::Floor;
-use model::{Block, Caveat, Report, RunCard, Section, Standing};
+use model::{Block, Caveat, Report, RunCard, Section, VerdictKind};
 use subject::{Subject, Subjects};
 use verdict::Answers;
 
@@ -85,7 +85,7 @@ pub fn build_beside(runs: &[Run], options: &Options, beside: Beside) -> Report {
     if let Some(headline) = beside.headline {
         let own = std::mem::replace(&mut report.verdict.headline, headline);
         match report.verdict.standing {
-            Standing::Described => report.verdict.points.insert(0, own),
+            VerdictKind::Described => report.verdict.points.insert(0, own),
             // What was tested is what was asked.
             _ => report.verdict.headline = format!("{own} {}", report.verdict.headline),
         }

@@ -1,15 +1,15 @@
 //! A recording as the analysis sees it: one time axis, every signal aligned with the ticks, and what the manifest says.
 
 mod clock;
+mod from_experiment;
 mod load;
 mod manifest;
 mod signal;
-mod told;
 
+pub use from_experiment::{FromExperiment, Replayed, ReplayedSlot};
 pub use load::load;
-pub use manifest::{Drive, Facts, Interface, Mount};
+pub use manifest::{Drive, Interface, Mount, SystemFacts};
 pub use signal::Signal;
-pub use told::{Replayed, ReplayedSlot, Told};
 
 use faultline_recording::{CostTrackerPoint, ProgramCachePoint, ReplaySlotPoint, SetRootPoint};
 use std::sync::Arc;
@@ -45,11 +45,11 @@ pub struct Run {
     /// The validator's own points.
     pub points: Points,
     /// From the manifests.
-    pub facts: Facts,
+    pub facts: SystemFacts,
     /// From the log of a workload that replayed a fixed range of slots; empty of any other.
     pub replayed: Replayed,
     /// From the experiment that made the run; `None` of any other.
-    pub told: Option<Told>,
+    pub told: Option<FromExperiment>,
 }
 
 /// One writing of the daemon.

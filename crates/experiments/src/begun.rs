@@ -1,7 +1,7 @@
 //! An experiment that was begun: its folder, its plan and where it stands.
 
 use crate::folder::{self, Folder};
-use crate::journal::{self, Standing};
+use crate::journal::{self, JournalState};
 use crate::plan::{self, Plan};
 use crate::plan_command;
 use anyhow::{Context, bail};
@@ -24,8 +24,8 @@ pub fn find(path: &Path) -> anyhow::Result<Folder> {
 ///
 /// # Errors
 /// It was never begun, or its plan has been changed since.
-pub fn begun(folder: &Folder) -> anyhow::Result<(Plan, Standing)> {
-    let standing = Standing::of(&journal::read(&folder.journal())?);
+pub fn begun(folder: &Folder) -> anyhow::Result<(Plan, JournalState)> {
+    let standing = JournalState::of(&journal::read(&folder.journal())?);
     let begun = standing.begun.as_ref().with_context(|| {
         format!("{}: nothing was begun here: use `faultline experiment run`", folder.path().display())
     })?;

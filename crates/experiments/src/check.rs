@@ -20,7 +20,7 @@ mod tools;
 mod vote;
 
 pub use disk::{Need, needs};
-pub use facts::{Facts, FolderFacts, LauncherFacts, Stake, Switch};
+pub use facts::{FolderFacts, HostFacts, LauncherFacts, Stake, Switch};
 pub use gather::{gather, program_files};
 pub use poh::recorder_cpus;
 pub use tools::TOOLS;
@@ -63,7 +63,7 @@ impl Findings {
 
 /// Everything that speaks against the plan where these facts hold, each thing once, the gravest first. `i_vote` takes
 /// away what speaks against a validator that votes.
-pub fn findings(plan: &Plan, facts: &Facts, i_vote: bool) -> Vec<Finding> {
+pub fn findings(plan: &Plan, facts: &HostFacts, i_vote: bool) -> Vec<Finding> {
     let mut found = Findings::default();
     limits::check(plan, facts, &mut found);
     programs::check(plan, facts, &mut found);
@@ -88,7 +88,7 @@ pub fn findings(plan: &Plan, facts: &Facts, i_vote: bool) -> Vec<Finding> {
 }
 
 /// The host as it is now. What may pass until a run begins is only warned of.
-fn host(facts: &Facts, found: &mut Findings) {
+fn host(facts: &HostFacts, found: &mut Findings) {
     for remark in &facts.host {
         let severity = if remark.passes { remark.severity.min(Severity::Warn) } else { remark.severity };
         found.add(
@@ -100,7 +100,7 @@ fn host(facts: &Facts, found: &mut Findings) {
 }
 
 /// The daemon calls a validator at the tip only once it has been near it for a while.
-fn tip(plan: &Plan, facts: &Facts, found: &mut Findings) {
+fn tip(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
     if let (Some(within), Some(wait)) = (plan.stop.at_tip_within, facts.at_tip_for)
         && plan.workload.kind == Kind::Validator
         && within <= wait

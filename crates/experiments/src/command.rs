@@ -9,7 +9,7 @@ pub use launcher::{facts, launcher};
 
 use super::begun::{begun, find};
 use super::folder::Folder;
-use super::journal::{self, Standing};
+use super::journal::{self, JournalState};
 use super::lock::{self, Holder, Lock};
 use super::runner::{Over, Real, Runner};
 use super::schedule::schedule;
@@ -90,7 +90,7 @@ fn make_way(folder: &Folder) -> anyhow::Result<()> {
     if !path.exists() {
         return Ok(());
     }
-    if Standing::of(&journal::read(&path)?).begun.is_some() {
+    if JournalState::of(&journal::read(&path)?).begun.is_some() {
         let folder = folder.path().display();
         bail!("{folder} already has an experiment: `faultline experiment resume {folder}` continues it");
     }
@@ -159,7 +159,7 @@ fn stop(args: &StopArgs) -> anyhow::Result<u8> {
         say(&format!("warning: the targets file still lists a recorder: {error:#}"));
     }
     // It may have come to its end meanwhile.
-    let finished = Standing::of(&journal::read(&folder.journal())?).finished;
+    let finished = JournalState::of(&journal::read(&folder.journal())?).finished;
     let (next, shown) = if finished { ("report", "shows its results") } else { ("resume", "continues") };
     let over = if finished { "the experiment is finished; " } else { "" };
     say(&format!("nothing runs; {over}`faultline experiment {next} {}` {shown}", folder.path().display()));

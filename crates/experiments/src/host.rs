@@ -24,7 +24,7 @@ const FIREDANCER: &str = "firedancer";
 
 /// What is known of the host.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Seen {
+pub(crate) struct HostSnapshot {
     /// Its state; disks are those that are written to.
     pub(crate) state: HostState,
     /// CPUs that are used, before a run.
@@ -49,13 +49,19 @@ pub(crate) fn folders_of(lane: &Lane) -> impl Iterator<Item = &Path> {
 }
 
 /// Looks at the host.
-pub(crate) fn look(plan: &Plan, root: &HostRoot, folder: &Path, busy: Option<f64>, groups: Vec<String>) -> Seen {
+pub(crate) fn look(
+    plan: &Plan,
+    root: &HostRoot,
+    folder: &Path,
+    busy: Option<f64>,
+    groups: Vec<String>,
+) -> HostSnapshot {
     let mut paths: Vec<&Path> = vec![folder];
     paths.extend(plan.lanes.iter().flat_map(folders_of));
     let mut state = host::look(root, &paths, &is_validator);
     count_what_is_cleared(plan, root, &mut state.disks);
     let used = plan.lanes.iter().flat_map(folders_of).flat_map(|folder| folders::users(root, folder));
-    Seen { state, busy, groups, users: used.map(|user| user.to_string()).collect() }
+    HostSnapshot { state, busy, groups, users: used.map(|user| user.to_string()).collect() }
 }
 
 /// What is cleared before a run is free then. That takes a walk over all files, hence only where it may matter.
@@ -80,7 +86,7 @@ fn is_validator(name: &str) -> bool {
 }
 
 /// What there is to say against a run now.
-pub(crate) fn remarks(rules: &HostRules, seen: &Seen) -> Vec<Remark> {
+pub(crate) fn remarks(rules: &HostRules, seen: &HostSnapshot) -> Vec<Remark> {
     let mut all = Vec::new();
     let mut say = |severity: Severity, passes: bool, what: String| all.push(Remark { severity, passes, what });
     if let Some(busy) = seen.busy.filter(|busy| *busy > rules.busy_cpus.bound) {
@@ -169,7 +175,7 @@ mod tests {
         };
         let disk = Disk { path: "/l".into(), device: None, size: None, free: Some(26 << 30) };
         let state = HostState { disks: vec![disk], ..HostState::default() };
-        let found = remarks(&rules, &Seen { state, busy: Some(2.0), ..Seen::default() });
+        let found = remarks(&rules, &HostSnapshot { state, busy: Some(2.0), ..HostSnapshot::default() });
         let passes: Vec<bool> = found.iter().map(|remark| remark.passes).collect();
         assert_eq!(passes, [true, false], "{found:?}");
     }

@@ -2,11 +2,11 @@
 //! by a crash or a full disk never happened.
 
 mod file;
-mod standing;
+mod state;
 
 pub(crate) use file::is_full;
 pub use file::{Journal, read};
-pub use standing::{Attempt, Begun, Next, Standing, Tried};
+pub use state::{Attempt, Begun, JournalState, Next, Tried};
 
 use super::outcome::Ending;
 use super::schedule::Turn;

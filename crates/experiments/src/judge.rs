@@ -18,7 +18,7 @@ const OOM_KILL: &str = "oom-kill";
 
 /// What is known of a run's end.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Facts {
+pub struct EndFacts {
     /// Why this program has ended it; `None` if it did not, or only after it had ended.
     pub why: Option<Why>,
     /// The evidence when that was decided.
@@ -40,7 +40,7 @@ pub fn killed_for_memory(evidence: &Evidence) -> bool {
 }
 
 /// The outcome, with what is worth a remark.
-pub fn outcome(kind: Kind, stop: &Stop, facts: &Facts) -> (Outcome, Vec<String>) {
+pub fn outcome(kind: Kind, stop: &Stop, facts: &EndFacts) -> (Outcome, Vec<String>) {
     let mut notes = Vec::new();
     if killed_for_memory(&facts.before) {
         return (Outcome::OutOfMemory, notes);

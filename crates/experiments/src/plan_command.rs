@@ -6,7 +6,7 @@ mod text;
 pub use estimate::{Estimate, estimate};
 pub use text::finding;
 
-use super::check::{self, Facts, Finding, LauncherFacts, Need};
+use super::check::{self, Finding, HostFacts, LauncherFacts, Need};
 use super::plan::{self, Arm, Plan, Severity};
 use super::schedule::{Turn, schedule};
 use crate::args::PlanArgs;
@@ -100,7 +100,7 @@ impl ArmOutlook {
 
 impl Outlook {
     /// What can be said where these facts hold.
-    pub fn new(plan: &Plan, facts: &Facts, i_vote: bool) -> Self {
+    pub fn new(plan: &Plan, facts: &HostFacts, i_vote: bool) -> Self {
         let findings = check::findings(plan, facts, i_vote);
         let turns = schedule(plan);
         Outlook {

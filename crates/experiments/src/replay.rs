@@ -6,7 +6,7 @@
 //! has no child: its counts are not known. The bank of the snapshot is frozen as well, when it is loaded: it was not replayed,
 //! and is left out.
 
-use super::judge::cache::Seen;
+use super::judge::cache::CacheTotals;
 use faultline_agave::log::{LogLine, LogSplitter, Progress};
 use faultline_agave::points::{Known, ProgramCache};
 use faultline_analysis::run::{Replayed, ReplayedSlot};
@@ -34,7 +34,7 @@ pub fn read(path: &Path) -> io::Result<Replayed> {
 ///
 /// # Errors
 /// The file cannot be read.
-pub fn seen(path: &Path) -> io::Result<Seen> {
+pub fn seen(path: &Path) -> io::Result<CacheTotals> {
     log(path).map(|log| log.seen)
 }
 
@@ -65,7 +65,7 @@ struct Log {
     places: HashMap<u64, usize>,
     /// When the bank before was frozen, or the replay began.
     before: Option<i64>,
-    seen: Seen,
+    seen: CacheTotals,
 }
 
 impl Log {

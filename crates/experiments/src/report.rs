@@ -9,7 +9,7 @@ mod section;
 mod told;
 
 use super::folder::Folder;
-use super::journal::{self, Standing};
+use super::journal::{self, JournalState};
 use super::outcome::{Ending, Validity};
 use super::plan::{self, Kind, Plan};
 use super::replay;
@@ -38,7 +38,7 @@ pub struct Experiment {
     /// What was to be done.
     pub plan: Plan,
     /// What was done.
-    pub standing: Standing,
+    pub standing: JournalState,
 }
 
 /// A run that counts.
@@ -84,7 +84,7 @@ impl Experiment {
     pub fn read(path: &Path) -> anyhow::Result<Self> {
         let folder = super::begun::find(path)?;
         let lines = journal::read(&folder.journal())?;
-        let standing = Standing::of(&lines);
+        let standing = JournalState::of(&lines);
         let file = standing.begun.as_ref().map_or_else(|| folder.plan(), |begun| begun.file.clone());
         let text = fs::read_to_string(folder.plan()).with_context(|| folder.plan().display().to_string())?;
         let plan = plan::parse(&text, &file).map_err(|mistakes| all(&folder.plan(), &mistakes))?;

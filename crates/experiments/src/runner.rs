@@ -9,7 +9,7 @@ pub mod world;
 pub use real::Real;
 
 use super::folder::{self, Folder};
-use super::journal::{self, Entry, Journal, Line, Standing};
+use super::journal::{self, Entry, Journal, JournalState, Line};
 use super::outcome::{Ending, Outcome, Validity};
 use super::plan::Plan;
 use super::schedule::Turn;
@@ -55,7 +55,7 @@ pub struct Runner<'w> {
     folder: Folder,
     scope: String,
     journal: Journal,
-    standing: Standing,
+    standing: JournalState,
     world: &'w mut dyn World,
     /// When the last run ended.
     rested: Option<Duration>,
@@ -87,7 +87,7 @@ impl<'w> Runner<'w> {
         let folder = Folder::new(&plan.folder);
         let (journal, lines) = Journal::open(&folder.journal())?;
         let mut runner = Runner::new(plan, folder, journal, world);
-        runner.standing = Standing::of(&lines);
+        runner.standing = JournalState::of(&lines);
         let ends = lines.iter().rev().find(|line| matches!(line.entry, Entry::RunEnded { .. }));
         if let Some(last) = ends {
             let now = runner.world.now();
@@ -104,7 +104,7 @@ impl<'w> Runner<'w> {
             folder,
             scope,
             journal,
-            standing: Standing::default(),
+            standing: JournalState::default(),
             world,
             rested: None,
             told: BTreeMap::new(),
@@ -192,7 +192,7 @@ impl<'w> Runner<'w> {
     }
 }
 
-fn gave_up(turn: &Turn, failed: u32, standing: &Standing) -> String {
+fn gave_up(turn: &Turn, failed: u32, standing: &JournalState) -> String {
     let newest = standing.newest(turn);
     let mut ends = newest.into_iter().flat_map(|newest| newest.runs.values()).filter_map(|run| run.ended.as_ref());
     let why = ends.find_map(|(ending, _)| match &ending.outcome {

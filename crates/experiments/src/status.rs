@@ -4,7 +4,7 @@ mod text;
 
 use super::begun::{begun, find};
 use super::folder::Folder;
-use super::journal::{Attempt, Standing, Step};
+use super::journal::{Attempt, JournalState, Step};
 use super::lock::{self, Holder};
 use super::outcome::{Outcome, Validity};
 use super::plan::Plan;
@@ -108,7 +108,7 @@ pub fn status(args: &StatusArgs) -> anyhow::Result<String> {
 
 impl Status {
     /// Of an experiment whose lock has this holder, at this time since 1970.
-    pub fn of(plan: &Plan, standing: &Standing, folder: &Folder, holder: Holder, now: Duration) -> Self {
+    pub fn of(plan: &Plan, standing: &JournalState, folder: &Folder, holder: Holder, now: Duration) -> Self {
         let state = match (holder, &standing.stopped) {
             (Holder::Somebody(pid), _) => State::Running { pid },
             _ if standing.finished => State::Finished,
@@ -142,7 +142,7 @@ impl Status {
 
 fn run(
     plan: &Plan,
-    standing: &Standing,
+    standing: &JournalState,
     folder: &Folder,
     (turn, scheduled): (&Turn, &Scheduled),
     alive: Option<Duration>,
@@ -191,7 +191,7 @@ fn since_1970(unix_ns: i64) -> Duration {
 }
 
 /// The turn that is begun and not done, and for how long.
-fn current(standing: &Standing, now: Duration) -> Option<(&Turn, Duration)> {
+fn current(standing: &JournalState, now: Duration) -> Option<(&Turn, Duration)> {
     let turn = standing.turns.iter().find(|turn| !standing.is_done(turn))?;
     let newest = standing.newest(turn)?;
     let over = newest.runs.len() == turn.runs.len() && newest.runs.values().all(|run| run.ended.is_some());
@@ -199,7 +199,7 @@ fn current(standing: &Standing, now: Duration) -> Option<(&Turn, Duration)> {
 }
 
 /// How long a turn takes: as those that are done, on average; before the first is, as the plan says.
-fn usual(plan: &Plan, standing: &Standing) -> Duration {
+fn usual(plan: &Plan, standing: &JournalState) -> Duration {
     let length = |turn: &&Turn| {
         let newest = standing.newest(turn)?;
         let end = newest.runs.values().filter_map(|run| Some(run.ended.as_ref()?.1)).max()?;
@@ -214,7 +214,7 @@ fn usual(plan: &Plan, standing: &Standing) -> Duration {
 }
 
 /// How long the turns that are not done take.
-fn left(plan: &Plan, standing: &Standing, now: Duration) -> Duration {
+fn left(plan: &Plan, standing: &JournalState, now: Duration) -> Duration {
     let open = standing.turns.iter().filter(|turn| !standing.is_done(turn)).count();
     let all = usual(plan, standing).saturating_mul(u32::try_from(open).unwrap_or(u32::MAX));
     all.saturating_sub(current(standing, now).map_or(Duration::ZERO, |(_, age)| age))

@@ -19,4 +19,4 @@ mod view;
 
 pub use file::{Follower, Left, POLL, QUIET};
 pub use records::{Inlet, Records, Stretch};
-pub use view::{LogStatus, Told, View};
+pub use view::{LogStatus, StartStep, View};

@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex};
 
 /// Everything a follower handed on and committed.
 #[derive(Debug, Clone, Default)]
-pub struct Probe(Arc<Mutex<Seen>>);
+pub struct Probe(Arc<Mutex<ProbeState>>);
 
 #[derive(Debug, Default)]
-struct Seen {
+struct ProbeState {
     open: Option<Vec<String>>,
     records: Vec<String>,
     bad: u64,

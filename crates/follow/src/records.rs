@@ -1,6 +1,6 @@
 //! From bytes of the log to whoever takes its records.
 
-use crate::view::{Told, View};
+use crate::view::{StartStep, View};
 use faultline_agave::log::{LogLine, LogSplitter};
 use faultline_catalog::Stamp;
 use std::fmt;
@@ -86,7 +86,7 @@ impl Stretch<'_> {
         self.records += 1;
         self.inlet.record(&record);
         if let Some(progress) = LogLine::parse(&record).progress() {
-            self.view.tell(Told { at: self.now, progress });
+            self.view.tell(StartStep { at: self.now, progress });
         }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A step of the validator's start, as its log told it.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Told {
+pub struct StartStep {
     /// When the line was read, at most a poll after it was written.
     pub at: Stamp,
     /// The step.
@@ -48,7 +48,7 @@ struct State {
     looked: bool,
     problem: Option<Problem>,
     last_line: Option<Stamp>,
-    progress: Option<Arc<Told>>,
+    progress: Option<Arc<StartStep>>,
 }
 
 impl View {
@@ -69,7 +69,7 @@ impl View {
     }
 
     /// The last step of a start the log told of; `None` if it told of none since the daemon started.
-    pub fn progress(&self) -> Option<Arc<Told>> {
+    pub fn progress(&self) -> Option<Arc<StartStep>> {
         self.lock().progress.clone()
     }
 
@@ -99,7 +99,7 @@ impl View {
         }
     }
 
-    pub(crate) fn tell(&self, told: Told) {
+    pub(crate) fn tell(&self, told: StartStep) {
         self.lock().progress = Some(Arc::new(told));
     }
 

@@ -6,7 +6,7 @@
 mod fincore;
 
 use crate::Error;
-use crate::folders::Kept;
+use crate::folders::KeptEntry;
 use crate::tree::{Folder, Found, failed, files, on_disk};
 use faultline_kernel::HostRoot;
 use rustix::fs::Advice;
@@ -21,7 +21,7 @@ pub struct Dropped {
     /// Their lengths together, in bytes.
     pub bytes: u64,
     /// What was not entered, with its reason.
-    pub left: Vec<Kept>,
+    pub left: Vec<KeptEntry>,
 }
 
 /// How much of some files is in memory.
@@ -69,7 +69,7 @@ pub fn drop_files(folders: &[&Path]) -> Result<Dropped, Error> {
                     dropped.files += 1;
                     dropped.bytes = dropped.bytes.saturating_add(u64::try_from(stat.st_size).unwrap_or(0));
                 }
-                Found::Left(path, why) => dropped.left.push(Kept { path, why }),
+                Found::Left(path, why) => dropped.left.push(KeptEntry { path, why }),
             }
             Ok(())
         })?;

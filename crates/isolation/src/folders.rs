@@ -10,7 +10,7 @@ mod keep;
 mod marker;
 mod restore;
 
-pub use clear::{Cleared, Kept, LISTED, clear, would_clear};
+pub use clear::{Cleared, KeptEntry, LISTED, clear, would_clear};
 pub use guard::{Use, users};
 pub use hold::{Hold, Purpose, hold};
 pub use marker::{Init, MARKER, check, init, is_marked};

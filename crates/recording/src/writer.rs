@@ -4,9 +4,9 @@
 //! [`Writer::finish`]. After an error, [`Writer::rollback`] gives up what was not committed and the writer goes on.
 
 mod cell;
+mod destinations;
 mod long;
 mod open;
-mod places;
 mod prune;
 mod samples;
 mod save;
@@ -45,7 +45,7 @@ struct Following {
 
 /// What a source could not read, as a reader of the file would take it.
 #[derive(Debug, Default)]
-struct Told {
+struct SourceProblems {
     problems: Vec<Problem>,
     /// The file may say something else.
     doubted: bool,
@@ -70,7 +70,7 @@ pub struct Writer {
     session: i64,
     following: Option<Following>,
     samples: Samples,
-    told: [Told; Source::ALL.len()],
+    told: [SourceProblems; Source::ALL.len()],
     now: Mark,
     committed: Mark,
     /// In the open transaction.

@@ -1,7 +1,7 @@
 //! A folder with a plan, and what is left of it on the host.
 
 use faultline_experiments::folder::Folder;
-use faultline_experiments::journal::{self, Entry, Line, Standing};
+use faultline_experiments::journal::{self, Entry, JournalState, Line};
 use faultline_experiments::outcome::Ending;
 use faultline_testkit::eventually::eventually_seeing;
 use faultline_testkit::process::{Program, Running};
@@ -87,8 +87,8 @@ impl Scene {
         journal::read(&self.folder().journal()).unwrap_or_default()
     }
 
-    pub(crate) fn standing(&self) -> Standing {
-        Standing::of(&self.lines())
+    pub(crate) fn standing(&self) -> JournalState {
+        JournalState::of(&self.lines())
     }
 
     /// Waits until the journal has an entry like this.

@@ -252,8 +252,14 @@ impl World for Pretended {
         })
     }
 
-    fn cache(&mut self, _recording: &Path) -> anyhow::Result<cache::Seen> {
-        Ok(cache::Seen { points: 10, water_level: 462, water_level_evicting: 462, insertions: 700, evictions: 200 })
+    fn cache(&mut self, _recording: &Path) -> anyhow::Result<cache::CacheTotals> {
+        Ok(cache::CacheTotals {
+            points: 10,
+            water_level: 462,
+            water_level_evicting: 462,
+            insertions: 700,
+            evictions: 200,
+        })
     }
 
     fn ticks(&mut self, recording: &Path) -> anyhow::Result<Vec<TickRow>> {

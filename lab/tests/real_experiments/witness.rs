@@ -35,7 +35,7 @@ pub(crate) fn sum(bodies: &[Vec<u8>], name: &str, sender: &str, field: &str, tim
 
 /// A process that was seen, and what the kernel says holds for its group.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Seen {
+pub(crate) struct CacheTotals {
     /// `comm`.
     pub(crate) program: String,
     /// Its group of memory, below the mount.
@@ -45,7 +45,7 @@ pub(crate) struct Seen {
 }
 
 /// The processes whose command line names one of these paths or something below it.
-pub(crate) fn about(paths: &[&Path]) -> BTreeSet<Seen> {
+pub(crate) fn about(paths: &[&Path]) -> BTreeSet<CacheTotals> {
     let names: Vec<&[u8]> = paths.iter().map(|path| path.as_os_str().as_encoded_bytes()).collect();
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten().map(|entry| entry.path());
     let ours = processes.filter(|process| {
@@ -55,7 +55,7 @@ pub(crate) fn about(paths: &[&Path]) -> BTreeSet<Seen> {
     ours.filter_map(|process| seen(&process)).collect()
 }
 
-fn seen(process: &Path) -> Option<Seen> {
+fn seen(process: &Path) -> Option<CacheTotals> {
     let program = fs::read_to_string(process.join("comm")).ok()?.trim_end().to_owned();
     let text = fs::read_to_string(process.join("cgroup")).ok()?;
     let group = |wanted: fn(&str) -> bool| {
@@ -74,7 +74,7 @@ fn seen(process: &Path) -> Option<Seen> {
         // What version 1 says when there is no limit is a number of its own: the largest whole number of pages.
         text.trim().parse().ok().filter(|bytes: &u64| *bytes < 1 << 62)
     });
-    Some(Seen { program, limit: limits.min(), group })
+    Some(CacheTotals { program, limit: limits.min(), group })
 }
 
 /// Processes that the kernel has killed for want of memory since it started, in all groups.

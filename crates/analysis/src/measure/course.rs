@@ -4,7 +4,7 @@ mod kept_up;
 
 use super::span::Span;
 use super::stall::{Resolved, Stall, resolve};
-use crate::run::{Run, Tick, Told};
+use crate::run::{FromExperiment, Run, Tick};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -98,7 +98,7 @@ pub fn course(run: &Run) -> Course {
 }
 
 /// An experiment watched from outside: what it says of the end holds over what the recording could see of it.
-fn overruled(mut course: Course, told: &Told) -> Course {
+fn overruled(mut course: Course, told: &FromExperiment) -> Course {
     if let Some(answer) = told.kept_up {
         course.kept_up.answer = Some(answer);
         course.kept_up.why.clone_from(&told.why);

@@ -22,7 +22,7 @@ const TITLE_SIZE: f64 = 15.0;
 
 /// Where a drawing goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum Surface {
     /// A file of its own, with title, background and style.
     File,
     /// The page, in a column as wide as usual.
@@ -32,13 +32,13 @@ pub enum Place {
 }
 
 /// The figure drawn; the same bytes for the same figure and looks. Valid XML whatever its texts are.
-pub fn draw(figure: &Figure, looks: &Looks, place: Place) -> String {
+pub fn draw(figure: &Figure, looks: &Looks, place: Surface) -> String {
     let width = match place {
-        Place::File | Place::Wide => 800.0,
-        Place::Narrow => 400.0,
+        Surface::File | Surface::Wide => 800.0,
+        Surface::Narrow => 400.0,
     };
     let mut sheet = Sheet { body: String::new(), width, y: 0.0 };
-    if place == Place::File {
+    if place == Surface::File {
         let title = fitted(&figure.title, (width - 16.0) / TITLE_SIZE / 1.08);
         sheet.add(format_args!(r#"<text class="h" x="8" y="24">{}</text>"#, escaped(&title)));
         sheet.y = 34.0;
@@ -78,10 +78,10 @@ impl Sheet {
         self.add(format_args!(r#"<line class="{class}" x1="{x1}" y1="{y1}" x2="{x2}" y2="{y2}"/>"#));
     }
 
-    fn finish(self, title: &str, place: Place) -> String {
+    fn finish(self, title: &str, place: Surface) -> String {
         let (width, height, title) = (N(self.width), N(self.y.ceil()), escaped(title));
         let mut out = String::new();
-        if place == Place::File {
+        if place == Surface::File {
             out.push_str("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
         }
         let body = self.body;
@@ -89,13 +89,13 @@ impl Sheet {
             r#"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}""#
         );
         match place {
-            Place::File => write!(
+            Surface::File => write!(
                 out,
                 "{open} role=\"img\"><title>{title}</title>\n<style>\n{STYLE}</style>\n\
                  <rect class=\"bg\" width=\"{width}\" height=\"{height}\"/>\n{body}</svg>\n"
             ),
-            Place::Wide => write!(out, "{open} class=\"wide\" role=\"img\" aria-label=\"{title}\">\n{body}</svg>\n"),
-            Place::Narrow => {
+            Surface::Wide => write!(out, "{open} class=\"wide\" role=\"img\" aria-label=\"{title}\">\n{body}</svg>\n"),
+            Surface::Narrow => {
                 write!(out, "{open} class=\"narrow\" role=\"img\" aria-label=\"{title}\">\n{body}</svg>\n")
             }
         }

@@ -1,25 +1,25 @@
 //! What all formats say in the same words.
 
 use super::text::{Clock, clean, duration, number};
-use crate::report::model::{Cell, Mark, Report, Standing, Timeline};
+use crate::report::model::{Cell, Mark, Report, Timeline, VerdictKind};
 
 /// How sure the verdict is.
 pub(crate) fn standing(report: &Report) -> &'static str {
     match report.verdict.standing {
-        Standing::Described => "Described, not tested",
-        Standing::Differs => "A difference is shown",
-        Standing::Equivalent => "Equivalent within the margin",
-        Standing::Inconclusive => "Inconclusive",
+        VerdictKind::Described => "Described, not tested",
+        VerdictKind::Differs => "A difference is shown",
+        VerdictKind::Equivalent => "Equivalent within the margin",
+        VerdictKind::Inconclusive => "Inconclusive",
     }
 }
 
 /// The same as a key for style sheets.
 pub(crate) fn standing_key(report: &Report) -> &'static str {
     match report.verdict.standing {
-        Standing::Described => "described",
-        Standing::Differs => "differs",
-        Standing::Equivalent => "equivalent",
-        Standing::Inconclusive => "inconclusive",
+        VerdictKind::Described => "described",
+        VerdictKind::Differs => "differs",
+        VerdictKind::Equivalent => "equivalent",
+        VerdictKind::Inconclusive => "inconclusive",
     }
 }
 

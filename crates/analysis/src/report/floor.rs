@@ -5,7 +5,7 @@ mod pressure;
 
 use super::cells::{count, number, table};
 use super::comparison::{Pair, lower};
-use super::model::{Block, Cell, Standing, Table};
+use super::model::{Block, Cell, Table, VerdictKind};
 use super::paired::{Matched, Paired, QUANTITIES, Quantity};
 use super::scalars::Scalar;
 use super::subject::{Subject, Subjects, TWIN};
@@ -112,7 +112,7 @@ impl Floor {
     }
 
     /// The answer by the quantity that the primary metric is about, and how sure it is. `None` if arms have no slots in common.
-    pub(crate) fn headline(&self, primary: &Scalar) -> Option<(String, Standing)> {
+    pub(crate) fn headline(&self, primary: &Scalar) -> Option<(String, VerdictKind)> {
         let about = |row: &&Row| row.quantity.metrics.iter().any(|metric| primary.id.starts_with(metric));
         let arms = || self.rows.iter().filter(|row| !row.twins());
         let place = arms().find(about).or_else(|| arms().next())?.place;
@@ -132,24 +132,24 @@ impl Floor {
         let tested = rows.iter().all(|row| row.turns >= RUNS_FOR_A_TEST);
         let real = rows.iter().any(|row| self.beyond(row) == Some(true));
         let standing = match (tested, real) {
-            (false, _) => Standing::Described,
-            (true, true) => Standing::Differs,
-            (true, false) => Standing::Inconclusive,
+            (false, _) => VerdictKind::Described,
+            (true, true) => VerdictKind::Differs,
+            (true, false) => VerdictKind::Inconclusive,
         };
         Some((headline, standing))
     }
 
     /// The answer where there is nothing but one arm, twice. `None` without an A/A pair.
-    pub(crate) fn alone(&self, primary: &Scalar) -> Option<(String, Standing)> {
+    pub(crate) fn alone(&self, primary: &Scalar) -> Option<(String, VerdictKind)> {
         let about = |row: &&Row| row.quantity.metrics.iter().any(|metric| primary.id.starts_with(metric));
         let twins = || self.rows.iter().filter(|row| row.twins());
         let row = twins().find(about).or_else(|| twins().next())?;
         let headline =
             format!("{} twice at the same time (A/A): {}, {}.", row.other, lower(row.quantity.name), self.judged(row));
         let standing = match (row.turns >= RUNS_FOR_A_TEST, self.equivalent(row)) {
-            (false, _) => Standing::Described,
-            (true, true) => Standing::Equivalent,
-            (true, false) => Standing::Inconclusive,
+            (false, _) => VerdictKind::Described,
+            (true, true) => VerdictKind::Equivalent,
+            (true, false) => VerdictKind::Inconclusive,
         };
         Some((headline, standing))
     }

@@ -3,11 +3,12 @@
 use super::cells::{GIB, number, table, text};
 use super::model::{Block, Cell, Section, Table};
 use super::subject::{Subject, Subjects};
-use crate::run::{Drive, Facts, Interface, Mount};
+use crate::run::{Drive, Interface, Mount, SystemFacts};
 
 /// The chapter.
 pub(crate) fn section(subjects: &Subjects<'_>) -> Section {
-    let facts = |id, title, note, of: fn(&Facts) -> &[(&'static str, String)]| facts(subjects, id, title, note, of);
+    let facts =
+        |id, title, note, of: fn(&SystemFacts) -> &[(&'static str, String)]| facts(subjects, id, title, note, of);
     let mut blocks = vec![
         facts("hardware", "Machine", "As the daemon found it when it began to record.", |facts| &facts.host),
         facts(
@@ -29,7 +30,7 @@ fn facts(
     id: &str,
     title: &str,
     note: &str,
-    of: fn(&Facts) -> &[(&'static str, String)],
+    of: fn(&SystemFacts) -> &[(&'static str, String)],
 ) -> Block {
     let names: Vec<&str> = subjects.all.iter().map(|subject| subject.name.as_str()).collect();
     let columns: Vec<(&str, &str)> = std::iter::once("").chain(names).map(|name| (name, "")).collect();
@@ -57,7 +58,7 @@ fn facts(
 fn things<T: PartialEq>(
     subjects: &Subjects<'_>,
     mut listed: Table,
-    of: fn(&Facts) -> &Vec<T>,
+    of: fn(&SystemFacts) -> &Vec<T>,
     row: fn(&T) -> Vec<Cell>,
 ) -> Block {
     let mut groups: Vec<(Vec<&str>, &Vec<T>)> = Vec::new();

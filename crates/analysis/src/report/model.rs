@@ -30,13 +30,13 @@ pub struct Verdict {
     /// What supports it, a sentence each, the primary metric first.
     pub points: Vec<String>,
     /// How sure it is, which picks its colour and its word.
-    pub standing: Standing,
+    pub standing: VerdictKind,
 }
 
 /// How sure a verdict is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Standing {
+pub enum VerdictKind {
     /// One run, or one run per arm: described, not tested.
     #[default]
     Described,

@@ -4,7 +4,7 @@ use super::cells::bytes;
 use super::comparison::{Pair, lower, margin, way, words};
 use super::floor::Floor;
 use super::limits::{self, Limits};
-use super::model::{Standing, Verdict};
+use super::model::{Verdict, VerdictKind};
 use super::scalars::Scalar;
 use super::subject::{Subject, Subjects};
 use super::what_happened::story;
@@ -53,7 +53,7 @@ fn single(subject: &Subject<'_>) -> Verdict {
     let mut points = vec![story(subject)];
     points.extend(told(subject));
     points.push("This is one run: it is described, and nothing is tested.".to_owned());
-    Verdict { headline, points, standing: Standing::Described }
+    Verdict { headline, points, standing: VerdictKind::Described }
 }
 
 /// What a run's numbers say, a sentence each.
@@ -102,7 +102,7 @@ fn replicates(several: &[Subject<'_>], primary: &Scalar, answers: &Answers<'_>) 
     }
     let points =
         vec!["There is no other arm to compare with: the runs are described, and nothing is tested.".to_owned()];
-    Verdict { headline, points, standing: Standing::Described }
+    Verdict { headline, points, standing: VerdictKind::Described }
 }
 
 fn compared(
@@ -123,7 +123,7 @@ fn compared(
             let alike = |pair: &&Pair| limits::are_alike(subjects, &pair.reference, &pair.other);
             let tested: Vec<Pair> = pairs.iter().filter(alike).filter(|pair| is_tested(pair)).cloned().collect();
             match tested.is_empty() {
-                true => (sentences.join(" "), Standing::Described),
+                true => (sentences.join(" "), VerdictKind::Described),
                 // Another question than the limit's, and it has an answer.
                 false => {
                     sentences.insert(0, headline(&tested, primary, settings));
@@ -241,20 +241,20 @@ fn and(names: &[&str]) -> String {
     }
 }
 
-fn standing(pairs: &[Pair]) -> Standing {
+fn standing(pairs: &[Pair]) -> VerdictKind {
     // What has no values takes nothing from what is known of the others.
     let pairs = || pairs.iter().filter(|pair| !matches!(pair.primary.conclusion, Conclusion::NoValues));
     let any = |which: fn(&Conclusion) -> bool| pairs().any(|pair| which(&pair.primary.conclusion));
     if any(|conclusion| matches!(conclusion, Conclusion::Differs { .. })) {
-        Standing::Differs
+        VerdictKind::Differs
     } else if any(|conclusion| matches!(conclusion, Conclusion::Inconclusive { .. })) {
-        Standing::Inconclusive
+        VerdictKind::Inconclusive
     } else if pairs().count() > 0
         && pairs().all(|pair| matches!(pair.primary.conclusion, Conclusion::Equivalent { .. }))
     {
-        Standing::Equivalent
+        VerdictKind::Equivalent
     } else {
-        Standing::Described
+        VerdictKind::Described
     }
 }
 

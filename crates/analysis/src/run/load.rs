@@ -1,7 +1,7 @@
 //! From a recording to a [`Run`].
 
 use super::clock::{Clock, nanoseconds};
-use super::{ClockStep, Event, Facts, Points, Pool, PoolRow, Process, Run, Session, Signal, Tick};
+use super::{ClockStep, Event, Points, Pool, PoolRow, Process, Run, Session, Signal, SystemFacts, Tick};
 use faultline_recording::schema::column_of;
 use faultline_recording::{Cell, Error, EventRow, ProcessRow, Recording, SessionRow, TickRow};
 use serde_json::Value;
@@ -32,7 +32,7 @@ pub fn load(path: &Path) -> Result<Run, Error> {
         finished: sessions.last().is_some_and(|session| session.ended.is_some()),
         salvaged: recording.info()?.meta.remove("salvaged_from"),
         origin_unix_ns: clock.origin,
-        facts: Facts::of(&sessions, &processes),
+        facts: SystemFacts::of(&sessions, &processes),
         ticks,
         signals: signals(&recording, &rows)?,
         pools: pools(&recording, &place)?,

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 /// Machine and validator, from the first session and the first process that told what it is.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Facts {
+pub struct SystemFacts {
     /// The recording is of the daemon's built-in stand-in: its numbers mean nothing.
     pub demo: bool,
     /// Facts of the machine in reading order: name of the fact and words.
@@ -75,9 +75,9 @@ pub struct Interface {
     pub state: Option<String>,
 }
 
-impl Facts {
+impl SystemFacts {
     /// Reads them.
-    pub(super) fn of(sessions: &[SessionRow], processes: &[ProcessRow]) -> Facts {
+    pub(super) fn of(sessions: &[SessionRow], processes: &[ProcessRow]) -> SystemFacts {
         let nothing = Value::Null;
         let session = sessions.first().map_or(&nothing, |session| &session.manifest);
         // A wrapped command is seen before it becomes the validator.
@@ -86,7 +86,7 @@ impl Facts {
         let host = &session["host"];
         let mut versions: Vec<String> = processes.iter().filter_map(|process| version(&process.manifest)).collect();
         versions.dedup();
-        Facts {
+        SystemFacts {
             demo: session["demo"] == Value::Bool(true) || session["daemon"]["demo"] == Value::Bool(true),
             host: host_facts(session),
             validator: validator_facts(process),

@@ -2,7 +2,7 @@
 //! ends at once, which would count as a result.
 
 use super::Findings;
-use super::facts::Facts;
+use super::facts::HostFacts;
 use super::folders::working;
 use crate::plan::{Begin, Plan};
 use rustix::fs::{Access, access};
@@ -48,7 +48,7 @@ fn wanted(plan: &Plan) -> Vec<(PathBuf, u32)> {
     all
 }
 
-pub(super) fn check(plan: &Plan, facts: &Facts, found: &mut Findings) {
+pub(super) fn check(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
     let mut named: Vec<(String, &Path)> = working(plan);
     named.extend(plan.lanes.iter().filter_map(|lane| Some(("identity".to_owned(), lane.identity.as_deref()?))));
     named

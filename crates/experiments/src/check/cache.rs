@@ -1,12 +1,12 @@
 //! Whether arms that set the program cache's capacity run something that listens.
 
 use super::Findings;
-use super::facts::{Facts, Switch};
+use super::facts::{HostFacts, Switch};
 use crate::plan::{Arm, Lane, Plan, expand};
 use std::path::{Path, PathBuf};
 
 /// The program file that an arm runs, as far as the plan tells: its binary, the workload's, or the command's first word.
-pub(super) fn program_of(plan: &Plan, arm: &Arm, facts: &Facts) -> Option<PathBuf> {
+pub(super) fn program_of(plan: &Plan, arm: &Arm, facts: &HostFacts) -> Option<PathBuf> {
     let named = arm.binary.clone().or_else(|| plan.workload.binary.clone());
     named.or_else(|| facts.programs.get(&first_word(plan, arm)?)?.clone().ok())
 }
@@ -18,7 +18,7 @@ pub(super) fn first_word(plan: &Plan, arm: &Arm) -> Option<String> {
     expand(plan, arm, lane, Path::new("/"), 1).ok()?.command.first().cloned()
 }
 
-pub(super) fn check(plan: &Plan, facts: &Facts, found: &mut Findings) {
+pub(super) fn check(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
     let variable = &plan.workload.cache_variable;
     for arm in plan.arms.iter().filter(|arm| arm.cache_entries.is_some()) {
         let Some(file) = program_of(plan, arm, facts) else { continue };

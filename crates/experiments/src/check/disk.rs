@@ -1,7 +1,7 @@
 //! The room that a plan needs on disks.
 
 use super::Findings;
-use super::facts::Facts;
+use super::facts::HostFacts;
 use crate::plan::{Begin, Cluster, Kind, Plan};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -29,7 +29,7 @@ pub struct Need {
 }
 
 /// What a plan needs, as far as it can be said beforehand.
-pub fn needs(plan: &Plan, facts: &Facts) -> Vec<Need> {
+pub fn needs(plan: &Plan, facts: &HostFacts) -> Vec<Need> {
     let free = |folder: &PathBuf| facts.folders.get(folder).and_then(|folder| folder.free);
     let runs = (plan.arms.len() + usize::from(plan.concurrent.is_some())) as u64 * u64::from(plan.replicates);
     let hourly =
@@ -58,7 +58,7 @@ pub fn needs(plan: &Plan, facts: &Facts) -> Vec<Need> {
     needs
 }
 
-pub(super) fn check(plan: &Plan, facts: &Facts, found: &mut Findings) {
+pub(super) fn check(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
     let mut by_device: BTreeMap<u64, Vec<Need>> = BTreeMap::new();
     for need in needs(plan, facts) {
         if let Some(device) = facts.folders.get(&need.folder).and_then(|folder| folder.device) {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 /// Everything that findings rest on. What could not be learnt is `None` or an `Err` with the reason.
 #[derive(Debug, Clone)]
-pub struct Facts {
+pub struct HostFacts {
     /// How groups would be made; an error if they cannot be.
     pub launcher: Result<LauncherFacts, String>,
     /// Memory of the host, in bytes.

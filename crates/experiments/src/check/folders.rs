@@ -1,7 +1,7 @@
 //! Whether folders are each their own, may be cleared, and are nobody's home.
 
 use super::Findings;
-use super::facts::Facts;
+use super::facts::HostFacts;
 use crate::plan::{Begin, Plan};
 use std::path::{Path, PathBuf};
 
@@ -20,7 +20,7 @@ pub(super) fn working(plan: &Plan) -> Vec<(String, &Path)> {
     all
 }
 
-pub(super) fn check(plan: &Plan, facts: &Facts, found: &mut Findings) {
+pub(super) fn check(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
     let cleared = plan.begin != Begin::AsIs;
     for (what, path) in working(plan) {
         let Some(folder) = facts.folders.get(path) else { continue };
@@ -64,7 +64,7 @@ pub(super) fn check(plan: &Plan, facts: &Facts, found: &mut Findings) {
 }
 
 /// A file where a folder is to be.
-fn blocked(plan: &Plan, facts: &Facts, found: &mut Findings) {
+fn blocked(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
     let mut all = working(plan);
     all.push(("folder".to_owned(), &plan.folder));
     for (what, path) in all {
@@ -79,7 +79,7 @@ fn blocked(plan: &Plan, facts: &Facts, found: &mut Findings) {
 }
 
 /// What is recorded takes from the disk that the validator waits for.
-fn beside(plan: &Plan, facts: &Facts, found: &mut Findings) {
+fn beside(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
     let device = |path: &Path| facts.folders.get(path)?.device;
     let shared = |path: &Path| device(path).is_some() && device(path) == device(&plan.folder);
     if let Some((what, path)) = working(plan).into_iter().find(|(_, path)| shared(path)) {
@@ -91,7 +91,7 @@ fn beside(plan: &Plan, facts: &Facts, found: &mut Findings) {
 }
 
 /// Symbolic links can make one folder of two.
-fn apart(plan: &Plan, facts: &Facts, found: &mut Findings) {
+fn apart(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
     let mut all = working(plan);
     all.push(("folder".to_owned(), &plan.folder));
     if let Begin::Restore { from } = &plan.begin {

@@ -1,7 +1,7 @@
 //! Looks at the host and at what a plan names. It changes nothing.
 
 use super::cache::{first_word, program_of};
-use super::facts::{Facts, FolderFacts, LauncherFacts};
+use super::facts::{FolderFacts, HostFacts, LauncherFacts};
 use super::folders::working;
 use super::{TOOLS, access, configuration, keypair, scripts, stake, switch};
 use crate::host::host_now;
@@ -14,13 +14,13 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// Learns what there is to know; never fails, since not knowing is a fact as well.
-pub fn gather(plan: &Plan, launcher: Result<LauncherFacts, String>) -> Facts {
+pub fn gather(plan: &Plan, launcher: Result<LauncherFacts, String>) -> HostFacts {
     let paths: Vec<&Path> = named_folders(plan);
     let state = host::look(&HostRoot::default(), &paths, &|_| false);
     let online = std::fs::read_to_string("/sys/devices/system/cpu/online").ok();
     let followed = scripts::follow(plan, home_of(plan).as_deref());
     let recorder = recorder::find(plan.recorder.program.as_deref(), "recorder.program").map_err(|e| e.to_string());
-    let mut facts = Facts {
+    let mut facts = HostFacts {
         launcher,
         ram: state.memory_total,
         swap: state.swap_total,

@@ -1,7 +1,7 @@
 //! Whether the limits of arms can be set here, and mean something.
 
 use super::Findings;
-use super::facts::Facts;
+use super::facts::HostFacts;
 use crate::plan::{Arm, Kind, Lane, Plan, Severity};
 use faultline_isolation::Abilities;
 use std::collections::BTreeSet;
@@ -11,7 +11,7 @@ const CGROUP_V1: &str = "cgroup v1";
 /// Kept free beside concurrent runs: a twentieth of the memory, within these bounds.
 const RESERVE: (u64, u64) = (512 << 20, 8 << 30);
 
-pub(super) fn check(plan: &Plan, facts: &Facts, found: &mut Findings) {
+pub(super) fn check(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
     match &facts.launcher {
         Ok(launcher) => {
             for arm in &plan.arms {
@@ -32,7 +32,7 @@ pub(super) fn check(plan: &Plan, facts: &Facts, found: &mut Findings) {
     }
 }
 
-fn possible(plan: &Plan, arm: &Arm, (launcher, can): (&str, &Abilities), facts: &Facts, found: &mut Findings) {
+fn possible(plan: &Plan, arm: &Arm, (launcher, can): (&str, &Abilities), facts: &HostFacts, found: &mut Findings) {
     let name = &arm.name;
     if arm.memory_high.is_some() && !can.memory_high {
         found.refuse(
@@ -87,7 +87,7 @@ fn possible(plan: &Plan, arm: &Arm, (launcher, can): (&str, &Abilities), facts: 
     }
 }
 
-fn meaningful(arm: &Arm, facts: &Facts, found: &mut Findings) {
+fn meaningful(arm: &Arm, facts: &HostFacts, found: &mut Findings) {
     let (Some(max), Some(ram)) = (arm.memory_max, facts.ram) else { return };
     let (name, said, all) = (&arm.name, faultline_text::size(max), faultline_text::size(ram));
     // The kernel keeps some of what is built in, so a little more than it reports is still "all of it".
@@ -106,7 +106,7 @@ fn meaningful(arm: &Arm, facts: &Facts, found: &mut Findings) {
     }
 }
 
-fn cpus(plan: &Plan, facts: &Facts, found: &mut Findings) {
+fn cpus(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
     let Some(there) = &facts.cpus else { return };
     let of_lanes = plan.lanes.iter().filter_map(|lane| Some((format!("lane {:?}", lane.name), lane.cpus.as_ref()?)));
     let of_arms = plan.arms.iter().filter_map(|arm| Some((format!("arm {:?}", arm.name), arm.cpus.as_ref()?)));
@@ -119,7 +119,7 @@ fn cpus(plan: &Plan, facts: &Facts, found: &mut Findings) {
 }
 
 /// Runs at the same time share one host.
-fn together(plan: &Plan, facts: &Facts, found: &mut Findings) {
+fn together(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
     let twice = plan.concurrent.and_then(|concurrent| plan.arms.get(concurrent.twice));
     let all = || plan.arms.iter().chain(twice);
     let mut sum = 0_u64;
@@ -162,7 +162,7 @@ fn together(plan: &Plan, facts: &Facts, found: &mut Findings) {
     shared_devices(plan, facts, found);
 }
 
-fn shared_devices(plan: &Plan, facts: &Facts, found: &mut Findings) {
+fn shared_devices(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
     let devices = |lane: &Lane| -> BTreeSet<u64> {
         let folders = [Some(&lane.ledger), lane.accounts.as_ref(), lane.snapshots.as_ref()];
         folders.into_iter().flatten().filter_map(|folder| facts.folders.get(folder)?.device).collect()

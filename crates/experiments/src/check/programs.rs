@@ -1,11 +1,11 @@
 //! Whether what is started is there.
 
 use super::Findings;
-use super::facts::Facts;
+use super::facts::HostFacts;
 use crate::plan::{Plan, Severity};
 use std::path::Path;
 
-pub(super) fn check(plan: &Plan, facts: &Facts, found: &mut Findings) {
+pub(super) fn check(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
     for (named, program) in &facts.programs {
         // A binary that the plan names is said below.
         let said = facts.files.get(Path::new(named)).is_some_and(Result::is_err);

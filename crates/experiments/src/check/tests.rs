@@ -60,7 +60,7 @@ fn plan(text: &str) -> Plan {
 }
 
 /// A host on which nothing speaks against the plan.
-fn fit(plan: &Plan) -> Facts {
+fn fit(plan: &Plan) -> HostFacts {
     let open_files = Some(1_048_576);
     let can = Abilities {
         memory_max: true,
@@ -85,7 +85,7 @@ fn fit(plan: &Plan) -> Facts {
         };
         folders.insert(path.to_owned(), fact);
     }
-    Facts {
+    HostFacts {
         launcher: Ok(LauncherFacts { name: "cgroup v2".to_owned(), can }),
         ram: Some(64 * GIB),
         swap: Some(0),
@@ -111,13 +111,13 @@ fn fit(plan: &Plan) -> Facts {
     }
 }
 
-fn told(plan: &Plan, facts: &Facts) -> Vec<(Severity, String)> {
+fn told(plan: &Plan, facts: &HostFacts) -> Vec<(Severity, String)> {
     findings(plan, facts, false).into_iter().map(|found| (found.severity, found.what)).collect()
 }
 
 /// One finding, of this severity, that says this.
 #[track_caller]
-fn only(plan: &Plan, facts: &Facts, severity: Severity, says: &str) {
+fn only(plan: &Plan, facts: &HostFacts, severity: Severity, says: &str) {
     match told(plan, facts).as_slice() {
         [(found, what)] if *found == severity && what.contains(says) => {}
         other => panic!("{says:?} is wanted: {other:#?}"),
@@ -130,7 +130,7 @@ fn but(text: &str, from: &str, to: &str) -> Plan {
     plan(&text.replace(from, to))
 }
 
-fn folder<'f>(facts: &'f mut Facts, path: &str) -> &'f mut FolderFacts {
+fn folder<'f>(facts: &'f mut HostFacts, path: &str) -> &'f mut FolderFacts {
     facts.folders.get_mut(Path::new(path)).unwrap()
 }
 
@@ -165,17 +165,17 @@ fn limits_that_the_launcher_does_not_have_are_refused() {
 #[test]
 fn a_limit_near_all_memory_warns_and_one_beyond_it_is_refused() {
     let plan = plan(TWO_ARMS);
-    let with = |ram: u64| Facts { ram: Some(ram), ..fit(&plan) };
+    let with = |ram: u64| HostFacts { ram: Some(ram), ..fit(&plan) };
     only(&plan, &with(8 * GIB + GIB / 4), Warn, "95 % or more");
     only(&plan, &with(8 * GIB - GIB / 4), Warn, "95 % or more");
     only(&plan, &with(7 * GIB), Refuse, "memory_max of arm \"large\" is 8 GiB, and this host has 7 GiB");
-    assert_eq!(told(&plan, &Facts { ram: None, ..fit(&plan) }), []);
+    assert_eq!(told(&plan, &HostFacts { ram: None, ..fit(&plan) }), []);
 }
 
 #[test]
 fn concurrent_limits_and_a_reserve_must_fit_in_memory() {
     let plan = plan(CONCURRENT);
-    let with = |ram: u64| Facts { ram: Some(ram), ..fit(&plan) };
+    let with = |ram: u64| HostFacts { ram: Some(ram), ..fit(&plan) };
     assert_eq!(told(&plan, &with(8 * GIB + GIB / 2)), []);
     only(&plan, &with(8 * GIB + GIB / 4), Refuse, "with 512 MiB for the rest of the host");
     let open = but(CONCURRENT, "memory_max = \"4G\"", "");
@@ -208,7 +208,7 @@ fn concurrent_lanes_share_no_device_and_no_cpu_unsaid() {
 #[test]
 fn a_program_that_ignores_the_size_of_its_cache_is_refused() {
     let plan = but(TWO_ARMS, "memory_max = \"8G\"", "cache_entries = 1024");
-    let with = |switch: Switch| Facts { switches: BTreeMap::from([("/v".into(), switch)]), ..fit(&plan) };
+    let with = |switch: Switch| HostFacts { switches: BTreeMap::from([("/v".into(), switch)]), ..fit(&plan) };
     assert_eq!(told(&plan, &with(Switch::There)), []);
     only(
         &plan,
@@ -225,7 +225,7 @@ fn a_program_that_ignores_the_size_of_its_cache_is_refused() {
 
 #[test]
 fn a_validator_that_votes_is_refused_without_a_word() {
-    let i_vote = |plan: &Plan, facts: &Facts| findings(plan, facts, true).len();
+    let i_vote = |plan: &Plan, facts: &HostFacts| findings(plan, facts, true).len();
     for (from, to, place) in [
         ("\"{ledger}\"]", "\"{ledger}\", \"--vote-account\", \"k.json\"]", "workload"),
         ("memory_max = \"8G\"", "environment = { MORE = \"--x --vote-account k\" }", "arm \"large\""),
@@ -236,10 +236,10 @@ fn a_validator_that_votes_is_refused_without_a_word() {
         assert_eq!(i_vote(&plan, &fit(&plan)), 0);
     }
     let plan = plan(TWO_ARMS);
-    let script = |text: &str| Facts { scripts: BTreeMap::from([("/v".into(), text.to_owned())]), ..fit(&plan) };
+    let script = |text: &str| HostFacts { scripts: BTreeMap::from([("/v".into(), text.to_owned())]), ..fit(&plan) };
     only(&plan, &script("exec v \\\n  --vote-account $K\n"), Refuse, "the script /v sets a vote account");
     assert_eq!(told(&plan, &script("#!/bin/sh\n# --vote-account is left out\nexec v --no-voting\n")), []);
-    let staked = |stake: Stake| Facts { stakes: BTreeMap::from([("main".to_owned(), stake)]), ..fit(&plan) };
+    let staked = |stake: Stake| HostFacts { stakes: BTreeMap::from([("main".to_owned(), stake)]), ..fit(&plan) };
     only(&plan, &staked(Stake::Known(3_000_000_000)), Refuse, "has a stake of 3 SOL");
     assert_eq!(i_vote(&plan, &staked(Stake::Known(1))), 0);
     only(&plan, &staked(Stake::Unknown("nobody answers".to_owned())), Warn, "nobody answers");
@@ -259,7 +259,7 @@ fn a_vote_account_is_found_wherever_it_is_set() {
     }
     let plan = plan(TWO_ARMS);
     let script =
-        |file: &str, text: &str| Facts { scripts: BTreeMap::from([(file.into(), text.to_owned())]), ..fit(&plan) };
+        |file: &str, text: &str| HostFacts { scripts: BTreeMap::from([(file.into(), text.to_owned())]), ..fit(&plan) };
     for text in
         ["A=(\n--identity k\n--vote-account $V\n)\n", "run([\"v\", \"--vote-account\", k])\n", "x='--vote-account k'"]
     {
@@ -279,7 +279,7 @@ fn no_voting_beside_a_vote_account_excuses_nothing() {
     only(&plan, &fit(&plan), Refuse, "workload sets a vote account");
     let plan = self::plan(TWO_ARMS);
     for text in ["exec v --no-voting \\\n --vote-account k\n", "echo \"--no-voting\"; exec x --vote-account foo"] {
-        let facts = Facts { scripts: BTreeMap::from([("/s".into(), text.to_owned())]), ..fit(&plan) };
+        let facts = HostFacts { scripts: BTreeMap::from([("/s".into(), text.to_owned())]), ..fit(&plan) };
         only(&plan, &facts, Refuse, "the script /s sets a vote account");
     }
 }
@@ -288,20 +288,20 @@ fn no_voting_beside_a_vote_account_excuses_nothing() {
 fn what_nobody_looked_at_in_a_script_is_said_where_no_stake_can_be_asked() {
     let plan = plan(TWO_ARMS);
     let unknown = || BTreeMap::from([("main".to_owned(), Stake::Unknown("the plan names no identity".to_owned()))]);
-    let facts = Facts {
+    let facts = HostFacts {
         scripts: BTreeMap::from([("/v".into(), "#!/bin/sh\nexec $X/start\n".to_owned())]),
         unfollowed: ["$X/start".to_owned()].into(),
         ..fit(&plan)
     };
     assert_eq!(told(&plan, &facts), []);
-    let said = told(&plan, &Facts { stakes: unknown(), ..facts.clone() });
+    let said = told(&plan, &HostFacts { stakes: unknown(), ..facts.clone() });
     assert!(said.iter().all(|(severity, _)| *severity == Warn) && said.len() == 2, "{said:#?}");
     let script = said.iter().find(|(_, what)| what.contains("the command is a script")).unwrap();
     assert!(script.1.contains("the plan's words, /v; not looked at: $X/start"), "{script:?}");
-    assert_eq!(findings(&plan, &Facts { stakes: unknown(), ..facts }, true), []);
-    only(&plan, &Facts { stakes: unknown(), ..fit(&plan) }, Warn, "cannot determine");
+    assert_eq!(findings(&plan, &HostFacts { stakes: unknown(), ..facts }, true), []);
+    only(&plan, &HostFacts { stakes: unknown(), ..fit(&plan) }, Warn, "cannot determine");
     let shell = BTreeMap::from([("/v".to_owned(), Ok(PathBuf::from("/usr/bin/bash")))]);
-    assert_eq!(told(&plan, &Facts { stakes: unknown(), programs: shell, ..fit(&plan) }).len(), 2);
+    assert_eq!(told(&plan, &HostFacts { stakes: unknown(), programs: shell, ..fit(&plan) }).len(), 2);
 }
 
 #[test]
@@ -311,7 +311,7 @@ fn an_identity_that_is_no_keypair_is_said_once() {
     std::fs::write(&file, "name = \"p\"\n").unwrap();
     let plan = but(TWO_ARMS, "[stop]", &format!("identity = {file:?}\n[stop]"));
     let gathered = gather(&plan, Err("not asked".to_owned()));
-    let facts = Facts { files: gathered.files, stakes: gathered.stakes, ..fit(&plan) };
+    let facts = HostFacts { files: gathered.files, stakes: gathered.stakes, ..fit(&plan) };
     only(&plan, &facts, Refuse, "id.json: is no keypair as solana-keygen writes it");
     std::fs::write(&file, format!("{:?}", [1_u8; 64])).unwrap();
     assert_eq!(gather(&plan, Err(String::new())).files[&file], Ok(()));
@@ -358,7 +358,7 @@ fn a_recorder_that_does_not_take_its_configuration_is_told_before_any_run() {
         let more = format!("[recorder]\nprogram = {recorder:?}\nconfig = {:?}\n[stop]", folder.path().join("fine"));
         let plan = but(TWO_ARMS, "[stop]", &more);
         let configuration = gather(&plan, Err(String::new())).configuration;
-        (told(&plan, &Facts { configuration: configuration.clone(), ..fit(&plan) }), configuration)
+        (told(&plan, &HostFacts { configuration: configuration.clone(), ..fit(&plan) }), configuration)
     };
     let fine = script("fine", "test \"$1 $2\" = 'check-config --config'");
     assert_eq!(asked(&fine), (vec![], Some(Ok(()))));
@@ -380,7 +380,7 @@ fn a_tip_that_can_never_be_reached_in_time_is_told() {
     let known = |text: &str| {
         std::fs::write(&config, text).unwrap();
         let at_tip_for = gather(&plan, Err(String::new())).at_tip_for;
-        (at_tip_for, told(&plan, &Facts { at_tip_for, ..fit(&plan) }).len())
+        (at_tip_for, told(&plan, &HostFacts { at_tip_for, ..fit(&plan) }).len())
     };
     assert_eq!(known("[phase]\nat_tip_for = \"5s\"\n"), (Some(Duration::from_secs(5)), 0));
     assert_eq!(known("[phase]\n"), (Some(Duration::from_secs(60)), 1));
@@ -473,15 +473,15 @@ fn what_is_not_there_is_refused() {
     let plan = but(TWO_ARMS, "ledger = \"/mnt/ledger\"", "ledger = \"/mnt/ledger\"\nuser = \"sol\"");
     let fits = fit(&plan);
     let why = || "is not there".to_owned();
-    let mut facts = Facts { user: Err(why()), ..fits.clone() };
+    let mut facts = HostFacts { user: Err(why()), ..fits.clone() };
     only(&plan, &facts, Refuse, "user \"sol\": is not there");
     // systemd asks further than one file.
     facts.launcher.as_mut().unwrap().name = "systemd".to_owned();
     only(&plan, &facts, Warn, "user \"sol\": is not there");
-    only(&plan, &Facts { recorder: Err(why()), ..fits.clone() }, Refuse, "there is no recorder");
+    only(&plan, &HostFacts { recorder: Err(why()), ..fits.clone() }, Refuse, "there is no recorder");
     let programs = BTreeMap::from([("/v".to_owned(), Err(why()))]);
-    only(&plan, &Facts { programs, ..fits.clone() }, Refuse, "the command begins with /v: is not there");
-    only(&plan, &Facts { files: BTreeMap::from([("/f".into(), Err(why()))]), ..fits }, Refuse, "/f: is not there");
+    only(&plan, &HostFacts { programs, ..fits.clone() }, Refuse, "the command begins with /v: is not there");
+    only(&plan, &HostFacts { files: BTreeMap::from([("/f".into(), Err(why()))]), ..fits }, Refuse, "/f: is not there");
 }
 
 #[test]
@@ -500,14 +500,14 @@ fn what_a_design_cannot_show_is_said() {
 fn what_may_pass_until_a_run_begins_is_only_warned_of() {
     let plan = plan(TWO_ARMS);
     let remark = |passes| Remark { severity: Refuse, passes, what: "swap is on".to_owned() };
-    only(&plan, &Facts { host: vec![remark(false)], ..fit(&plan) }, Refuse, "the host, now: swap is on");
-    only(&plan, &Facts { host: vec![remark(true)], ..fit(&plan) }, Warn, "the host, now: swap is on");
+    only(&plan, &HostFacts { host: vec![remark(false)], ..fit(&plan) }, Refuse, "the host, now: swap is on");
+    only(&plan, &HostFacts { host: vec![remark(true)], ..fit(&plan) }, Warn, "the host, now: swap is on");
 }
 
 #[test]
 fn the_gravest_comes_first() {
     let plan = but(TWO_ARMS, "replicates = 4", "replicates = 1");
-    let facts = Facts { recorder: Err("none".to_owned()), ..fit(&plan) };
+    let facts = HostFacts { recorder: Err("none".to_owned()), ..fit(&plan) };
     let severities: Vec<Severity> = findings(&plan, &facts, false).into_iter().map(|found| found.severity).collect();
     assert_eq!(severities, [Refuse, Warn, Severity::Ignore]);
 }
@@ -542,11 +542,11 @@ fn what_the_host_lacks_to_start_and_look_at_runs_is_known_beforehand() {
     let plan = plan(TWO_ARMS);
     let without = |tool: &str| {
         let tools = super::TOOLS.into_iter().filter(|one| *one != tool).collect();
-        Facts { tools, other_user: true, ..fit(&plan) }
+        HostFacts { tools, other_user: true, ..fit(&plan) }
     };
     only(&plan, &without("fincore"), Warn, "fincore");
     only(&plan, &without("setpriv"), Refuse, "setpriv");
-    assert_eq!(told(&plan, &Facts { other_user: false, ..without("setpriv") }), []);
+    assert_eq!(told(&plan, &HostFacts { other_user: false, ..without("setpriv") }), []);
     let mut leaves = plan.clone();
     leaves.page_cache = crate::plan::PageCache::Leave;
     assert!(!told(&leaves, &without("fincore")).iter().any(|what| format!("{what:?}").contains("fincore")));
@@ -562,6 +562,6 @@ fn what_the_host_lacks_to_start_and_look_at_runs_is_known_beforehand() {
 fn a_folder_that_its_user_may_not_write_is_refused() {
     let plan = plan(TWO_ARMS);
     let why = "is not open to user \"sol\" (mode 755, of user 0 and group 0)";
-    let facts = Facts { closed: BTreeMap::from([("/mnt/ledger".into(), why.to_owned())]), ..fit(&plan) };
+    let facts = HostFacts { closed: BTreeMap::from([("/mnt/ledger".into(), why.to_owned())]), ..fit(&plan) };
     only(&plan, &facts, Refuse, &format!("ledger /mnt/ledger {why}: every run would exit immediately"));
 }

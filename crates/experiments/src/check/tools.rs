@@ -1,7 +1,7 @@
 //! Whether the host has what a run is started and looked at with.
 
 use super::Findings;
-use super::facts::Facts;
+use super::facts::HostFacts;
 use crate::plan::{PageCache, Plan};
 
 /// Counts pages in memory.
@@ -11,7 +11,7 @@ const SETPRIV: &str = "setpriv";
 /// Programs of the host, all of util-linux, that a run may need.
 pub const TOOLS: [&str; 2] = [FINCORE, SETPRIV];
 
-pub(super) fn check(plan: &Plan, facts: &Facts, found: &mut Findings) {
+pub(super) fn check(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
     if plan.page_cache != PageCache::Leave && !facts.tools.contains(FINCORE) {
         found.warn(
             "fincore is not in PATH: a cold start cannot be verified, and every run will be marked unproven",

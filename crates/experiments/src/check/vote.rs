@@ -2,7 +2,7 @@
 
 use super::Findings;
 use super::code::{has_option, units};
-use super::facts::{Facts, Stake};
+use super::facts::{HostFacts, Stake};
 use crate::plan::{Kind, Plan};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -17,7 +17,7 @@ const SHELLS: [&str; 12] =
 /// Files and words that a finding names.
 const NAMED: usize = 8;
 
-pub(super) fn check(plan: &Plan, facts: &Facts, i_vote: bool, found: &mut Findings) {
+pub(super) fn check(plan: &Plan, facts: &HostFacts, i_vote: bool, found: &mut Findings) {
     if plan.workload.kind != Kind::Validator || i_vote {
         return;
     }
@@ -34,7 +34,7 @@ pub(super) fn check(plan: &Plan, facts: &Facts, i_vote: bool, found: &mut Findin
     }
 }
 
-fn stakes(plan: &Plan, facts: &Facts, found: &mut Findings) {
+fn stakes(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
     for lane in &plan.lanes {
         let who = match plan.lanes.len() {
             0 | 1 => "the identity".to_owned(),
@@ -63,7 +63,7 @@ fn stakes(plan: &Plan, facts: &Facts, found: &mut Findings) {
 }
 
 /// What a script starts can be found out only so far.
-fn scripts(plan: &Plan, facts: &Facts, found: &mut Findings) {
+fn scripts(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
     let vouched = plan.lanes.iter().all(|lane| matches!(facts.stakes.get(&lane.name), Some(Stake::Known(_))));
     let shell = |file: &Path| {
         let name = file.file_name().unwrap_or_default().to_string_lossy();
@@ -98,7 +98,7 @@ fn some(all: &[String]) -> String {
 }
 
 /// Where a vote account is set.
-fn places(plan: &Plan, facts: &Facts) -> BTreeSet<String> {
+fn places(plan: &Plan, facts: &HostFacts) -> BTreeSet<String> {
     let mut places = BTreeSet::new();
     let mut look = |place: String, sets: bool| sets.then(|| places.insert(place));
     let workload = &plan.workload;

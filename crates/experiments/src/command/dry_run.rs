@@ -45,11 +45,11 @@ fn more(what: &str, many: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use faultline_isolation::folders::Kept;
+    use faultline_isolation::folders::KeptEntry;
 
     #[test]
     fn every_file_is_named_up_to_a_limit_that_is_told() {
-        let kept = |name: &str| Kept { path: name.into(), why: "a keypair" };
+        let kept = |name: &str| KeptEntry { path: name.into(), why: "a keypair" };
         let would = Cleared {
             files: 3,
             bytes: 6 << 10,

@@ -5,7 +5,7 @@ use faultline_recording::ProgramCachePoint;
 
 /// What the points of the program cache add up to.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Seen {
+pub struct CacheTotals {
     /// Points.
     pub points: u64,
     /// Most compiled entries at the start of an eviction pass; 0 if there was none. A pass comes after each load of a
@@ -19,12 +19,12 @@ pub struct Seen {
     pub evictions: u64,
 }
 
-impl Seen {
+impl CacheTotals {
     /// Of these points.
     pub fn of(points: &[ProgramCachePoint]) -> Self {
         let sum = |of: fn(&ProgramCachePoint) -> Option<u64>| points.iter().filter_map(of).fold(0, u64::saturating_add);
         let evicts = |point: &&ProgramCachePoint| point.evictions.is_some_and(|evictions| evictions > 0);
-        Seen {
+        CacheTotals {
             points: points.len() as u64,
             water_level: points.iter().filter_map(|point| point.water_level).max().unwrap_or(0),
             water_level_evicting: points.iter().filter(evicts).filter_map(|point| point.water_level).max().unwrap_or(0),
@@ -43,7 +43,7 @@ const BEYOND: u64 = 32;
 ///
 /// A pass that evicts begins between nine tenths of the capacity and a little more than that. Where nothing was ever
 /// evicted, a cache of any capacity that all entries fit into does the same.
-pub fn validity(entries: u32, seen: &Seen) -> Validity {
+pub fn validity(entries: u32, seen: &CacheTotals) -> Validity {
     let target = u64::from(entries) * TARGET / 100;
     let says = format!(
         "the highest water level is {}, with {} insertions and {} evictions",
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     /// What a cache of so many entries shows when so many programs are called by turns.
-    fn cache(capacity: u64, programs: u64) -> Seen {
+    fn cache(capacity: u64, programs: u64) -> CacheTotals {
         let target = capacity * 90 / 100;
         let mut points = Vec::new();
         let mut loaded: u64 = 0;
@@ -88,7 +88,7 @@ mod tests {
             });
             loaded -= evictions;
         }
-        Seen::of(&points)
+        CacheTotals::of(&points)
     }
 
     #[test]
@@ -113,10 +113,10 @@ mod tests {
 
     #[test]
     fn what_was_not_recorded_proves_nothing() {
-        let unproven = |seen: Seen| matches!(validity(512, &seen), Validity::Unproven(_));
-        assert!(unproven(Seen::default()));
-        assert!(unproven(Seen { points: 5, insertions: 600, ..Seen::default() }));
-        assert!(unproven(Seen { points: 5, insertions: 600, evictions: 1, ..Seen::default() }));
-        assert_eq!(validity(512, &Seen { points: 5, insertions: 9, ..Seen::default() }), Validity::Valid);
+        let unproven = |seen: CacheTotals| matches!(validity(512, &seen), Validity::Unproven(_));
+        assert!(unproven(CacheTotals::default()));
+        assert!(unproven(CacheTotals { points: 5, insertions: 600, ..CacheTotals::default() }));
+        assert!(unproven(CacheTotals { points: 5, insertions: 600, evictions: 1, ..CacheTotals::default() }));
+        assert_eq!(validity(512, &CacheTotals { points: 5, insertions: 9, ..CacheTotals::default() }), Validity::Valid);
     }
 }

@@ -18,7 +18,7 @@ fn evidence(end: Option<End>, oom_kills: u64) -> Evidence {
 }
 
 fn of(kind: Kind, why: Option<Why>, before: Evidence, after: Evidence) -> Outcome {
-    outcome(kind, &stop(), &Facts { why, before, after, left: false }).0
+    outcome(kind, &stop(), &EndFacts { why, before, after, left: false }).0
 }
 
 #[test]
@@ -34,7 +34,7 @@ fn a_kill_for_want_of_memory_is_told_whoever_was_killed_and_whatever_the_shell_s
 #[test]
 fn a_kill_that_comes_after_the_decision_to_end_is_a_remark() {
     let after = evidence(Some(End::Signal(9)), 1);
-    let facts = Facts { why: Some(Why::TimeUp), before: evidence(None, 0), after, left: false };
+    let facts = EndFacts { why: Some(Why::TimeUp), before: evidence(None, 0), after, left: false };
     let (outcome, notes) = outcome(Kind::Validator, &stop(), &facts);
     assert_eq!((outcome, notes.len()), (Outcome::Completed, 1));
     let late = of(Kind::Validator, Some(Why::TimeUp), evidence(None, 1), evidence(Some(End::Signal(15)), 1));
@@ -64,7 +64,7 @@ fn a_life_that_systemd_has_ended_is_no_result() {
 #[test]
 fn what_a_shell_says_of_a_signal_is_explained() {
     let after = evidence(Some(End::Code(139)), 0);
-    let (outcome, notes) = outcome(Kind::Validator, &stop(), &Facts { after, ..Facts::default() });
+    let (outcome, notes) = outcome(Kind::Validator, &stop(), &EndFacts { after, ..EndFacts::default() });
     assert_eq!(outcome, Outcome::Exited { code: 139 });
     assert!(notes[0].contains("signal 11"), "{notes:?}");
 }
@@ -73,7 +73,7 @@ fn what_a_shell_says_of_a_signal_is_explained() {
 fn a_script_that_leaves_its_validator_behind_has_not_shown_how_it_ends() {
     let left = |kind, code| {
         let after = evidence(Some(End::Code(code)), 0);
-        outcome(kind, &stop(), &Facts { after, left: true, ..Facts::default() })
+        outcome(kind, &stop(), &EndFacts { after, left: true, ..EndFacts::default() })
     };
     assert!(matches!(left(Kind::Validator, 0), (Outcome::Failed { why }, _) if why.contains("exec")));
     assert!(matches!(left(Kind::Validator, 3), (Outcome::Exited { code: 3 }, notes) if notes.len() == 1));

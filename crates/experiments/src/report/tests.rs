@@ -40,7 +40,7 @@ fn experiment(folder: &Path, lines: Vec<Entry>) -> Experiment {
         .zip(1_i64..)
         .map(|(entry, at)| Line { unix_ns: 1_800_000_000_000_000_000 + at * 60_000_000_000, entry })
         .collect();
-    Experiment { folder: Folder::new(folder), plan, standing: Standing::of(&lines) }
+    Experiment { folder: Folder::new(folder), plan, standing: JournalState::of(&lines) }
 }
 
 /// The lines of one attempt.

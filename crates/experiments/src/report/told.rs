@@ -2,13 +2,13 @@
 
 use crate::outcome::{Ending, Outcome};
 use crate::plan::{Arm, Kind};
-use faultline_analysis::run::Told;
+use faultline_analysis::run::FromExperiment;
 use faultline_isolation::{End, Evidence};
 
 /// What the experiment says of a run.
-pub(crate) fn told(ending: &Ending, arm: Option<&Arm>, kind: Kind) -> Told {
+pub(crate) fn told(ending: &Ending, arm: Option<&Arm>, kind: Kind) -> FromExperiment {
     let (kept_up, why) = answer(&ending.outcome, kind);
-    Told {
+    FromExperiment {
         replay: kind == Kind::Replay,
         kept_up,
         why,

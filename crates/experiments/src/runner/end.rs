@@ -5,7 +5,7 @@ use super::{Halt, Runner};
 use crate::folder::RECORDING;
 use crate::journal::{Entry, Step};
 use crate::judge::gaps::{Lasted, Recorded};
-use crate::judge::{self, Facts, cache};
+use crate::judge::{self, EndFacts, cache};
 use crate::outcome::{Ending, Outcome, Validity};
 use crate::watch::Watch;
 use anyhow::Context;
@@ -141,7 +141,7 @@ impl Runner<'_> {
 
     fn judge(&mut self, run: &mut Running, after: Evidence) -> Ending {
         let (why, before) = run.why.take().map_or((None, Evidence::default()), |(why, before)| (Some(why), before));
-        let facts = Facts { why, before, after, left: run.lingers };
+        let facts = EndFacts { why, before, after, left: run.lingers };
         let (outcome, remarks) = judge::outcome(self.plan.workload.kind, &self.plan.stop, &facts);
         run.notes.extend(remarks);
         let (outcome, validity) = match self.recorded(run) {
@@ -165,7 +165,7 @@ impl Runner<'_> {
     }
 
     /// What a run's recording says of its cache, and how much of the run it has.
-    fn recorded(&mut self, run: &Running) -> anyhow::Result<(cache::Seen, Recorded)> {
+    fn recorded(&mut self, run: &Running) -> anyhow::Result<(cache::CacheTotals, Recorded)> {
         let recording = run.folder.join(RECORDING);
         let seen = self.world.cache(&recording)?;
         let interval = self.plan.recorder.interval.unwrap_or(USUAL_INTERVAL);

@@ -164,8 +164,8 @@ impl World for Real {
         progress(recording).ok()
     }
 
-    fn cache(&mut self, recording: &Path) -> anyhow::Result<cache::Seen> {
-        let seen = cache::Seen::of(&Recording::open(recording)?.program_cache_points()?);
+    fn cache(&mut self, recording: &Path) -> anyhow::Result<cache::CacheTotals> {
+        let seen = cache::CacheTotals::of(&Recording::open(recording)?.program_cache_points()?);
         if seen.points > 0 {
             return Ok(seen);
         }
@@ -190,7 +190,7 @@ fn cleared_in_words(cleared: &folders::Cleared) -> String {
 }
 
 /// The first of these, each with its reason, behind `what`; nothing without any.
-fn named(what: &str, all: &[folders::Kept]) -> String {
+fn named(what: &str, all: &[folders::KeptEntry]) -> String {
     let named: Vec<String> =
         all.iter().take(NAMED).map(|kept| format!("{} ({})", kept.path.display(), kept.why)).collect();
     match (named.is_empty(), all.len().saturating_sub(NAMED)) {
@@ -206,7 +206,7 @@ mod tests {
 
     #[test]
     fn what_was_left_alone_is_named_with_its_reason_and_no_more_than_a_few() {
-        let kept = |name: &str| folders::Kept { path: name.into(), why: "is a socket" };
+        let kept = |name: &str| folders::KeptEntry { path: name.into(), why: "is a socket" };
         assert_eq!(named("; not copied: ", &[]), "");
         assert_eq!(named("; not copied: ", &[kept("a")]), "; not copied: a (is a socket)");
         let all = ["a", "b", "c", "d", "e"].map(kept);

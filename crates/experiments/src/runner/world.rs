@@ -73,7 +73,7 @@ pub trait World {
     ///
     /// # Errors
     /// It cannot be read.
-    fn cache(&mut self, recording: &Path) -> anyhow::Result<cache::Seen>;
+    fn cache(&mut self, recording: &Path) -> anyhow::Result<cache::CacheTotals>;
 
     /// The ticks of a recording, in the order of time.
     ///

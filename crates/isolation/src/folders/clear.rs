@@ -23,12 +23,12 @@ pub struct Cleared {
     /// Of [`would_clear`]: the files that would go, the first [`LISTED`] that were found.
     pub listed: Vec<PathBuf>,
     /// What stayed, with its reason, but for the marker, the lock of the ledger and a `lost+found`.
-    pub kept: Vec<Kept>,
+    pub kept: Vec<KeptEntry>,
 }
 
 /// Something that was not deleted.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Kept {
+pub struct KeptEntry {
     /// What.
     pub path: PathBuf,
     /// Why.
@@ -159,7 +159,7 @@ impl Walk {
 
     #[expect(clippy::unnecessary_wraps, reason = "the end of functions that return it")]
     fn keep(&mut self, folder: &Folder, name: &CStr, why: &'static str) -> Result<(), Error> {
-        self.cleared.kept.push(Kept { path: folder.join(name), why });
+        self.cleared.kept.push(KeptEntry { path: folder.join(name), why });
         Ok(())
     }
 }

@@ -2,7 +2,7 @@
 
 mod copy;
 
-use super::clear::Kept;
+use super::clear::KeptEntry;
 use super::{guard, keep, marker};
 use crate::Error;
 use crate::tree::{DEEPEST, Entered, Folder, failed, kind, os, room};
@@ -36,7 +36,7 @@ pub struct Source {
     /// Of which archives of snapshots, which go to a folder for snapshots if there is one.
     pub archives: u64,
     /// What is not copied, with its reason: sockets and the like.
-    pub left: Vec<Kept>,
+    pub left: Vec<KeptEntry>,
 }
 
 /// What a restoring did.
@@ -49,7 +49,7 @@ pub struct Restored {
     /// Those of them that share their room on disk with what is kept (reflinks).
     pub cloned: u64,
     /// What was not copied, with its reason: sockets and the like, and keypairs and tower files that are there already.
-    pub left: Vec<Kept>,
+    pub left: Vec<KeptEntry>,
 }
 
 /// What there is to be copied, with every reason against it.
@@ -139,7 +139,7 @@ fn count(folder: &Folder, depth: usize, source: &mut Source) -> Result<(), Error
                 }
             }
             FileType::Symlink => drop(link(folder, &name, depth)?),
-            _ => source.left.push(Kept { path: folder.join(&name), why: "neither file nor folder" }),
+            _ => source.left.push(KeptEntry { path: folder.join(&name), why: "neither file nor folder" }),
         }
     }
     Ok(())
@@ -217,7 +217,7 @@ impl Work<'_> {
                     self.file(from, self.snapshots.filter(|_| archive).unwrap_or(to), &name)?;
                 }
                 FileType::Symlink => self.link(from, to, &name, depth)?,
-                _ => self.restored.left.push(Kept { path: from.join(&name), why: "neither file nor folder" }),
+                _ => self.restored.left.push(KeptEntry { path: from.join(&name), why: "neither file nor folder" }),
             }
         }
         Ok(())
@@ -266,7 +266,7 @@ impl Work<'_> {
         let path = to.join(name);
         match keep::reason(to, name, there)? {
             Some(why) => {
-                self.restored.left.push(Kept { path, why });
+                self.restored.left.push(KeptEntry { path, why });
                 Ok(())
             }
             None => Err(Error::Refused(format!("{} is there already: clear the folder first", path.display()))),

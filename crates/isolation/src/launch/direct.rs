@@ -18,7 +18,7 @@ use super::{Abilities, Error, Job, Launched, Launcher, Limits, device, files, pr
 use child::Child;
 use faultline_kernel::HostRoot;
 use group::Group;
-use place::Place;
+use place::GroupParent;
 use rustix::process::geteuid;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -47,7 +47,7 @@ impl Default for CgroupRoots {
 #[derive(Debug)]
 pub struct Direct {
     roots: CgroupRoots,
-    place: Place,
+    place: GroupParent,
     can: Abilities,
 }
 
@@ -57,7 +57,7 @@ impl Direct {
     /// # Errors
     /// There is no cgroup of version 1 or 2 that limits memory, it may not be written, or other processes are in it.
     pub fn new(roots: &CgroupRoots) -> Result<Direct, Error> {
-        let place = Place::find(roots)?;
+        let place = GroupParent::find(roots)?;
         let can = place.abilities(&roots.host);
         Ok(Direct { roots: roots.clone(), place, can })
     }
@@ -78,7 +78,7 @@ impl Direct {
 
 impl Drop for Direct {
     fn drop(&mut self) {
-        if let Place::V2(delegated) = &self.place {
+        if let GroupParent::V2(delegated) = &self.place {
             let _ = room::give_back(&delegated.folder);
         }
     }
@@ -87,8 +87,8 @@ impl Drop for Direct {
 impl Launcher for Direct {
     fn name(&self) -> &'static str {
         match self.place {
-            Place::V1(_) => "cgroup v1",
-            Place::V2(_) => "cgroup v2",
+            GroupParent::V1(_) => "cgroup v1",
+            GroupParent::V2(_) => "cgroup v2",
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::mount::Mount;
 use super::{NOW, Scene, is_root, names, seen};
-use faultline_isolation::folders::{self, Kept, MARKER};
+use faultline_isolation::folders::{self, KeptEntry, MARKER};
 use faultline_kernel::HostRoot;
 use proptest::prelude::*;
 use rustix::fs::{CWD, FlockOperation, Mode};
@@ -15,7 +15,7 @@ fn keypair() -> String {
     format!("{:?}", (0..64).collect::<Vec<u8>>())
 }
 
-fn kept(all: &[Kept]) -> Vec<(String, &'static str)> {
+fn kept(all: &[KeptEntry]) -> Vec<(String, &'static str)> {
     let mut all: Vec<_> =
         all.iter().map(|one| (one.path.file_name().unwrap().to_str().unwrap().to_owned(), one.why)).collect();
     all.sort();

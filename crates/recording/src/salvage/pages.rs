@@ -28,7 +28,7 @@ pub(super) struct Pages {
 }
 
 /// A page yet to be looked at, and between which numbers its rows lie: above `low`, up to `high`.
-struct Place {
+struct PendingPage {
     page: u32,
     low: i64,
     high: i64,
@@ -58,7 +58,7 @@ impl Pages {
     /// Gives every row of the table that begins at `root`. Looks at a page once at most.
     pub(super) fn rows<E>(&mut self, root: u32, mut each: impl FnMut(Row) -> Result<(), E>) -> Result<(), E> {
         let mut seen = HashSet::new();
-        let mut places = vec![Place { page: root, low: i64::MIN, high: i64::MAX, depth: 0 }];
+        let mut places = vec![PendingPage { page: root, low: i64::MIN, high: i64::MAX, depth: 0 }];
         while let Some(place) = places.pop() {
             if place.depth > DEPTH || self.taken.contains(&place.page) || !seen.insert(place.page) {
                 continue;
@@ -91,7 +91,7 @@ impl Pages {
     }
 
     /// The pages below. A number that does not lie between its neighbours bounds nothing.
-    fn children(&self, page: &[u8], start: usize, place: &Place) -> Vec<Place> {
+    fn children(&self, page: &[u8], start: usize, place: &PendingPage) -> Vec<PendingPage> {
         let cells = pointers(page, start, 12).filter_map(|at| {
             let below = number(page, at)?;
             Some((below, varint(page.get(at + 4..)?)?.0.cast_signed()))
@@ -103,18 +103,18 @@ impl Pages {
         let (mut low, depth) = (place.low, place.depth + 1);
         for (i, (page, key)) in cells.iter().enumerate() {
             let next = || keys.iter().zip(&sound).skip(i).find(|(_, sound)| **sound).map(|(key, _)| *key);
-            children.push(Place { page: *page, low, high: next().unwrap_or(place.high), depth });
+            children.push(PendingPage { page: *page, low, high: next().unwrap_or(place.high), depth });
             if sound.get(i) == Some(&true) {
                 low = *key;
             }
         }
-        let last = number(page, start + 8).map(|page| Place { page, low, high: place.high, depth });
+        let last = number(page, start + 8).map(|page| PendingPage { page, low, high: place.high, depth });
         children.extend(last);
         children
     }
 
     /// The rows that begin on a page; none if it is another table's.
-    fn leaf(&self, page: &[u8], start: usize, place: &Place) -> Vec<Start> {
+    fn leaf(&self, page: &[u8], start: usize, place: &PendingPage) -> Vec<Start> {
         let mut room = self.size;
         let begins = pointers(page, start, 8).filter_map(|at| self.start(page, at));
         // Rows that lie over each other are damage, and would make more of the page than it holds.

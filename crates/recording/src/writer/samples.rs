@@ -1,8 +1,8 @@
 //! What one tick's readings become.
 
 use super::cell::Number;
+use super::destinations::{Destination, Destinations};
 use super::long::{Fresh, Long, SEPARATOR, Statements};
-use super::places::{Place, Places};
 use crate::schema::{DEVICE, Kind, POOL, TABLES, Table};
 use faultline_catalog::metrics::validator::PHASE;
 use faultline_catalog::{Batch, Reading, Source, Stamp, Tick, Value};
@@ -26,7 +26,7 @@ struct Wide {
 /// Everything that is kept from tick to tick, so that only what changed is written.
 #[derive(Debug)]
 pub(super) struct Samples {
-    places: Places,
+    destinations: Destinations,
     wide: Vec<Wide>,
     pools: Long<{ POOL.len() }>,
     devices: Long<{ DEVICE.len() }>,
@@ -46,7 +46,7 @@ impl Samples {
             any: false,
         };
         Samples {
-            places: Places::new(),
+            destinations: Destinations::new(),
             wide: Table::ALL.into_iter().map(wide).collect(),
             pools: Long::new(named("pool")),
             devices: Long::new(named("device")),
@@ -141,22 +141,22 @@ impl Samples {
 
     fn take(&mut self, batch: &Batch) {
         for reading in &batch.readings {
-            match self.places.of(reading) {
-                Place::Wide { table, column, kind } => {
+            match self.destinations.of(reading) {
+                Destination::Wide { table, column, kind } => {
                     let Some(wide) = self.wide.get_mut(table) else { continue };
                     if let Some(value) = wide.values.get_mut(column) {
                         *value = Number::of(&reading.value, kind);
                         wide.any = true;
                     }
                 }
-                Place::Pool { column, kind } => {
+                Destination::Pool { column, kind } => {
                     self.pools.put(first(reading), batch.source, column, Number::of(&reading.value, kind));
                 }
-                Place::Device { column, kind } => {
+                Destination::Device { column, kind } => {
                     self.devices.put(first(reading), batch.source, column, Number::of(&reading.value, kind));
                 }
-                Place::Phase | Place::Elsewhere => {}
-                Place::Series => self.other(reading, batch.source),
+                Destination::Phase | Destination::Elsewhere => {}
+                Destination::Series => self.other(reading, batch.source),
             }
         }
     }

@@ -106,10 +106,10 @@ fn stalls(run: &Run, stalls: &[Stall]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use crate::measure::course::course;
-    use crate::run::{Run, Session, Tick, Told};
+    use crate::run::{FromExperiment, Run, Session, Tick};
 
     /// At the tip for 80 s; then asked to end, which takes it 20 s in which nothing is known.
-    fn slow_to_end(told: Option<Told>) -> Run {
+    fn slow_to_end(told: Option<FromExperiment>) -> Run {
         let tick = |second: u32| Tick {
             at: f64::from(second),
             process: (second < 100).then_some(0),
@@ -123,7 +123,7 @@ mod tests {
     #[test]
     fn time_in_which_a_run_ends_because_it_was_asked_to_does_not_count() {
         assert_eq!(course(&slow_to_end(None)).kept_up.answer, None);
-        let told = Told { stopped_unix_ns: Some(79_500_000_000), ..Told::default() };
+        let told = FromExperiment { stopped_unix_ns: Some(79_500_000_000), ..FromExperiment::default() };
         let kept_up = course(&slow_to_end(Some(told))).kept_up;
         assert_eq!((kept_up.answer, kept_up.share), (Some(true), Some(1.0)), "{}", kept_up.why);
     }

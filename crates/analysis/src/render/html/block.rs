@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::super::look::Looks;
-use super::super::svg::{self, Place};
+use super::super::svg::{self, Surface};
 use super::super::text::clean;
 use super::super::thin::thin;
 use super::super::words;
@@ -107,7 +107,7 @@ impl<'a> Blocks<'a> {
             Chart::Timeline(timeline) => Some(timeline),
             _ => None,
         };
-        let narrow = if timeline.is_some() { String::new() } else { svg::draw(figure, self.looks, Place::Narrow) };
+        let narrow = if timeline.is_some() { String::new() } else { svg::draw(figure, self.looks, Surface::Narrow) };
         let chart = timeline.map(|_| {
             self.timelines += 1;
             self.timelines - 1
@@ -118,7 +118,7 @@ impl<'a> Blocks<'a> {
             caption: clean(&figure.caption),
             thinned: timeline.map(|timeline| self.thinned(timeline)).unwrap_or_default(),
             chart,
-            wide: svg::draw(figure, self.looks, Place::Wide),
+            wide: svg::draw(figure, self.looks, Surface::Wide),
             narrow,
             events: timeline.map(|timeline| self.events(timeline)).unwrap_or_default(),
         }

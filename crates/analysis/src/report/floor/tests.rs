@@ -1,6 +1,6 @@
-use crate::report::model::{Block, Cell, Report, Standing, Table};
+use crate::report::model::{Block, Cell, Report, Table, VerdictKind};
 use crate::report::{Options, build, scalar};
-use crate::run::{Run, Signal, Tick, Told};
+use crate::run::{FromExperiment, Run, Signal, Tick};
 use faultline_recording::ReplaySlotPoint;
 
 /// Numbers that look random and are the same in every test.
@@ -78,7 +78,7 @@ fn a_difference_beyond_the_a_a_pair_is_called_real_and_the_pair_itself_equivalen
     assert_eq!(words(&cache[0][1]), "512 against itself (A/A)");
     assert!(words(&cache[0][7]).starts_with("equivalent within 5 %"), "{cache:#?}");
     assert_eq!((words(&cache[1][1]), words(&cache[1][7])), ("1024 against 512", "beyond the bias floor"));
-    assert_eq!(report.verdict.standing, Standing::Differs);
+    assert_eq!(report.verdict.standing, VerdictKind::Differs);
     assert!(report.verdict.headline.contains("lower with 1024 than with 512"), "{:#?}", report.verdict);
     assert!(report.verdict.points[0].contains("(A/A)"), "{:#?}", report.verdict);
     assert_eq!(report.runs.len(), 9);
@@ -88,7 +88,7 @@ fn a_difference_beyond_the_a_a_pair_is_called_real_and_the_pair_itself_equivalen
 #[test]
 fn a_difference_no_larger_than_the_a_a_pair_s_is_not_called_real() {
     let report = report(&turns(3, -2.0, 2.5));
-    assert_eq!(report.verdict.standing, Standing::Inconclusive);
+    assert_eq!(report.verdict.standing, VerdictKind::Inconclusive);
     let said = format!("{:?}", report.verdict);
     assert!(said.contains("no difference beyond it is shown between 1024 and 512"), "{said}");
     assert!(said.contains("not beyond the bias floor, so not called real"), "{said}");
@@ -112,7 +112,7 @@ fn an_a_a_pair_that_differs_is_not_called_equivalent() {
 #[test]
 fn one_turn_is_described_and_not_tested() {
     let report = report(&turns(1, -10.0, 0.0));
-    assert_eq!(report.verdict.standing, Standing::Described);
+    assert_eq!(report.verdict.standing, VerdictKind::Described);
     let said = format!("{:?}", report.verdict);
     assert!(said.contains("described, not tested: a test needs 3 turns"), "{said}");
     assert!(said.contains("equivalent within 5 % by the slots of one turn"), "{said}");
@@ -145,11 +145,11 @@ fn runs_of_a_turn_that_wait_for_the_disk_unlike_are_a_caveat() {
         said(&runs)
     );
     for (run, seconds) in runs.iter_mut().zip([1.0, 30.0, 2.0]) {
-        run.told = Some(Told { io_some: Some(seconds), ..Told::default() });
+        run.told = Some(FromExperiment { io_some: Some(seconds), ..FromExperiment::default() });
     }
     assert_eq!(said(&runs), "Runs at the same time did not wait for I/O alike (turn 1: 0.8 to 25.2 % of the time).");
     for run in &mut runs {
-        run.told = Some(Told { io_some: Some(1.0), ..Told::default() });
+        run.told = Some(FromExperiment { io_some: Some(1.0), ..FromExperiment::default() });
     }
     assert_eq!(said(&runs), "");
 }
@@ -160,7 +160,7 @@ fn one_arm_twice_and_no_other_is_a_pair_that_says_how_good_the_host_is() {
         (1..=count).flat_map(|turn| [run("512", turn, false, 0.0), run("512", turn, true, 0.1)]).collect()
     };
     let (few, enough) = ("equivalent within 5 % by the slots of one turn (", "equivalent within 5 % (");
-    for (count, standing, judged) in [(1, Standing::Described, few), (3, Standing::Equivalent, enough)] {
+    for (count, standing, judged) in [(1, VerdictKind::Described, few), (3, VerdictKind::Equivalent, enough)] {
         let report = report(&pair(count));
         assert_eq!(report.verdict.standing, standing);
         let headline = &report.verdict.headline;

@@ -1,7 +1,7 @@
 use super::super::Experiment;
 use super::Outcome;
 use crate::folder::Folder;
-use crate::journal::{Entry, Line, Standing, Step};
+use crate::journal::{Entry, JournalState, Line, Step};
 use crate::outcome::{Ending, Validity};
 use crate::plan;
 use crate::schedule::{Scheduled, Turn};
@@ -61,7 +61,7 @@ fn experiment(kind: &str, arms: &str) -> Experiment {
     let runner = Entry::Runner { pid: 1, boot: String::new() };
     let all = [planned, runner].into_iter().chain(lines).zip(1_i64..);
     let lines: Vec<Line> = all.map(|(entry, unix_ns)| Line { unix_ns, entry }).collect();
-    Experiment { folder: Folder::new(folder), plan, standing: Standing::of(&lines) }
+    Experiment { folder: Folder::new(folder), plan, standing: JournalState::of(&lines) }
 }
 
 /// Headlines of experiments as they stand. Nothing is recorded of any run: what is said is what the journal says.

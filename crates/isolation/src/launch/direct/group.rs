@@ -1,7 +1,7 @@
 //! One group: its folders from the first to the last.
 
 use super::folder::{folders, write};
-use super::place::Place;
+use super::place::GroupParent;
 use super::{procs, room, v1, v2};
 use crate::launch::wait::wait;
 use crate::launch::{Error, Evidence, GroupName, IoLimit, Limits, unified};
@@ -43,15 +43,20 @@ enum Kind {
 impl Group {
     /// # Errors
     /// There is one of this name, or the kernel refuses; nothing is left then.
-    pub(super) fn make(place: &Place, name: &GroupName, limits: &Limits, disks: Vec<String>) -> Result<Group, Error> {
+    pub(super) fn make(
+        place: &GroupParent,
+        name: &GroupName,
+        limits: &Limits,
+        disks: Vec<String>,
+    ) -> Result<Group, Error> {
         let name = folder_name(name);
         let kind = match place {
-            Place::V1(tops) => Kind::V1(v1::Folders {
+            GroupParent::V1(tops) => Kind::V1(v1::Folders {
                 memory: tops.memory.join(&name),
                 cpuset: tops.cpuset.as_ref().filter(|_| limits.cpus.is_some()).map(|top| top.join(&name)),
                 blkio: tops.blkio.as_ref().filter(|_| !limits.io.is_empty()).map(|top| top.join(&name)),
             }),
-            Place::V2(delegated) => {
+            GroupParent::V2(delegated) => {
                 room::enable(&delegated.folder, limits)?;
                 Kind::V2 { folder: delegated.folder.join(&name), top: delegated.top.clone() }
             }
@@ -70,17 +75,17 @@ impl Group {
     }
 
     /// The groups of this scope that are there, whoever made them.
-    pub(super) fn of_scope(place: &Place, scope: &str) -> Result<Vec<Group>, Error> {
+    pub(super) fn of_scope(place: &GroupParent, scope: &str) -> Result<Vec<Group>, Error> {
         let prefix = format!("{OURS}.{scope}.");
         let mut names = BTreeSet::new();
         match place {
-            Place::V1(tops) => {
+            GroupParent::V1(tops) => {
                 for top in [Some(&tops.memory), tops.cpuset.as_ref(), tops.blkio.as_ref()].into_iter().flatten() {
                     names.extend(folders(top)?.into_iter().filter_map(|folder| named(&folder, &prefix)));
                 }
                 Ok(names.into_iter().map(|name| Group::found(tops.folders(&name), name)).collect())
             }
-            Place::V2(delegated) => {
+            GroupParent::V2(delegated) => {
                 let mut found = Vec::new();
                 let mut to_look = vec![delegated.top.clone(), delegated.folder.clone()];
                 let mut seen = BTreeSet::new();

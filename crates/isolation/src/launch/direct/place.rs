@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 /// The folders that groups are made in.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum GroupParent {
     V1(Tops),
     V2(Delegated),
 }
@@ -35,9 +35,9 @@ pub(super) struct Delegated {
     pub(super) controllers: Vec<String>,
 }
 
-impl Place {
+impl GroupParent {
     /// Version 1 where it has the memory controller, as the kernel gives it to one version only.
-    pub(super) fn find(roots: &CgroupRoots) -> Result<Place, Error> {
+    pub(super) fn find(roots: &CgroupRoots) -> Result<GroupParent, Error> {
         let refused = |error: faultline_kernel::ReadError| Error::Refused(error.to_string());
         let mounts = roots.host.read_proc("self/mountinfo", mountinfo::parse).map_err(refused)?;
         let v1 = |controller: &str| {
@@ -46,7 +46,7 @@ impl Place {
         };
         if let Some(memory) = v1("memory") {
             may_be_written(&memory)?;
-            return Ok(Place::V1(Tops { memory, cpuset: v1("cpuset"), blkio: v1("blkio") }));
+            return Ok(GroupParent::V1(Tops { memory, cpuset: v1("cpuset"), blkio: v1("blkio") }));
         }
         let own = locate(&roots.host, std::process::id()).and_then(|cgroups| cgroups.unified).map_err(refused)?;
         let folder = roots.delegated.clone().unwrap_or_else(|| home(&own.folder));
@@ -62,12 +62,12 @@ impl Place {
         }
         may_be_written(&folder)?;
         room::check(&folder)?;
-        Ok(Place::V2(Delegated { folder, top: own.top.to_path_buf(), controllers }))
+        Ok(GroupParent::V2(Delegated { folder, top: own.top.to_path_buf(), controllers }))
     }
 
     pub(super) fn abilities(&self, host: &HostRoot) -> Abilities {
         match self {
-            Place::V1(tops) => Abilities {
+            GroupParent::V1(tops) => Abilities {
                 memory_max: true,
                 memory_high: false,
                 swap_max: tops.memory.join("memory.memsw.limit_in_bytes").exists(),
@@ -76,7 +76,7 @@ impl Place {
                 pressure: false,
                 open_files: files::most(host),
             },
-            Place::V2(Delegated { folder, controllers, .. }) => {
+            GroupParent::V2(Delegated { folder, controllers, .. }) => {
                 let has = |name: &str| controllers.iter().any(|controller| controller == name);
                 // The root of the host's cgroups has no limits of its own to tell by.
                 let is_root = !folder.join("memory.max").exists();

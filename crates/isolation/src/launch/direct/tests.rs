@@ -1,4 +1,4 @@
-use super::place::Place;
+use super::place::GroupParent;
 use super::*;
 use crate::Evidence;
 use std::fs;
@@ -34,7 +34,7 @@ fn on_a_hybrid_host_groups_are_where_memory_is() {
     ]);
     let direct = Direct::new(&roots).unwrap();
     assert_eq!(direct.name(), "cgroup v1");
-    let Place::V1(tops) = &direct.place else { panic!("{direct:?}") };
+    let GroupParent::V1(tops) = &direct.place else { panic!("{direct:?}") };
     assert_eq!((tops.memory.as_path(), &tops.cpuset), (folder.path().join("sys/fs/cgroup/memory").as_path(), &None));
     let expected = Abilities { memory_max: true, io: true, ..Abilities::default() };
     assert_eq!(direct.can(), &expected, "without accounting for swap there is no file for it");

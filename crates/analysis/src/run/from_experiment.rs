@@ -2,7 +2,7 @@
 
 /// What an experiment says of a run it made. It watched from outside, with evidence of its own.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Told {
+pub struct FromExperiment {
     /// Whether it was to do the same work as the others and to end by itself, and not to follow a cluster.
     pub replay: bool,
     /// Whether the run did what its arm was to show it can; `None`: the recording decides.

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 /// Where a reading goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum Destination {
     /// Into a wide table's column.
     Wide { table: usize, column: usize, kind: Kind },
     /// Into a column of the pool that its first label names.
@@ -26,44 +26,44 @@ type Labels = &'static [&'static str];
 
 /// Built once, so that a reading is placed without an allocation: by its metric's address, then its labels.
 #[derive(Debug)]
-pub(super) struct Places(HashMap<usize, Vec<(Labels, Place)>>);
+pub(super) struct Destinations(HashMap<usize, Vec<(Labels, Destination)>>);
 
-impl Places {
+impl Destinations {
     pub(super) fn new() -> Self {
-        let mut places: HashMap<usize, Vec<(Labels, Place)>> = HashMap::new();
-        let mut add = |metric: &'static Metric, labels: Labels, place: Place| {
-            places.entry(address(metric)).or_default().push((labels, place));
+        let mut destinations: HashMap<usize, Vec<(Labels, Destination)>> = HashMap::new();
+        let mut add = |metric: &'static Metric, labels: Labels, destination: Destination| {
+            destinations.entry(address(metric)).or_default().push((labels, destination));
         };
         for (table, of) in Table::ALL.into_iter().enumerate() {
             for (column, c) in of.columns().iter().enumerate() {
-                add(c.metric, c.labels, Place::Wide { table, column, kind: c.kind });
+                add(c.metric, c.labels, Destination::Wide { table, column, kind: c.kind });
             }
         }
         let keyed = |columns: &'static [Column]| columns.iter().enumerate();
         for (column, c) in keyed(&POOL) {
-            add(c.metric, c.labels, Place::Pool { column, kind: c.kind });
+            add(c.metric, c.labels, Destination::Pool { column, kind: c.kind });
         }
         for (column, c) in keyed(&DEVICE) {
-            add(c.metric, c.labels, Place::Device { column, kind: c.kind });
+            add(c.metric, c.labels, Destination::Device { column, kind: c.kind });
         }
         for (metric, _) in ELSEWHERE {
-            let place = if std::ptr::eq(*metric, &PHASE) { Place::Phase } else { Place::Elsewhere };
-            places.insert(address(metric), vec![(&[], place)]);
+            let destination = if std::ptr::eq(*metric, &PHASE) { Destination::Phase } else { Destination::Elsewhere };
+            destinations.insert(address(metric), vec![(&[], destination)]);
         }
-        Places(places)
+        Destinations(destinations)
     }
 
-    pub(super) fn of(&self, reading: &Reading) -> Place {
-        let Some(candidates) = self.0.get(&address(reading.metric)) else { return Place::Series };
-        let fits = |(labels, place): &&(Labels, Place)| {
-            let own = match place {
-                Place::Phase | Place::Elsewhere => return true,
-                Place::Pool { .. } | Place::Device { .. } => reading.labels.get(1..).unwrap_or_default(),
+    pub(super) fn of(&self, reading: &Reading) -> Destination {
+        let Some(candidates) = self.0.get(&address(reading.metric)) else { return Destination::Series };
+        let fits = |(labels, destination): &&(Labels, Destination)| {
+            let own = match destination {
+                Destination::Phase | Destination::Elsewhere => return true,
+                Destination::Pool { .. } | Destination::Device { .. } => reading.labels.get(1..).unwrap_or_default(),
                 _ => &*reading.labels,
             };
             reading.tags.is_empty() && own.iter().map(|text| text.as_str()).eq(labels.iter().copied())
         };
-        candidates.iter().find(fits).map_or(Place::Series, |(_, place)| *place)
+        candidates.iter().find(fits).map_or(Destination::Series, |(_, destination)| *destination)
     }
 }
 

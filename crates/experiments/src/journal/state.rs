@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 /// Where an experiment stands.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Standing {
+pub struct JournalState {
     /// What is going to be done; `None` if not even the first line was written.
     pub begun: Option<Begun>,
     /// The schedule.
@@ -49,7 +49,7 @@ pub struct Begun {
 pub struct Attempt {
     /// From 1 on.
     pub number: u32,
-    /// In which life of the runner: [`Standing::lives`] at that time.
+    /// In which life of the runner: [`JournalState::lives`] at that time.
     pub life: u32,
     /// When it began, in nanoseconds since 1970.
     pub unix_ns: i64,
@@ -77,10 +77,10 @@ pub struct Next<'a> {
     pub failed: u32,
 }
 
-impl Standing {
+impl JournalState {
     /// What follows from these lines.
     pub fn of(lines: &[Line]) -> Self {
-        let mut standing = Standing::default();
+        let mut standing = JournalState::default();
         lines.iter().for_each(|line| standing.take(line));
         standing
     }
