@@ -59,7 +59,7 @@ pub struct Target {
 pub enum Reason {
     /// The kernel told of its end.
     Exit,
-    /// The same, or it was found gone, within a minute after the kernel had killed for want of memory in its cgroup or
+    /// The same, or it was found gone, within a minute after the kernel had OOM-killed in its cgroup or
     /// on its host.
     OomKill,
     /// It was found gone, or turned into another program.

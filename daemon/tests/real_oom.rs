@@ -1,4 +1,4 @@
-//! A real validator that the kernel really kills for want of memory: the daemon shows the limit, the approach and the
+//! A real validator that the kernel really OOM kills: the daemon shows the limit, the approach and the
 //! reason.
 
 #![allow(clippy::expect_used, reason = "a test that cannot prepare its scene fails")]

@@ -121,7 +121,7 @@ fn the_limits_that_are_named_are_the_largest_that_fails_and_the_smallest_that_ke
     let kills = |run: &Ran| run.ending["evidence"]["memory_events"]["oom_kill"].as_u64();
     assert!(ran.iter().all(|run| kills(run).is_some_and(|kills| (kills > 0) == (run.arm == "64M"))), "{ran:#?}");
     let report = scene.report();
-    let headline = "Killed for want of memory: 64M (1 of 1 run). \
+    let headline = "OOM-killed: 64M (1 of 1 run). \
                     Ran its whole time: 96M (1 of 1 run), 112M (1 of 1 run), 160M (1 of 1 run).";
     assert!(report.contains(headline), "{report}");
     assert!(report.contains("The smallest limit that kept up in every run is 112 MiB."), "{report}");

@@ -218,12 +218,12 @@ fn under_three_limits_of_memory_a_follower_runs_is_squeezed_and_killed_and_is_ki
         let completed = run.outcome() == "completed";
         let (ran, killed) = if completed { ("1", "0") } else { ("0", "1") };
         assert_eq!(page.cell("arms", "Ran to the end [runs]", &run.arm), ran);
-        assert_eq!(page.cell("arms", "Killed for want of memory [runs]", &run.arm), killed);
+        assert_eq!(page.cell("arms", "OOM-killed [runs]", &run.arm), killed);
         let kills = run.evidence("/memory_events/oom_kill").map(|kills| kills.to_string());
         assert_eq!(Some(page.cell("runs", "OOM kills", &format!("{}, run 1", run.arm))), kills);
     }
     page.says("The smallest limit that kept up in every run is 1,800 MiB.");
-    page.says("killed by the kernel for want of memory");
+    page.says("killed by the kernel's OOM killer");
     page.opens()
 }
 

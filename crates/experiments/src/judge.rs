@@ -13,7 +13,7 @@ use faultline_text::time;
 const SHELL_SIGNAL: i32 = 128;
 /// What systemd says when a unit's time is up.
 const TIMEOUT: &str = "timeout";
-/// What systemd says when the kernel killed for want of memory.
+/// What systemd says when the kernel OOM-killed.
 const OOM_KILL: &str = "oom-kill";
 
 /// What is known of a run's end.
@@ -33,7 +33,7 @@ pub struct EndFacts {
 const DAEMONISED: &str = "its command ended with exit code 0 while what it had started was still running: a start-up \
                           script has to stay until the validator ends (`exec` it, or `wait` for it)";
 
-/// Whether the kernel killed something of the group for want of memory. A shell may outlive the child that was killed.
+/// Whether the kernel killed something of the group for lack of memory. A shell may outlive the child that was killed.
 pub fn killed_for_memory(evidence: &Evidence) -> bool {
     evidence.memory_events.get("oom_kill").is_some_and(|kills| *kills > 0)
         || evidence.result.as_deref() == Some(OOM_KILL)
@@ -47,7 +47,7 @@ pub fn outcome(kind: Kind, stop: &Stop, facts: &EndFacts) -> (Outcome, Vec<Strin
     }
     if let Some(why) = facts.why {
         if killed_for_memory(&facts.after) {
-            notes.push("it was killed for want of memory while it was being ended".to_owned());
+            notes.push("it was OOM-killed while it was being ended".to_owned());
         }
         return (ended_by_us(kind, stop, why), notes);
     }

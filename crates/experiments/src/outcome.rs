@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 pub enum Outcome {
     /// Its time was up, or its fixed work was done.
     Completed,
-    /// The kernel killed it for want of memory in its group.
+    /// The kernel killed it for lack of memory in its group.
     OutOfMemory,
     /// It ended by itself before its time.
     Exited {
@@ -52,7 +52,7 @@ impl std::fmt::Display for Outcome {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Outcome::Completed => f.write_str("completed"),
-            Outcome::OutOfMemory => f.write_str("killed for want of memory"),
+            Outcome::OutOfMemory => f.write_str("OOM-killed"),
             Outcome::Exited { code } => write!(f, "ended by itself with exit code {code}"),
             Outcome::Killed { signal } => write!(f, "killed by signal {signal}, which did not come from here"),
             Outcome::NeverExecuted => f.write_str("never executed a transaction"),

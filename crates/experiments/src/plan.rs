@@ -160,7 +160,7 @@ pub enum PageCache {
     Leave,
 }
 
-/// When a run ends. An end by itself and a kill for want of memory always end it.
+/// When a run ends. An end by itself and a OOM kill always end it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stop {
     /// Its length.

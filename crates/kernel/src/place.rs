@@ -21,7 +21,7 @@ pub struct Place {
 }
 
 /// Finds `path`, as seen from `root` (such as `/proc/PID/root`), among `mounts`, those of the same process. Links are
-/// followed inside of `root`. Where it cannot be reached, for want of a right or because it does not exist yet, its name
+/// followed inside of `root`. Where it cannot be reached, for lack of a right or because it does not exist yet, its name
 /// alone tells. `None` if it is relative, or on no mount of the list.
 #[must_use]
 pub fn place(root: &Path, path: &Path, mounts: &[Mount]) -> Option<Place> {

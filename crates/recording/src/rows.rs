@@ -80,7 +80,7 @@ kinds! {
     Start = "start",
     /// The followed process ended.
     Exit = "exit",
-    /// The kernel killed it, or another process of its cgroup, for want of memory.
+    /// The kernel killed it, or another process of its cgroup, for lack of memory.
     OomKill = "oom_kill",
     /// Another process took its place.
     Restart = "restart",

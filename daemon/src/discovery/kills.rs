@@ -1,4 +1,4 @@
-//! Whether the kernel has just killed for want of memory.
+//! Whether the kernel has just OOM-killed.
 
 use faultline_catalog::Stamp;
 use faultline_kernel::parse::{cgroup_events, vmstat};

@@ -15,7 +15,7 @@ const MOST_REQUESTS: usize = 8;
 /// Why a recording was saved, as the metric counts it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reason {
-    /// The kernel killed the validator for want of memory.
+    /// The kernel killed the validator for lack of memory.
     OomKill,
     /// It ended.
     Exit,

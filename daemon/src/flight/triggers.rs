@@ -12,7 +12,7 @@ pub enum Trigger {
     Behind,
     /// It ended.
     Exit,
-    /// The kernel killed it for want of memory.
+    /// The kernel killed it for lack of memory.
     OomKill,
 }
 

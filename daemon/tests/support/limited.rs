@@ -1,4 +1,4 @@
-//! A cgroup in which the kernel kills for want of memory.
+//! A cgroup in which the kernel OOM kills.
 
 #![allow(dead_code, reason = "each test program needs a part of it")]
 

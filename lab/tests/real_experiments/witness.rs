@@ -77,9 +77,9 @@ fn seen(process: &Path) -> Option<CacheTotals> {
     Some(CacheTotals { program, limit: limits.min(), group })
 }
 
-/// Processes that the kernel has killed for want of memory since it started, in all groups.
+/// Processes that the kernel has OOM-killed since it started, in all groups.
 pub(crate) fn killed_for_memory() -> u64 {
     let text = fs::read_to_string("/proc/vmstat").expect("the kernel's counters");
     let count = text.lines().find_map(|line| line.strip_prefix("oom_kill ")?.parse().ok());
-    count.expect("a count of processes killed for want of memory")
+    count.expect("a count of processes OOM-killed")
 }

@@ -107,7 +107,7 @@ fn a_run_ends_with_its_process_and_what_follows_counts_for_no_number() {
 fn the_time_of_death_is_when_the_process_ended_and_what_follows_is_drawn_and_labelled() {
     let report = build(&[killed()], &Options::default());
     let story = &report.verdict.points[0];
-    let end = "In the end, after 2 min 00 s: killed by the kernel for want of memory. The recording continued for 1 min 19 s; \
+    let end = "In the end, after 2 min 00 s: killed by the kernel's OOM killer. The recording continued for 1 min 19 s; \
                that time is drawn but not counted.";
     assert!(story.ends_with(end), "{story}");
     let outcome = table(&report, "outcome");

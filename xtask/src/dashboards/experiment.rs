@@ -122,7 +122,7 @@ fn throughput_by_run() -> Panel {
         .size(24, 7)
         .says(
             "What the study calls throughput, over the time shown: choose the time of the runs.",
-            "Runs of one arm differ more than arms: the experiment needs more runs. How a run ended, a kill for want of memory \
+            "Runs of one arm differ more than arms: the experiment needs more runs. How a run ended, a OOM kill \
              above all, is in the lab's report: its recorder ends with it.",
         )
         .runbook("AgaveOomHappened")

@@ -250,7 +250,7 @@ fn shreds() -> Section {
             .says(
                 "Datagrams that the kernel dropped because the buffer of a socket was full, in the validator's whole \
                  network namespace.",
-                "receive: its threads read too slowly, for want of CPU or memory, or net.core.rmem_max is below what Agave asks \
+                "receive: its threads read too slowly, for lack of CPU or memory, or net.core.rmem_max is below what Agave asks \
                  for.",
             )
             .runbook("AgaveFallingBehind"),

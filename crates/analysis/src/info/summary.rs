@@ -248,7 +248,7 @@ fn missing(summary: &Summary) -> Vec<String> {
     }
     let killed = summary.events.iter().filter(|event| event.kind == EventKind::OomKill.name()).count();
     if killed > 0 {
-        all.push(format!("what the validator had not pushed when it was killed for want of memory ({killed} times)"));
+        all.push(format!("what the validator had not pushed when it was OOM-killed ({killed} times)"));
     }
     all
 }

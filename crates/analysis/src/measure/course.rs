@@ -44,7 +44,7 @@ pub struct End {
     pub how: String,
     /// Which line of the recording says so.
     pub evidence: String,
-    /// The kernel killed the validator for want of memory at least once.
+    /// The kernel killed the validator for lack of memory at least once.
     pub oom: bool,
 }
 
@@ -203,7 +203,7 @@ fn end(run: &Run, what: &str) -> End {
     let (how, evidence) = if run.ticks.is_empty() {
         ("nothing was recorded".to_owned(), String::new())
     } else if !running && last("oom_kill").is_some() {
-        ("killed by the kernel for want of memory".to_owned(), cite("oom_kill"))
+        ("killed by the kernel's OOM killer".to_owned(), cite("oom_kill"))
     } else if !running && last("exit").is_some() {
         (format!("the {what} ended"), cite("exit"))
     } else if !running && run.processes.is_empty() {

@@ -113,7 +113,7 @@ fn outcome(subjects: &Subjects<'_>) -> Table {
          recorded later is drawn and counted nowhere. First execution: the first second with a transaction in cost_tracker_stats (or \
          replay-slot-stats). Catch-up time: from the first execution to the first tick in the phase “at tip”, which the daemon \
          gives once the distance was small for a minute. Kept up: at the tip for 99 % of the recorded time since it was first \
-         there, restarts included, and not killed for want of memory; not known as long as time of which it is not known \
+         there, restarts included, and not OOM-killed; not known as long as time of which it is not known \
          decides. At the tip: that share. Gaps: time between ticks more \
          than 2.5 intervals apart, or between two sessions of the daemon.",
     );

@@ -15,7 +15,7 @@ pub struct FromExperiment {
     pub evidence: String,
     /// When it was asked to end or was seen to have ended, in nanoseconds since 1970; `None` if that is not known.
     pub stopped_unix_ns: Option<i64>,
-    /// The kernel killed it for want of memory.
+    /// The kernel killed it for lack of memory.
     pub oom: bool,
     /// The limit of memory that its plan gave it, in bytes: the one that kills, else the one that slows down; `None` if it
     /// had none of its own.

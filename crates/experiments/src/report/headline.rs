@@ -63,7 +63,7 @@ pub(crate) fn ends(tallies: &[Tally<'_>], kind: Kind) -> Option<String> {
         said.collect::<Vec<_>>()
     };
     let early = [
-        ("Killed for want of memory", of(|outcome| *outcome == Outcome::OutOfMemory)),
+        ("OOM-killed", of(|outcome| *outcome == Outcome::OutOfMemory)),
         ("Ended by itself", of(|outcome| matches!(outcome, Outcome::Exited { .. }))),
         ("Ended by a rule of the plan", of(by_a_rule)),
         ("Ended by a foreign signal", of(|outcome| matches!(outcome, Outcome::Killed { .. }))),

@@ -56,14 +56,14 @@ fn arms(plan: &Plan, counted: &[Counted<'_>]) -> Table {
         ("Cache entries", ""),
         ("Count", "runs"),
         ("Ran to the end", "runs"),
-        ("Killed for want of memory", "runs"),
+        ("OOM-killed", "runs"),
         ("Ended by itself", "runs"),
         ("Foreign signal", "runs"),
         ("Ended by a rule", "runs"),
         ("Left out", "runs"),
     ];
     let note = "Every run that counts, in one of the columns after Count, by its outcome; runs that are left out as invalid are counted \
-                there as well. Ended by a rule: nothing executed, no new slot, or not at the tip in time. A kill for want of memory is a \
+                there as well. Ended by a rule: nothing executed, no new slot, or not at the tip in time. A OOM kill is a \
                 result and not repeated.";
     let mut listed = table("arms", "What became of each arm", &columns, note);
     for arm in &plan.arms {

@@ -92,10 +92,7 @@ fn arms_that_were_killed_every_time_are_in_the_verdict_although_nothing_of_them_
     ];
     let experiment = experiment(folder.path(), lines.concat());
     let (report, slots) = experiment.report().unwrap();
-    assert_eq!(
-        report.verdict.headline,
-        "Killed for want of memory: small (2 of 2 runs). Ran its whole time: large (2 of 2 runs)."
-    );
+    assert_eq!(report.verdict.headline, "OOM-killed: small (2 of 2 runs). Ran its whole time: large (2 of 2 runs).");
     assert!(
         report.verdict.points[0].starts_with("small did not run its whole time in any of its 2 runs"),
         "{:#?}",

@@ -27,7 +27,7 @@ fn answer(outcome: &Outcome, kind: Kind) -> (Option<bool>, String) {
     match outcome {
         Outcome::Completed if kind == Kind::Replay => (Some(true), "all of its work was done".to_owned()),
         Outcome::Completed | Outcome::Failed { .. } | Outcome::Interrupted { .. } => (None, String::new()),
-        Outcome::OutOfMemory => no("the kernel killed it for want of memory"),
+        Outcome::OutOfMemory => no("the kernel's OOM killer killed it"),
         Outcome::Exited { code } => (Some(false), format!("it ended by itself with code {code} before its time")),
         // Somebody else's signal says nothing of the arm.
         Outcome::Killed { .. } => (None, String::new()),
@@ -42,7 +42,7 @@ pub(crate) fn words(outcome: &Outcome, kind: Kind) -> String {
     match outcome {
         Outcome::Completed if kind == Kind::Replay => "all of its work was done".to_owned(),
         Outcome::Completed => "ran its whole time".to_owned(),
-        Outcome::OutOfMemory => "killed by the kernel for want of memory".to_owned(),
+        Outcome::OutOfMemory => "killed by the kernel's OOM killer".to_owned(),
         Outcome::Exited { code } => format!("ended by itself with code {code}"),
         Outcome::Killed { signal } => format!("ended by signal {signal}, which was not this program's"),
         Outcome::NeverExecuted => "ended by the plan: nothing was executed in time".to_owned(),

@@ -14,7 +14,7 @@ pub struct Vmstat {
     pub pswpin: Option<u64>,
     /// Pages swapped out.
     pub pswpout: Option<u64>,
-    /// Processes killed for want of memory, in the host or in a cgroup. Since Linux 4.13.
+    /// Processes OOM-killed, in the host or in a cgroup. Since Linux 4.13.
     pub oom_kill: Option<u64>,
     /// Pages of anonymous memory that came back soon after their eviction. Since Linux 5.9.
     pub workingset_refault_anon: Option<u64>,

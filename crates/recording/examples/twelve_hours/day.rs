@@ -44,7 +44,7 @@ pub(crate) struct Arm {
     pub(crate) squeeze: f64,
     pub(crate) seed: u64,
     pub(crate) labels: Vec<(String, String)>,
-    /// When the process is killed for want of memory and another takes its place.
+    /// When the process is OOM-killed and another takes its place.
     pub(crate) killed_at: Option<u64>,
     /// Seconds of which the daemon recorded nothing: (from, how many).
     pub(crate) gap: Option<(u64, u64)>,

@@ -14,7 +14,7 @@ pub const KEPT_UP: f64 = 0.99;
 const CATCH_UP_LIMIT: f64 = 7200.0;
 
 /// Why a run that the kernel ended did not keep up.
-const OOM: &str = "the kernel killed it for want of memory";
+const OOM: &str = "the kernel's OOM killer killed it";
 
 /// The answer, from a course that has everything else. Time of which it is not known decides nothing: the answer is `None` as
 /// long as it depends on that.

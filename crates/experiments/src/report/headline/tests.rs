@@ -69,24 +69,24 @@ const STANDINGS: [(&str, &str, &str); 14] = [
     (
         "validator",
         "small 64M oo, large 1G cc",
-        "Killed for want of memory: small (2 of 2 runs). Ran its whole time: large (2 of 2 runs).",
+        "OOM-killed: small (2 of 2 runs). Ran its whole time: large (2 of 2 runs).",
     ),
     (
         "validator",
         "64M 64M o-, 96M 96M --, 128M 128M --",
-        "Not finished: 1 of 6 runs count so far. Killed for want of memory: 64M (1 of 1 run). \
+        "Not finished: 1 of 6 runs count so far. OOM-killed: 64M (1 of 1 run). \
          Without a run that counts: 96M, 128M.",
     ),
     (
         "validator",
         "64M 64M oc, 96M 96M c-",
-        "Not finished: 3 of 4 runs count so far. Killed for want of memory: 64M (1 of 2 runs). \
+        "Not finished: 3 of 4 runs count so far. OOM-killed: 64M (1 of 2 runs). \
          Ran its whole time: 64M (1 of 2 runs), 96M (1 of 1 run).",
     ),
     (
         "validator",
         "oom 64M o, exits 64M x, hangs 64M h, never 64M n, segv 64M k, fine none c",
-        "Killed for want of memory: oom (1 of 1 run). Ended by itself: exits (1 of 1 run). \
+        "OOM-killed: oom (1 of 1 run). Ended by itself: exits (1 of 1 run). \
          Ended by a rule of the plan: hangs (1 of 1 run), never (1 of 1 run). \
          Ended by a foreign signal: segv (1 of 1 run). Ran its whole time: fine (1 of 1 run).",
     ),
@@ -96,34 +96,30 @@ const STANDINGS: [(&str, &str, &str); 14] = [
         "Ended by itself: a (1 of 2 runs), b (2 of 2 runs). Ended by a rule of the plan: a (1 of 2 runs). \
          No run ran its whole time.",
     ),
-    (
-        "validator",
-        "a 64M oo, b 1G oo",
-        "Killed for want of memory: a (2 of 2 runs), b (2 of 2 runs). No run ran its whole time.",
-    ),
+    ("validator", "a 64M oo, b 1G oo", "OOM-killed: a (2 of 2 runs), b (2 of 2 runs). No run ran its whole time."),
     // Whether a later one will is not known yet.
     (
         "validator",
         "a 64M oo, b 1G o-",
-        "Not finished: 3 of 4 runs count so far. Killed for want of memory: a (2 of 2 runs), b (1 of 1 run).",
+        "Not finished: 3 of 4 runs count so far. OOM-killed: a (2 of 2 runs), b (1 of 1 run).",
     ),
     (
         "validator",
         "a 64M o, b 1G f",
-        "Not finished: 1 of 2 runs count so far. Killed for want of memory: a (1 of 1 run). Without a run that counts: b.",
+        "Not finished: 1 of 2 runs count so far. OOM-killed: a (1 of 1 run). Without a run that counts: b.",
     ),
     // What did not try its arm says nothing of it, and is there all the same.
     (
         "validator",
         "a 64M oi, b 1G ii",
-        "Killed for want of memory: a (1 of 1 run). Left out as invalid: a (1 of 2 runs), b (2 of 2 runs).",
+        "OOM-killed: a (1 of 1 run). Left out as invalid: a (1 of 2 runs), b (2 of 2 runs).",
     ),
     ("validator", "a 64M --, b 1G --", "Not finished: 0 of 4 runs count so far. There is no run to report."),
     ("validator", "a 64M ff, b 1G --", "Not finished: 0 of 4 runs count so far. There is no run to report."),
     (
         "replay",
         "small 64M oo, large 1G cc, all none cc",
-        "Killed for want of memory: small (2 of 2 runs). Did all of its work: large (2 of 2 runs), all (2 of 2 runs).",
+        "OOM-killed: small (2 of 2 runs). Did all of its work: large (2 of 2 runs), all (2 of 2 runs).",
     ),
     (
         "replay",
@@ -158,7 +154,7 @@ fn an_arm_without_a_limit_is_in_no_bracket_of_limits_and_named_apart() {
     let expected = [
         "The smallest limit with which every run did all of its work is 2 GiB. The largest limit that failed in any run is 1 GiB.",
         "Without a limit, and so not among these: all, of which 0 of 1 run did all of its work.",
-        "Did not do all of it (the kernel killed it for want of memory): small, run 1.",
+        "Did not do all of it (the kernel's OOM killer killed it): small, run 1.",
     ];
     assert!(expected.iter().all(|sentence| points.iter().any(|point| point == sentence)), "{points:#?}");
     // One limit that was tried is no bracket, whatever became of those without one.
@@ -172,7 +168,7 @@ fn of_each_arm_is_said_why_none_of_its_runs_is_whole() {
         said("validator", "fine 1G cx, hangs 1G hh, mixed 1G ox, one 2G x, new 2G --, failed 2G f-, invalid 2G ii");
     let expected = [
         "hangs did not run its whole time in any of its 2 runs: ended by the plan: no new slot for too long.",
-        "mixed did not run its whole time in any of its 2 runs: killed by the kernel for want of memory; ended by itself with code 3.",
+        "mixed did not run its whole time in any of its 2 runs: killed by the kernel's OOM killer; ended by itself with code 3.",
         "one did not run its whole time: ended by itself with code 3.",
         "new has not been run yet.",
         "failed has no run that counts yet.",

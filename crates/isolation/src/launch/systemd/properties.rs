@@ -112,7 +112,7 @@ pub(super) fn service(
         ("StandardOutputFileToAppend", Variant::from(output.clone())),
         ("StandardErrorFileToAppend", Variant::from(output)),
         ("TasksMax", Variant::from(u64::MAX)),
-        // One process that is killed for want of memory ends the run, even if a shell would go on without it.
+        // One process that is OOM-killed ends the run, even if a shell would go on without it.
         ("OOMPolicy", Variant::from("stop")),
         ("KillMode", Variant::from("control-group")),
         ("SendSIGKILL", Variant::from(true)),
