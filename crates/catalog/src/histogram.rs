@@ -66,13 +66,17 @@ impl Histogram {
         &self.native
     }
 
+    /// (upper bound, values at or below it that are above the bound before), ascending; the last bound is infinite.
+    pub fn buckets(&self) -> impl Iterator<Item = (f64, u64)> + '_ {
+        self.bounds.iter().copied().chain(std::iter::once(f64::INFINITY)).zip(self.counts.iter().copied())
+    }
+
     /// (upper bound, values at or below it), ascending; the last bound is infinite.
     pub fn cumulative(&self) -> impl Iterator<Item = (f64, u64)> + '_ {
-        let bounds = self.bounds.iter().copied().chain(std::iter::once(f64::INFINITY));
-        bounds.zip(self.counts.iter().scan(0, |total, count| {
+        self.buckets().scan(0, |total, (bound, count)| {
             *total += count;
-            Some(*total)
-        }))
+            Some((bound, *total))
+        })
     }
 }
 
