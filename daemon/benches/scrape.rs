@@ -69,9 +69,9 @@ fn scrape(stream: &mut TcpStream, headers: &str, buffer: &mut Vec<u8>) -> usize 
 fn main() {
     let none = ConstantLabels::new();
     let one = tick(1);
-    report("page, classic", |_| {}, |_| prometheus::page(&one, Dialect::Classic, &none).len());
-    report("page, OpenMetrics", |_| {}, |_| prometheus::page(&one, Dialect::OpenMetrics, &none).len());
-    report("page, protobuf", |_| {}, |_| prometheus::page(&one, Dialect::Protobuf, &none).len());
+    report("page, classic", |_| {}, |_| prometheus::page(&one, Dialect::Classic, &none).unwrap().len());
+    report("page, OpenMetrics", |_| {}, |_| prometheus::page(&one, Dialect::OpenMetrics, &none).unwrap().len());
+    report("page, protobuf", |_| {}, |_| prometheus::page(&one, Dialect::Protobuf, &none).unwrap().len());
 
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let mut ticks = Latest::default();

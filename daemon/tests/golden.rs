@@ -38,7 +38,7 @@ impl Case {
     }
 
     fn page(&self, dialect: Dialect) -> String {
-        String::from_utf8(page(&self.tick, dialect, &self.constant)).unwrap()
+        String::from_utf8(page(&self.tick, dialect, &self.constant).unwrap()).unwrap()
     }
 }
 

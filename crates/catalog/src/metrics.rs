@@ -62,6 +62,7 @@ mod tests {
     fn every_metric_says_what_it_is_and_where_it_comes_from() {
         for metric in all() {
             assert!(metric.help.ends_with('.') && metric.help.len() > 15, "{}: {}", metric.name, metric.help);
+            assert!(!metric.help.contains(['\\', '"', '\n']), "{}: no encoder escapes a help", metric.name);
             assert!(!metric.origin.is_empty(), "{}", metric.name);
         }
     }

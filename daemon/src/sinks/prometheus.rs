@@ -1,23 +1,28 @@
 //! The exposition: the newest tick as a page, in the dialect the scraper asks for.
 
+mod classic;
+mod collector;
 mod negotiate;
-mod protobuf;
-mod text;
 
 pub use negotiate::{Dialect, accepts_gzip, dialect};
 
 use faultline_catalog::{Metric, Reading, Text, Tick, metrics};
 use foldhash::HashMap;
+use std::fmt;
+use std::sync::Arc;
 
 /// Labels from the configuration that go on every `agave_` series if `constant_labels_everywhere` is set.
 pub type ConstantLabels = Vec<(&'static str, Text)>;
 
 /// The whole page; UTF-8 but for protobuf.
-pub fn page(tick: &Tick, dialect: Dialect, constant: &ConstantLabels) -> Vec<u8> {
+///
+/// # Errors
+/// prometheus-client refuses to encode the tick. Half a page would look like values that are absent.
+pub fn page(tick: &Arc<Tick>, dialect: Dialect, constant: &ConstantLabels) -> Result<Vec<u8>, fmt::Error> {
     match dialect {
-        Dialect::Classic => text::encode(tick, text::Format::Classic, constant).into_bytes(),
-        Dialect::OpenMetrics => text::encode(tick, text::Format::OpenMetrics, constant).into_bytes(),
-        Dialect::Protobuf => protobuf::encode(tick, constant),
+        Dialect::Classic => Ok(classic::encode(tick, constant).into_bytes()),
+        Dialect::OpenMetrics => collector::open_metrics(tick, constant),
+        Dialect::Protobuf => collector::protobuf(tick, constant),
     }
 }
 

@@ -179,7 +179,13 @@ impl Site {
         };
         let dialect = dialect(text_of(headers, header::ACCEPT).as_deref(), self.native_histograms);
         let gzip = accepts_gzip(text_of(headers, header::ACCEPT_ENCODING).as_deref());
-        let (page, compressed) = self.pages.get(&tick, dialect, gzip, &self.state.constant);
+        let (page, compressed) = match self.pages.get(&tick, dialect, gzip, &self.state.constant) {
+            Ok(page) => page,
+            Err(error) => {
+                tracing::error!(?dialect, %error, "the page could not be encoded");
+                return sentence(StatusCode::INTERNAL_SERVER_ERROR, "The page could not be encoded.".to_owned());
+            }
+        };
         let mut answer = whole(StatusCode::OK, HeaderValue::from_static(dialect.content_type()), page);
         let headers = answer.headers_mut();
         headers.insert(header::VARY, HeaderValue::from_static("Accept, Accept-Encoding"));

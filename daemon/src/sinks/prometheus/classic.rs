@@ -1,54 +1,30 @@
-//! Both text dialects. They differ in how a family is named (classic: as its samples; OpenMetrics: without `_total` and
-//! `_info`), in the type of an info metric and in the closing line.
+//! Classic text, which prometheus-client does not write: families are named as their samples, and an info metric is a
+//! gauge.
 
 use super::{ConstantLabels, families, labels};
-use faultline_catalog::{Histogram, Kind, Metric, Reading, Tick, Unit, Value};
+use faultline_catalog::{Histogram, Kind, Metric, Reading, Tick, Value};
 use std::fmt::Write;
 
-/// Which of the two.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Format {
-    Classic,
-    OpenMetrics,
-}
-
-/// Encodes the tick's readings, family by family in the catalog's order; a family without readings is left out.
-pub(super) fn encode(tick: &Tick, format: Format, constant: &ConstantLabels) -> String {
-    let mut page = Page { out: String::with_capacity(96 * 1024), format, constant };
+/// Encodes the tick's readings.
+pub(super) fn encode(tick: &Tick, constant: &ConstantLabels) -> String {
+    let mut page = Page { out: String::with_capacity(96 * 1024), constant };
     for (metric, readings) in families(tick) {
         page.family(metric, &readings);
-    }
-    if format == Format::OpenMetrics {
-        page.out.push_str("# EOF\n");
     }
     page.out
 }
 
 struct Page<'a> {
     out: String,
-    format: Format,
     constant: &'a ConstantLabels,
 }
 
 impl Page<'_> {
     fn family(&mut self, metric: &Metric, readings: &[&Reading]) {
-        let name = match self.format {
-            Format::Classic => metric.name,
-            Format::OpenMetrics => metric.name.trim_end_matches("_total").trim_end_matches("_info"),
-        };
-        let kind = match (metric.kind, self.format) {
-            (Kind::Info, Format::Classic) => "gauge",
-            (kind, _) => kind.word(),
-        };
-        self.out.push_str("# HELP ");
-        self.out.push_str(name);
-        self.out.push(' ');
-        self.escaped(metric.help, false);
+        let name = metric.name;
+        let kind = if metric.kind == Kind::Info { "gauge" } else { metric.kind.word() };
         // Writing to a String cannot fail.
-        let _ = writeln!(self.out, "\n# TYPE {name} {kind}");
-        if let (Format::OpenMetrics, Some(unit)) = (self.format, unit_of(metric)) {
-            let _ = writeln!(self.out, "# UNIT {name} {unit}");
-        }
+        let _ = writeln!(self.out, "# HELP {name} {}\n# TYPE {name} {kind}", metric.help);
         for reading in readings {
             match &reading.value {
                 Value::Histogram(histogram) => self.histogram(reading, histogram),
@@ -91,7 +67,7 @@ impl Page<'_> {
             open = true;
             self.out.push_str(name);
             self.out.push_str("=\"");
-            self.escaped(value, true);
+            self.escaped(value);
             self.out.push('"');
         }
         if let Some(bound) = bound {
@@ -105,12 +81,10 @@ impl Page<'_> {
         }
     }
 
-    /// Backslash and newline are escaped everywhere; the quote in label values, and in OpenMetrics' help too.
-    fn escaped(&mut self, text: &str, label: bool) {
-        let quotes = label || self.format == Format::OpenMetrics;
-        let mut rest = text;
-        // Nearly every text is copied whole.
-        while let Some(at) = rest.bytes().position(|byte| matches!(byte, b'\\' | b'\n') || (quotes && byte == b'"')) {
+    fn escaped(&mut self, value: &str) {
+        let mut rest = value;
+        // Nearly every value is copied whole.
+        while let Some(at) = rest.bytes().position(|byte| matches!(byte, b'\\' | b'\n' | b'"')) {
             let (plain, special) = rest.split_at(at);
             self.out.push_str(plain);
             self.out.push_str(match special.as_bytes().first() {
@@ -124,15 +98,6 @@ impl Page<'_> {
     }
 }
 
-/// The UNIT line's word; OpenMetrics wants the family's name to end in it, so that info and flags have none.
-fn unit_of(metric: &Metric) -> Option<&'static str> {
-    match metric.unit {
-        Unit::Bytes => Some("bytes"),
-        Unit::Seconds => Some("seconds"),
-        Unit::Count | Unit::Flag | Unit::AsReported => None,
-    }
-}
-
 fn number(out: &mut String, x: f64) -> std::fmt::Result {
     if x.is_nan() {
         out.write_str("NaN")
@@ -143,7 +108,7 @@ fn number(out: &mut String, x: f64) -> std::fmt::Result {
     }
 }
 
-/// Bounds are written with a point, as OpenMetrics asks: `1.0`, not `1`.
+/// Bounds are written with a point, as in OpenMetrics: a series has the same labels in every format.
 fn bucket_bound(out: &mut String, bound: f64) -> std::fmt::Result {
     if bound.is_infinite() { out.write_str("+Inf") } else { write!(out, "{bound:?}") }
 }

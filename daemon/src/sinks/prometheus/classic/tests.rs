@@ -22,7 +22,7 @@ fn odd_readings() -> Vec<Reading> {
 
 #[test]
 fn classic_text_names_families_as_their_samples_and_knows_no_info_type() {
-    let page = encode(&tick(odd_readings()), Format::Classic, &vec![]);
+    let page = encode(&tick(odd_readings()), &vec![]);
     assert!(
         page.contains(
             "# TYPE agave_process_page_faults_total counter\nagave_process_page_faults_total{type=\"major\"} 12\n"
@@ -37,20 +37,8 @@ fn classic_text_names_families_as_their_samples_and_knows_no_info_type() {
 }
 
 #[test]
-fn openmetrics_drops_the_suffix_from_the_family_and_ends_with_eof() {
-    let page = encode(&tick(odd_readings()), Format::OpenMetrics, &vec![]);
-    assert!(
-        page.contains("# TYPE agave_process_page_faults counter\nagave_process_page_faults_total{type=\"major\"} 12\n"),
-        "{page}"
-    );
-    assert!(page.contains("# TYPE faultline_build info\nfaultline_build_info{version=\"0.1\"} 1\n"), "{page}");
-    assert!(page.contains("# UNIT agave_program_cache_time_seconds seconds\n"), "{page}");
-    assert!(page.ends_with("# EOF\n"));
-}
-
-#[test]
 fn buckets_are_cumulative_and_their_bounds_have_a_point() {
-    let page = encode(&tick(odd_readings()), Format::OpenMetrics, &vec![]);
+    let page = encode(&tick(odd_readings()), &vec![]);
     assert!(page.contains("agave_program_cache_time_seconds_bucket{path=\"replay\",le=\"0.25\"} 0\n"), "{page}");
     assert!(page.contains("agave_program_cache_time_seconds_bucket{path=\"replay\",le=\"1.0\"} 1\n"), "{page}");
     assert!(page.contains("agave_program_cache_time_seconds_bucket{path=\"replay\",le=\"+Inf\"} 1\n"), "{page}");
@@ -60,7 +48,7 @@ fn buckets_are_cumulative_and_their_bounds_have_a_point() {
 #[test]
 fn constant_labels_go_on_the_validators_series_only() {
     let constant = vec![("cluster", Text::from("testnet"))];
-    let page = encode(&tick(odd_readings()), Format::Classic, &constant);
+    let page = encode(&tick(odd_readings()), &constant);
     assert!(page.contains("agave_process_page_faults_total{type=\"major\",cluster=\"testnet\"} 12\n"), "{page}");
     assert!(page.contains("faultline_build_info{version=\"0.1\"} 1\n"), "{page}");
 }

@@ -1,0 +1,141 @@
+//! OpenMetrics text and protobuf: prometheus-client asks the newest tick as its `Collector`.
+//!
+//! Protobuf is `io.prometheus.client.MetricFamily` messages, each behind its length: the only format in which Prometheus
+//! takes native histograms; fixed buckets are sent beside them.
+
+use super::{ConstantLabels, families, labels};
+use faultline_catalog::{Histogram, Kind, Metric, NativeBuckets, Reading, Tick, Unit, Value};
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{
+    DescriptorEncoder, EncodeLabel, EncodeLabelSet, LabelSetEncoder, MetricEncoder, NativeHistogram,
+    NativeHistogramBuckets, NoLabelSet, prometheus_protobuf, text,
+};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::exemplar::Exemplar;
+use prometheus_client::registry::{self, Registry};
+use std::fmt;
+use std::sync::Arc;
+
+/// The page as OpenMetrics text.
+pub(super) fn open_metrics(tick: &Arc<Tick>, constant: &ConstantLabels) -> Result<Vec<u8>, fmt::Error> {
+    let mut page = String::with_capacity(96 * 1024);
+    text::encode(&mut page, &registry(tick, constant))?;
+    Ok(page.into_bytes())
+}
+
+/// The page as protobuf.
+pub(super) fn protobuf(tick: &Arc<Tick>, constant: &ConstantLabels) -> Result<Vec<u8>, fmt::Error> {
+    prometheus_protobuf::encode_to_vec(&registry(tick, constant)).map_err(|_| fmt::Error)
+}
+
+fn registry(tick: &Arc<Tick>, constant: &ConstantLabels) -> Registry {
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(Newest { tick: Arc::clone(tick), constant: constant.clone() }));
+    registry
+}
+
+#[derive(Debug)]
+struct Newest {
+    tick: Arc<Tick>,
+    constant: ConstantLabels,
+}
+
+impl Collector for Newest {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        for (metric, readings) in families(&self.tick) {
+            let (name, unit) = stem(metric);
+            let kind = match metric.kind {
+                Kind::Counter => MetricType::Counter,
+                Kind::Gauge => MetricType::Gauge,
+                Kind::Histogram(_) => MetricType::Histogram,
+                Kind::Info => MetricType::Info,
+            };
+            let mut family = encoder.encode_descriptor(name, metric.help, unit.as_ref(), kind)?;
+            for reading in readings {
+                series(&mut family, reading, &self.constant)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn series(family: &mut MetricEncoder<'_>, reading: &Reading, constant: &ConstantLabels) -> fmt::Result {
+    let set = Labels(reading, constant);
+    if reading.metric.kind == Kind::Info {
+        family.encode_info(&set)
+    } else if labels(reading, constant).next().is_none() {
+        // An empty set would be written as `{}`.
+        value(family, reading)
+    } else {
+        value(&mut family.encode_family(&set)?, reading)
+    }
+}
+
+fn value(series: &mut MetricEncoder<'_>, reading: &Reading) -> fmt::Result {
+    const NONE: Option<&Exemplar<NoLabelSet, f64>> = None;
+    match (&reading.value, reading.metric.kind) {
+        (Value::Histogram(values), _) => histogram(series, values),
+        (Value::Whole(n), Kind::Counter) => series.encode_counter(n, NONE),
+        (Value::Real(x), Kind::Counter) => series.encode_counter(x, NONE),
+        (Value::Whole(n), _) => series.encode_gauge(n),
+        (Value::Real(x), _) => series.encode_gauge(x),
+    }
+}
+
+fn histogram(series: &mut MetricEncoder<'_>, values: &Histogram) -> fmt::Result {
+    let buckets: Vec<(f64, u64)> = values.buckets().collect();
+    let (spans, deltas) = spans(values.native().filled());
+    let native = NativeHistogram {
+        schema: NativeBuckets::SCHEMA,
+        zero_threshold: NativeBuckets::ZERO_THRESHOLD,
+        zero_count: values.native().zero_count(),
+        negative: NativeHistogramBuckets { spans: &[], deltas: &[] },
+        positive: NativeHistogramBuckets { spans: &spans, deltas: &deltas },
+        created: None,
+    };
+    series.encode_histogram_with_native::<NoLabelSet>(values.sum(), values.count(), &buckets, None, native)
+}
+
+/// A metric's name without what the crate appends to it: its unit, and `_total` or `_info` by its kind.
+fn stem(metric: &Metric) -> (&'static str, Option<registry::Unit>) {
+    let name = metric.name.trim_end_matches("_total").trim_end_matches("_info");
+    match metric.unit {
+        Unit::Bytes => (name.trim_end_matches("_bytes"), Some(registry::Unit::Bytes)),
+        Unit::Seconds => (name.trim_end_matches("_seconds"), Some(registry::Unit::Seconds)),
+        Unit::Count | Unit::Flag | Unit::AsReported => (name, None),
+    }
+}
+
+/// Runs of neighbouring buckets as offset and length, each placed relative to the end of the one before, and each count
+/// as its difference from the count before. A histogram that has counted nothing has one span of no length: without any,
+/// it is not a native one.
+fn spans(filled: impl Iterator<Item = (i32, u64)>) -> (Vec<(i32, u32)>, Vec<i64>) {
+    let mut spans: Vec<(i32, u32)> = Vec::new();
+    let mut deltas = Vec::new();
+    let (mut next, mut before) = (0, 0);
+    for (index, count) in filled {
+        match spans.last_mut() {
+            Some((_, length)) if index == next => *length += 1,
+            _ => spans.push((index - next, 1)),
+        }
+        let count = i64::try_from(count).unwrap_or(i64::MAX);
+        deltas.push(count - before);
+        (next, before) = (index + 1, count);
+    }
+    if spans.is_empty() {
+        spans.push((0, 0));
+    }
+    (spans, deltas)
+}
+
+/// The labels of one series.
+struct Labels<'a>(&'a Reading, &'a ConstantLabels);
+
+impl EncodeLabelSet for Labels<'_> {
+    fn encode(&self, encoder: &mut LabelSetEncoder<'_>) -> fmt::Result {
+        labels(self.0, self.1).try_for_each(|label| label.encode(encoder.encode_label()))
+    }
+}
+
+#[cfg(test)]
+mod tests;
