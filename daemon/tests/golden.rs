@@ -7,6 +7,8 @@
 
 #[path = "support/pretend.rs"]
 mod pretend;
+#[path = "golden/stored.rs"]
+mod stored;
 
 use faultline_catalog::{Batch, Source, Text, Tick};
 use faultline_testkit::binaries::in_search_path;
