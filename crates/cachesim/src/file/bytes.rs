@@ -1,0 +1,75 @@
+//! Varints and checksums.
+
+pub(super) fn put(out: &mut Vec<u8>, mut number: u64) {
+    while number >= 0x80 {
+        out.push((number & 0x7f) as u8 | 0x80);
+        number >>= 7;
+    }
+    out.push(number as u8);
+}
+
+/// What is left of a record's content.
+pub(super) struct Content<'a>(pub(super) &'a [u8]);
+
+impl<'a> Content<'a> {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(super) fn take(&mut self, length: u64) -> Result<&'a [u8], String> {
+        let split = usize::try_from(length).ok().and_then(|length| self.0.split_at_checked(length));
+        let (taken, rest) = split.ok_or("its content ends within a field")?;
+        self.0 = rest;
+        Ok(taken)
+    }
+
+    pub(super) fn byte(&mut self) -> Result<u8, String> {
+        self.take(1)?.first().copied().ok_or_else(String::new)
+    }
+
+    pub(super) fn number(&mut self) -> Result<u64, String> {
+        let mut number = 0_u64;
+        for shift in (0..64).step_by(7) {
+            let byte = self.byte()?;
+            let bits = u64::from(byte & 0x7f);
+            if shift == 63 && bits > 1 {
+                break;
+            }
+            number |= bits << shift;
+            if byte & 0x80 == 0 {
+                return Ok(number);
+            }
+        }
+        Err("a number has more than 64 bits".to_owned())
+    }
+
+    pub(super) fn small(&mut self) -> Result<u32, String> {
+        u32::try_from(self.number()?).map_err(|_| "a number has more than 32 bits".to_owned())
+    }
+
+    pub(super) fn text(&mut self) -> Result<String, String> {
+        let length = self.number()?;
+        String::from_utf8(self.take(length)?.to_vec()).map_err(|_| "a text is not UTF-8".to_owned())
+    }
+}
+
+const TABLE: [u32; 256] = {
+    let mut table = [0; 256];
+    let mut at = 0;
+    while at < 256 {
+        let (mut value, mut bit) = (at as u32, 0);
+        while bit < 8 {
+            value = if value & 1 == 1 { value >> 1 ^ 0xedb8_8320 } else { value >> 1 };
+            bit += 1;
+        }
+        table[at] = value;
+        at += 1;
+    }
+    table
+};
+
+/// CRC-32 as of Ethernet, of a kind and a content.
+pub(super) fn checksum(kind: u8, content: &[u8]) -> u32 {
+    let step = |sum: u32, byte: u8| sum >> 8 ^ TABLE[usize::from(sum as u8 ^ byte)];
+    !content.iter().fold(step(!0, kind), |sum, byte| step(sum, *byte))
+}

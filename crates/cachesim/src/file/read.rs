@@ -1,0 +1,201 @@
+use super::bytes::{Content, checksum};
+use super::{
+    CHANGE, HAS_ADDRESS, HAS_BYTES, HAS_CODE, LOADER_SHIFT, LOADS, LONGEST, MAGIC, META, PROGRAMS, SETS, SLOT,
+};
+use crate::error::Error;
+use crate::trace::{Call, Change, ChangeKind, Load, Loader, Meta, Program, Slot, SlotKind, Source, Trace};
+use std::io::{BufRead, Read};
+
+/// What could be read of a file.
+#[derive(Debug)]
+pub struct Kept {
+    /// All whole records.
+    pub trace: Trace,
+    /// Bytes of the file up to the end of the last of them. To continue the file, cut it off here.
+    pub end: u64,
+    /// Why reading ended there; `None` at the end of the file.
+    pub damage: Option<Error>,
+}
+
+/// Reads a file.
+///
+/// # Errors
+/// [`Error::Damaged`] with the byte at which a record is not what was written, [`Error::Io`].
+pub fn read(input: impl BufRead) -> Result<Trace, Error> {
+    let kept = read_whole_records(input)?;
+    kept.damage.map_or(Ok(kept.trace), Err)
+}
+
+/// Reads a file up to its end or its first damage: a writer that was killed leaves half a record.
+///
+/// # Errors
+/// [`Error::Damaged`] if not even the beginning is there, [`Error::Io`].
+pub fn read_whole_records(input: impl BufRead) -> Result<Kept, Error> {
+    let mut file = File { input, at: 0, content: Vec::new() };
+    file.exactly(MAGIC.len() as u64)?;
+    if file.content != MAGIC {
+        return Err(damaged(0, "it is no trace file of this format"));
+    }
+    let trace = match file.record()? {
+        Some(META) => Trace::new(meta(&file.content).map_err(|what| damaged(MAGIC.len() as u64, what))?),
+        _ => return Err(damaged(MAGIC.len() as u64, "the first record is not the one of meta data")),
+    };
+    let mut kept = Kept { trace, end: file.at, damage: None };
+    loop {
+        let result = match file.record() {
+            Ok(None) => return Ok(kept),
+            Ok(Some(kind)) => take(&mut kept.trace, kind, &file.content).map_err(|what| damaged(kept.end, what)),
+            Err(error @ Error::Io(_)) => return Err(error),
+            Err(error) => Err(error),
+        };
+        if let Err(error) = result {
+            kept.damage = Some(error);
+            return Ok(kept);
+        }
+        kept.end = file.at;
+    }
+}
+
+fn damaged(at: u64, what: impl Into<String>) -> Error {
+    Error::Damaged { at, what: what.into() }
+}
+
+struct File<R> {
+    input: R,
+    at: u64,
+    content: Vec<u8>,
+}
+
+impl<R: BufRead> File<R> {
+    /// Reads so many bytes. The memory grows as they come.
+    fn exactly(&mut self, length: u64) -> Result<(), Error> {
+        self.content.clear();
+        let read = self.input.by_ref().take(length).read_to_end(&mut self.content)? as u64;
+        self.at += read;
+        if read < length {
+            return Err(damaged(self.at, "it ends within a record"));
+        }
+        Ok(())
+    }
+
+    /// The kind of the next record, its content in `content`; `None` at the end.
+    fn record(&mut self) -> Result<Option<u8>, Error> {
+        let begin = self.at;
+        if self.input.fill_buf()?.is_empty() {
+            return Ok(None);
+        }
+        let cut = |error| match error {
+            Error::Damaged { what, .. } => damaged(begin, what),
+            other => other,
+        };
+        self.exactly(1).map_err(cut)?;
+        let kind = self.content.first().copied().unwrap_or(0);
+        let length = self.length().map_err(cut)?;
+        if length > LONGEST {
+            return Err(damaged(begin, format!("a record of {length} bytes, more than {LONGEST}")));
+        }
+        self.exactly(length + 4).map_err(cut)?;
+        let sum: Vec<u8> = self.content.split_off(length as usize);
+        if sum != checksum(kind, &self.content).to_le_bytes() {
+            return Err(damaged(begin, "the checksum of the record is wrong"));
+        }
+        Ok(Some(kind))
+    }
+
+    fn length(&mut self) -> Result<u64, Error> {
+        let mut bytes = Vec::new();
+        loop {
+            self.exactly(1)?;
+            bytes.extend_from_slice(&self.content);
+            let is_last = bytes.last().is_some_and(|byte| byte & 0x80 == 0);
+            if is_last || bytes.len() == 10 {
+                return Content(&bytes).number().map_err(|what| damaged(self.at, what));
+            }
+        }
+    }
+}
+
+fn meta(content: &[u8]) -> Result<Meta, String> {
+    let mut content = Content(content);
+    let source = match content.byte()? {
+        0 => Source::Validator,
+        1 => Source::Replay,
+        2 => Source::Blocks,
+        3 => Source::Plain,
+        other => return Err(format!("{other} is no source of a trace")),
+    };
+    Ok(Meta { source, cluster: content.text()?, version: content.text()? })
+}
+
+/// Adds a record to the trace.
+fn take(trace: &mut Trace, kind: u8, content: &[u8]) -> Result<(), String> {
+    let mut content = Content(content);
+    let said = |error: Error| error.to_string();
+    match kind {
+        PROGRAMS => {
+            while !content.is_empty() {
+                let program = program(&mut content)?;
+                trace.add_program(program).map_err(said)?;
+            }
+        }
+        SETS => {
+            while !content.is_empty() {
+                let length = content.number()?.min(content.0.len() as u64 + 1);
+                let programs: Vec<u32> = (0..length).map(|_| content.small()).collect::<Result<_, _>>()?;
+                trace.add_set(&programs).map_err(said)?;
+            }
+        }
+        SLOT => slot(trace, &mut content)?,
+        CHANGE => {
+            let (position, program) = (content.small()?, content.small()?);
+            let kind = match content.byte()? {
+                0 => ChangeKind::Deployed,
+                1 => ChangeKind::Closed,
+                other => return Err(format!("{other} is no kind of a change")),
+            };
+            let slot_index = trace.slots().len().checked_sub(1).ok_or("a change before the first slot")? as u32;
+            trace.add_change(Change { slot_index, position, program, kind }).map_err(said)?;
+        }
+        LOADS => {
+            while !content.is_empty() {
+                let load = Load { slot: content.number()?, program: content.small()?, us: content.number()? };
+                trace.add_load(load).map_err(said)?;
+            }
+        }
+        other => return Err(format!("{other} is no kind of a record")),
+    }
+    if content.is_empty() { Ok(()) } else { Err("the record has more content than its kind".to_owned()) }
+}
+
+fn program(content: &mut Content) -> Result<Program, String> {
+    let flags = content.byte()?;
+    let loader = match flags >> LOADER_SHIFT {
+        0 => None,
+        1 => Some(Loader::V1),
+        2 => Some(Loader::V2),
+        3 => Some(Loader::V3),
+        4 => Some(Loader::V4),
+        other => return Err(format!("{other} is no loader")),
+    };
+    let address = if flags & HAS_ADDRESS == 0 { None } else { content.take(32)?.try_into().ok() };
+    let bytes = if flags & HAS_BYTES == 0 { None } else { Some(content.number()?) };
+    Ok(Program { address, loader, bytes, has_code: flags & HAS_CODE != 0 })
+}
+
+fn slot(trace: &mut Trace, content: &mut Content) -> Result<(), String> {
+    let (slot, behind, transactions) = (content.number()?, content.number()?, content.number()?);
+    let parent = slot.checked_sub(behind).ok_or("a slot with a parent below 0")?;
+    let kind = match content.byte()? {
+        0 => SlotKind::Replayed,
+        1 => SlotKind::Fork,
+        2 => SlotKind::Own,
+        other => return Err(format!("{other} is no kind of a slot")),
+    };
+    let mut calls = Vec::new();
+    while !content.is_empty() {
+        let call = content.number()?;
+        let set = u32::try_from(call >> 1).ok();
+        calls.push(set.and_then(|set| Call::new(set, call & 1 == 1)).ok_or("too high a number of a set")?);
+    }
+    trace.add_slot(Slot { slot, parent, transactions, kind }, &calls).map_err(|error| error.to_string())
+}

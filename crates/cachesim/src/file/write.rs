@@ -1,0 +1,167 @@
+use super::bytes::{checksum, put};
+use super::{CHANGE, HAS_ADDRESS, HAS_BYTES, HAS_CODE, LOADER_SHIFT, LOADS, MAGIC, META, PROGRAMS, SETS, SLOT};
+use crate::error::Error;
+use crate::trace::{ChangeKind, Loader, Program, SlotKind, Source, Trace};
+use std::io::Write;
+
+/// Items of one record, so that damage costs no more than a part.
+const ITEMS: usize = 4_096;
+
+/// Appends what a trace has gained.
+pub struct Writer<W> {
+    out: W,
+    programs: usize,
+    sets: usize,
+    slots: usize,
+    changes: usize,
+    loads: usize,
+}
+
+impl<W: Write> Writer<W> {
+    /// Begins a new file with what the trace says about itself.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn new(mut out: W, trace: &Trace) -> Result<Self, Error> {
+        out.write_all(MAGIC)?;
+        let mut writer = Writer { out, programs: 0, sets: 0, slots: 0, changes: 0, loads: 0 };
+        let meta = trace.meta();
+        let mut content = vec![source(meta.source)];
+        for text in [&meta.cluster, &meta.version] {
+            put(&mut content, text.len() as u64);
+            content.extend_from_slice(text.as_bytes());
+        }
+        writer.record(META, &content)?;
+        Ok(writer)
+    }
+
+    /// Continues a file that ends with what the trace has now: see [`super::Kept::end`].
+    pub fn append(out: W, trace: &Trace) -> Self {
+        Writer {
+            out,
+            programs: trace.programs().len(),
+            sets: trace.sets(),
+            slots: trace.slots().len(),
+            changes: trace.changes().len(),
+            loads: trace.loads().len(),
+        }
+    }
+
+    /// Writes what the trace has gained since the last time, and flushes. A change belongs to the last slot: write before the
+    /// next slot begins, or all at once.
+    ///
+    /// # Errors
+    /// [`Error::Io`]; then the file may end within a record.
+    pub fn write(&mut self, trace: &Trace) -> Result<(), Error> {
+        let mut content = Vec::new();
+        for programs in trace.programs()[self.programs..].chunks(ITEMS) {
+            content.clear();
+            programs.iter().for_each(|program| put_program(&mut content, program));
+            self.record(PROGRAMS, &content)?;
+        }
+        self.programs = trace.programs().len();
+        while self.sets < trace.sets() {
+            content.clear();
+            let end = (self.sets + ITEMS).min(trace.sets());
+            for set in self.sets..end {
+                let programs = trace.set(u32::try_from(set).unwrap_or(u32::MAX));
+                put(&mut content, programs.len() as u64);
+                programs.iter().for_each(|program| put(&mut content, u64::from(*program)));
+            }
+            self.record(SETS, &content)?;
+            self.sets = end;
+        }
+        // Changes that came after their slot was written.
+        self.changes_of(trace, self.slots.checked_sub(1))?;
+        for index in self.slots..trace.slots().len() {
+            content.clear();
+            put_slot(&mut content, trace, index);
+            self.record(SLOT, &content)?;
+            self.changes_of(trace, Some(index))?;
+        }
+        self.slots = trace.slots().len();
+        for loads in trace.loads()[self.loads..].chunks(ITEMS) {
+            content.clear();
+            for load in loads {
+                [load.slot, u64::from(load.program), load.us].iter().for_each(|number| put(&mut content, *number));
+            }
+            self.record(LOADS, &content)?;
+        }
+        self.loads = trace.loads().len();
+        self.out.flush()?;
+        Ok(())
+    }
+
+    fn changes_of(&mut self, trace: &Trace, slot_index: Option<usize>) -> Result<(), Error> {
+        while let Some(change) = trace.changes().get(self.changes) {
+            if Some(change.slot_index as usize) != slot_index {
+                break;
+            }
+            let mut content = Vec::new();
+            put(&mut content, u64::from(change.position));
+            put(&mut content, u64::from(change.program));
+            content.push(match change.kind {
+                ChangeKind::Deployed => 0,
+                ChangeKind::Closed => 1,
+            });
+            self.record(CHANGE, &content)?;
+            self.changes += 1;
+        }
+        Ok(())
+    }
+
+    fn record(&mut self, kind: u8, content: &[u8]) -> Result<(), Error> {
+        let mut begin = vec![kind];
+        put(&mut begin, content.len() as u64);
+        self.out.write_all(&begin)?;
+        self.out.write_all(content)?;
+        self.out.write_all(&checksum(kind, content).to_le_bytes())?;
+        Ok(())
+    }
+
+    /// The output, with everything written that was asked for.
+    pub fn into_inner(self) -> W {
+        self.out
+    }
+}
+
+fn source(source: Source) -> u8 {
+    match source {
+        Source::Validator => 0,
+        Source::Replay => 1,
+        Source::Blocks => 2,
+        Source::Plain => 3,
+    }
+}
+
+fn put_program(content: &mut Vec<u8>, program: &Program) {
+    let loader: u8 = match program.loader {
+        None => 0,
+        Some(Loader::V1) => 1,
+        Some(Loader::V2) => 2,
+        Some(Loader::V3) => 3,
+        Some(Loader::V4) => 4,
+    };
+    let flag = |is_set: bool, flag: u8| if is_set { flag } else { 0 };
+    let (address, bytes) = (program.address.is_some(), program.bytes.is_some());
+    content.push(
+        flag(address, HAS_ADDRESS) | flag(bytes, HAS_BYTES) | flag(program.has_code, HAS_CODE) | loader << LOADER_SHIFT,
+    );
+    content.extend(program.address.iter().flatten());
+    program.bytes.iter().for_each(|bytes| put(content, *bytes));
+}
+
+fn put_slot(content: &mut Vec<u8>, trace: &Trace, index: usize) {
+    let Some(slot) = trace.slots().get(index) else { return };
+    put(content, slot.slot);
+    put(content, slot.slot.saturating_sub(slot.parent));
+    put(content, slot.transactions);
+    content.push(match slot.kind {
+        SlotKind::Replayed => 0,
+        SlotKind::Fork => 1,
+        SlotKind::Own => 2,
+    });
+    for call in trace.calls_of(index) {
+        put(content, u64::from(call.set()) << 1 | u64::from(call.fees_only()));
+    }
+}
