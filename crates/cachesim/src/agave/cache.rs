@@ -1,0 +1,271 @@
+//! The program cache of an Agave validator.
+
+use super::{Eviction, Rule};
+use crate::cache::{At, Budget, Cache, Counts};
+use crate::trace::{ChangeKind, Trace};
+use fastrand::Rng;
+
+/// Places of entries that are not loaded; all others are places in `loaded`.
+const NEW: u32 = u32::MAX;
+const UNLOADED: u32 = u32::MAX - 1;
+const TOMBSTONE: u32 = u32::MAX - 2;
+const LOADED_BELOW: u32 = u32::MAX - 3;
+
+/// Entries that were seldom enough used are no good reason to draw again: compile time in us, and uses.
+const WORTH_KEEPING: (u64, u64) = (500, 500);
+/// Compile times count in thousandths of a microsecond.
+const SCALE: u64 = 1_000;
+
+#[derive(Clone, Copy)]
+struct Entry {
+    uses: u32,
+    /// Slots since the first of the trace. Small numbers keep all entries in the processor's cache.
+    last: u32,
+    place: u32,
+}
+
+/// The cache as [`Rule`] says. One transaction after the other: threads that wait for one another are not simulated.
+pub(crate) struct ProgramCache<'a> {
+    rule: Rule,
+    trace: &'a Trace,
+    rng: Rng,
+    /// By program, then the superseded versions that are not pruned yet.
+    entries: Vec<Entry>,
+    loaded: Vec<u32>,
+    budget: Budget,
+    compile_us: &'a [u64],
+    /// Weight of what is loaded.
+    weight: u64,
+    /// Slot, counted like `Entry::last`, of each program's last deployment in this trace, plus 1.
+    deployed: Vec<u32>,
+    /// Superseded entries and the slot of the deployment that did it.
+    superseded: Vec<(u32, u32)>,
+    first_slot: u64,
+    now: u32,
+    root: u32,
+}
+
+impl<'a> ProgramCache<'a> {
+    /// Empty.
+    pub(crate) fn new(rule: Rule, trace: &'a Trace, budget: Budget, compile_us: &'a [u64], seed: u64) -> Self {
+        let programs = trace.programs().len();
+        ProgramCache {
+            rule,
+            trace,
+            rng: Rng::with_seed(seed),
+            entries: vec![Entry { uses: 0, last: 0, place: NEW }; programs],
+            loaded: Vec::new(),
+            budget,
+            compile_us,
+            weight: 0,
+            deployed: vec![0; programs],
+            superseded: Vec::new(),
+            first_slot: trace.slots().first().map_or(0, |slot| slot.slot),
+            now: 0,
+            root: 0,
+        }
+    }
+
+    /// As if all programs had been used so often before, and the first of them were loaded, as many as there is room for.
+    pub(crate) fn fill(&mut self, most_used: &[(u32, u32)]) {
+        let mut is_full = false;
+        for (program, uses) in most_used {
+            is_full = is_full || self.weight + self.budget.of(*program) > self.budget.target;
+            let entry = &mut self.entries[*program as usize];
+            (entry.uses, entry.place) = (*uses, UNLOADED);
+            if !is_full {
+                self.load(*program);
+            }
+        }
+    }
+
+    fn offset(&self, slot: u64) -> u32 {
+        u32::try_from(slot.saturating_sub(self.first_slot)).unwrap_or(u32::MAX - 1)
+    }
+
+    /// What a lookup counts as the last use of an entry.
+    fn seen(&self) -> u32 {
+        match self.rule.eviction {
+            Eviction::Score { clamped_to_root: true } => self.now.min(self.root),
+            _ => self.now,
+        }
+    }
+
+    fn load(&mut self, entry: u32) {
+        self.entries[entry as usize].place = self.loaded.len() as u32;
+        self.loaded.push(entry);
+        self.weight += self.budget.of(entry);
+    }
+
+    fn unload(&mut self, place: u32) -> u32 {
+        let entry = self.loaded.swap_remove(place as usize);
+        if let Some(moved) = self.loaded.get(place as usize) {
+            self.entries[*moved as usize].place = place;
+        }
+        self.entries[entry as usize].place = UNLOADED;
+        self.weight -= self.budget.of(entry);
+        entry
+    }
+
+    /// A program that was not usable at the first look. Whether an eviction pass follows.
+    fn miss(&mut self, program: u32, counts: &mut Counts) -> bool {
+        let (seen, stale) = (self.seen(), self.rule.stale_after);
+        let entry = &mut self.entries[program as usize];
+        let too_old = |last: u32| stale.is_some_and(|after| u64::from(last) + after < u64::from(self.root));
+        if entry.place != NEW && too_old(entry.last) {
+            *entry = Entry { uses: 0, last: seen, place: NEW };
+        }
+        let is_delayed = self.deployed[program as usize] == self.now + 1;
+        if entry.place == TOMBSTONE || is_delayed {
+            (entry.uses, entry.last) = (entry.uses + 1, seen);
+            return false;
+        }
+        counts.misses += 1;
+        let is_new = entry.place == NEW;
+        entry.uses = entry.uses.saturating_add(self.rule.uses_of_a_load);
+        entry.last = seen;
+        if !self.trace.programs()[program as usize].has_code && self.deployed[program as usize] == 0 {
+            entry.place = TOMBSTONE;
+            counts.insertions += 1;
+            return true;
+        }
+        *(if is_new { &mut counts.insertions } else { &mut counts.reloads }) += 1;
+        counts.load(program, self.trace, self.compile_us);
+        self.load(program);
+        true
+    }
+
+    fn evict(&mut self, counts: &mut Counts) {
+        while self.weight > self.budget.target && !self.loaded.is_empty() {
+            let place = match self.rule.eviction {
+                Eviction::TwoDraws => self.fewer_uses_of_two(),
+                Eviction::Score { .. } => self.least_score(),
+            };
+            let entry = self.unload(place);
+            counts.evictions += 1;
+            counts.one_hit_wonders += u64::from(self.entries[entry as usize].uses == 1);
+        }
+    }
+
+    fn draw(&mut self) -> u32 {
+        self.rng.u32(0..self.loaded.len() as u32)
+    }
+
+    fn entry_at(&self, place: u32) -> Entry {
+        self.entries[self.loaded[place as usize] as usize]
+    }
+
+    fn fewer_uses_of_two(&mut self) -> u32 {
+        let (first, second) = (self.draw(), self.draw());
+        let uses = |place: u32| {
+            let entry = self.entry_at(place);
+            u64::from(entry.uses) >> self.now.saturating_sub(entry.last).min(63)
+        };
+        if uses(first) < uses(second) { first } else { second }
+    }
+
+    fn least_score(&mut self) -> u32 {
+        let enough = score(self.now, WORTH_KEEPING.0, WORTH_KEEPING.1);
+        let mut least = self.draw();
+        let mut least_score = self.score_at(least);
+        for _ in 0..3 {
+            let other = self.draw();
+            let other_score = self.score_at(other);
+            if other_score < least_score {
+                (least, least_score) = (other, other_score);
+            }
+            if least_score < enough {
+                break;
+            }
+        }
+        least
+    }
+
+    fn score_at(&self, place: u32) -> u64 {
+        let entry = self.entry_at(place);
+        let program = self.budget.program_of(self.loaded[place as usize]);
+        let us = self.compile_us.get(program as usize).copied().unwrap_or(0);
+        score(entry.last, us, u64::from(entry.uses))
+    }
+
+    /// Drops superseded versions that the root has passed.
+    fn prune(&mut self) {
+        let root = self.root;
+        while let Some((entry, _)) = self.superseded.first().copied().filter(|(_, slot)| *slot <= root) {
+            self.superseded.remove(0);
+            let place = self.entries[entry as usize].place;
+            if place < LOADED_BELOW {
+                self.unload(place);
+            }
+        }
+    }
+
+    /// The version that was there becomes an entry of its own, until the root passes the deployment.
+    fn supersede(&mut self, program: u32) {
+        let before = self.entries[program as usize];
+        if before.place >= LOADED_BELOW || self.deployed[program as usize] == self.now + 1 {
+            if before.place < LOADED_BELOW {
+                self.unload(before.place);
+            }
+            return;
+        }
+        let number = self.entries.len() as u32;
+        self.budget.supersede(program);
+        self.entries.push(before);
+        self.loaded[before.place as usize] = number;
+        self.superseded.push((number, self.now));
+    }
+}
+
+/// Last slot plus the bit length of compile time and uses.
+fn score(last: u32, compile_us: u64, uses: u64) -> u64 {
+    let weight = u128::from(compile_us) * u128::from(SCALE) * u128::from(uses);
+    u64::from(last) + u64::from(u128::BITS - weight.leading_zeros())
+}
+
+impl Cache for ProgramCache<'_> {
+    fn slot(&mut self, at: At) {
+        self.now = self.offset(at.slot);
+        self.root = self.offset(at.root);
+        if !self.superseded.is_empty() {
+            self.prune();
+        }
+    }
+
+    #[inline]
+    fn transaction(&mut self, programs: &[u32], counts: &mut Counts) {
+        let seen = self.seen();
+        let mut has_loaded = false;
+        for program in programs {
+            let entry = &mut self.entries[*program as usize];
+            if entry.place < LOADED_BELOW {
+                entry.uses = entry.uses.saturating_add(1);
+                entry.last = seen;
+            } else if self.rule.tombstones || self.trace.programs()[*program as usize].has_code {
+                has_loaded |= self.miss(*program, counts);
+            }
+        }
+        if has_loaded {
+            self.evict(counts);
+        }
+    }
+
+    fn change(&mut self, program: u32, kind: ChangeKind, counts: &mut Counts) {
+        self.supersede(program);
+        let entry = &mut self.entries[program as usize];
+        (entry.place, entry.last) = (UNLOADED, self.now);
+        self.deployed[program as usize] = self.now + 1;
+        counts.insertions += 1;
+        match kind {
+            ChangeKind::Closed => entry.place = TOMBSTONE,
+            // Compiled by the transaction that deploys it, which is no load of the cache.
+            ChangeKind::Deployed if self.rule.deploys_loaded => self.load(program),
+            ChangeKind::Deployed => {}
+        }
+        self.evict(counts);
+    }
+
+    fn resident(&self, each: &mut dyn FnMut(u32)) {
+        self.loaded.iter().for_each(|entry| each(self.budget.program_of(*entry)));
+    }
+}
