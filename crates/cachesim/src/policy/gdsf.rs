@@ -1,0 +1,55 @@
+use super::heap::Heap;
+use super::{Replacement, Room};
+
+/// Uses times compile time over size, plus the worth of what was evicted last, so that what is not used any more ages.
+pub(crate) struct Gdsf<'a> {
+    heap: Heap,
+    room: Room,
+    compile_us: &'a [u64],
+    uses: Vec<u32>,
+    weight: u64,
+    age: f64,
+    clock: u64,
+}
+
+impl<'a> Gdsf<'a> {
+    pub(crate) fn new(room: Room, compile_us: &'a [u64]) -> Self {
+        let programs = room.weights.len();
+        Gdsf { heap: Heap::new(programs), room, compile_us, uses: vec![0; programs], weight: 0, age: 0.0, clock: 0 }
+    }
+
+    fn renew(&mut self, program: u32) {
+        self.clock += 1;
+        let at = program as usize;
+        // Without a known time all programs cost the same.
+        let cost = self.compile_us.get(at).copied().unwrap_or(1).max(1);
+        let worth = self.age + f64::from(self.uses[at]) * cost as f64 / self.room.weights[at] as f64;
+        // The bits of positive numbers are in the order of the numbers.
+        self.heap.set(program, (worth.to_bits(), self.clock));
+    }
+}
+
+impl Replacement for Gdsf<'_> {
+    fn access(&mut self, program: u32, evictions: &mut u64) -> bool {
+        if self.heap.has(program) {
+            self.uses[program as usize] += 1;
+            self.renew(program);
+            return true;
+        }
+        let weight = self.room.weights[program as usize];
+        while self.weight + weight > self.room.capacity {
+            let Some(((worth, _), evicted)) = self.heap.pop() else { break };
+            self.weight -= self.room.weights[evicted as usize];
+            self.age = f64::from_bits(worth);
+            *evictions += 1;
+        }
+        self.uses[program as usize] = 1;
+        self.weight += weight;
+        self.renew(program);
+        false
+    }
+
+    fn has(&self, program: u32) -> bool {
+        self.heap.has(program)
+    }
+}

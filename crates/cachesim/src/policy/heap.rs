@@ -1,0 +1,71 @@
+/// Not in the heap.
+const NOWHERE: u32 = u32::MAX;
+
+/// Programs by key, the least on top; keys can change.
+pub(super) struct Heap {
+    items: Vec<((u64, u64), u32)>,
+    places: Vec<u32>,
+}
+
+impl Heap {
+    /// For so many programs.
+    pub(super) fn new(programs: usize) -> Self {
+        Heap { items: Vec::new(), places: vec![NOWHERE; programs] }
+    }
+
+    pub(super) fn has(&self, program: u32) -> bool {
+        self.places[program as usize] != NOWHERE
+    }
+
+    pub(super) fn key(&self, program: u32) -> Option<(u64, u64)> {
+        self.items.get(self.places[program as usize] as usize).map(|(key, _)| *key)
+    }
+
+    /// Adds a program or changes its key.
+    pub(super) fn set(&mut self, program: u32, key: (u64, u64)) {
+        let place = if self.has(program) { self.places[program as usize] as usize } else { self.items.len() };
+        if place == self.items.len() {
+            self.items.push((key, program));
+            self.places[program as usize] = place as u32;
+        }
+        self.items[place].0 = key;
+        let place = self.up(place);
+        self.down(place);
+    }
+
+    /// Takes the program with the least key out.
+    pub(super) fn pop(&mut self) -> Option<((u64, u64), u32)> {
+        let last = self.items.len().checked_sub(1)?;
+        self.swap(0, last);
+        let least = self.items.pop()?;
+        self.places[least.1 as usize] = NOWHERE;
+        self.down(0);
+        Some(least)
+    }
+
+    fn swap(&mut self, a: usize, b: usize) {
+        self.items.swap(a, b);
+        self.places[self.items[a].1 as usize] = a as u32;
+        self.places[self.items[b].1 as usize] = b as u32;
+    }
+
+    fn up(&mut self, mut place: usize) -> usize {
+        while place > 0 && self.items[place].0 < self.items[(place - 1) / 2].0 {
+            self.swap(place, (place - 1) / 2);
+            place = (place - 1) / 2;
+        }
+        place
+    }
+
+    fn down(&mut self, mut place: usize) {
+        loop {
+            let children = [2 * place + 1, 2 * place + 2].into_iter().filter(|child| *child < self.items.len());
+            let Some(least) = children.min_by_key(|child| self.items[*child].0) else { return };
+            if self.items[place].0 <= self.items[least].0 {
+                return;
+            }
+            self.swap(place, least);
+            place = least;
+        }
+    }
+}

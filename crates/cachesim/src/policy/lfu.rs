@@ -1,0 +1,39 @@
+use super::heap::Heap;
+use super::{Replacement, Room};
+
+/// The fewest uses since it was loaded go first, of these the one that was used least recently.
+pub(crate) struct Lfu {
+    heap: Heap,
+    room: Room,
+    weight: u64,
+    clock: u64,
+}
+
+impl Lfu {
+    pub(crate) fn new(room: Room) -> Self {
+        Lfu { heap: Heap::new(room.weights.len()), room, weight: 0, clock: 0 }
+    }
+}
+
+impl Replacement for Lfu {
+    fn access(&mut self, program: u32, evictions: &mut u64) -> bool {
+        self.clock += 1;
+        if let Some((uses, _)) = self.heap.key(program) {
+            self.heap.set(program, (uses + 1, self.clock));
+            return true;
+        }
+        let weight = self.room.weights[program as usize];
+        while self.weight + weight > self.room.capacity {
+            let Some((_, evicted)) = self.heap.pop() else { break };
+            self.weight -= self.room.weights[evicted as usize];
+            *evictions += 1;
+        }
+        self.heap.set(program, (1, self.clock));
+        self.weight += weight;
+        false
+    }
+
+    fn has(&self, program: u32) -> bool {
+        self.heap.has(program)
+    }
+}

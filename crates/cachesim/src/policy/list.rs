@@ -1,0 +1,40 @@
+//! LRU and FIFO.
+
+use super::queues::Queues;
+use super::{Replacement, Room};
+
+pub(crate) struct List {
+    queue: Queues<1>,
+    capacity: u64,
+    renews: bool,
+}
+
+impl List {
+    pub(crate) fn lru(room: Room) -> Self {
+        List { queue: Queues::new(room.weights), capacity: room.capacity, renews: true }
+    }
+
+    pub(crate) fn fifo(room: Room) -> Self {
+        List { renews: false, ..Self::lru(room) }
+    }
+}
+
+impl Replacement for List {
+    fn access(&mut self, program: u32, evictions: &mut u64) -> bool {
+        if self.queue.queue_of(program).is_some() {
+            if self.renews {
+                self.queue.push(0, program);
+            }
+            return true;
+        }
+        while self.queue.weight(0) + self.queue.weight_of(program) > self.capacity && self.queue.pop(0).is_some() {
+            *evictions += 1;
+        }
+        self.queue.push(0, program);
+        false
+    }
+
+    fn has(&self, program: u32) -> bool {
+        self.queue.queue_of(program).is_some()
+    }
+}

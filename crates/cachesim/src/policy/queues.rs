@@ -1,0 +1,86 @@
+/// No program.
+const NONE: u32 = u32::MAX;
+
+/// `N` queues of programs; each program is in at most one. New ones come to the front.
+pub(super) struct Queues<const N: usize> {
+    nodes: Vec<Node>,
+    fronts: [u32; N],
+    backs: [u32; N],
+    weights: [u64; N],
+    weight_of: Vec<u64>,
+}
+
+#[derive(Clone, Copy)]
+struct Node {
+    to_front: u32,
+    to_back: u32,
+    /// Number of the queue plus 1; 0 in none.
+    queue: u8,
+}
+
+impl<const N: usize> Queues<N> {
+    pub(super) fn new(weight_of: Vec<u64>) -> Self {
+        let node = Node { to_front: NONE, to_back: NONE, queue: 0 };
+        let nodes = vec![node; weight_of.len()];
+        Queues { nodes, fronts: [NONE; N], backs: [NONE; N], weights: [0; N], weight_of }
+    }
+
+    /// The queue in which a program is.
+    #[inline]
+    pub(super) fn queue_of(&self, program: u32) -> Option<usize> {
+        usize::from(self.nodes[program as usize].queue).checked_sub(1)
+    }
+
+    pub(super) fn weight(&self, queue: usize) -> u64 {
+        self.weights[queue]
+    }
+
+    pub(super) fn weight_of(&self, program: u32) -> u64 {
+        self.weight_of[program as usize]
+    }
+
+    pub(super) fn back(&self, queue: usize) -> Option<u32> {
+        Some(self.backs[queue]).filter(|program| *program != NONE)
+    }
+
+    /// The next one towards the front.
+    pub(super) fn toward_front(&self, program: u32) -> Option<u32> {
+        Some(self.nodes[program as usize].to_front).filter(|program| *program != NONE)
+    }
+
+    /// Takes a program out of the queue in which it is.
+    pub(super) fn remove(&mut self, program: u32) {
+        let node = self.nodes[program as usize];
+        let Some(queue) = self.queue_of(program) else { return };
+        match self.nodes.get_mut(node.to_front as usize) {
+            Some(before) => before.to_back = node.to_back,
+            None => self.fronts[queue] = node.to_back,
+        }
+        match self.nodes.get_mut(node.to_back as usize) {
+            Some(behind) => behind.to_front = node.to_front,
+            None => self.backs[queue] = node.to_front,
+        }
+        self.nodes[program as usize].queue = 0;
+        self.weights[queue] -= self.weight_of(program);
+    }
+
+    /// Puts a program at the front of a queue, out of the one in which it is.
+    pub(super) fn push(&mut self, queue: usize, program: u32) {
+        self.remove(program);
+        let front = self.fronts[queue];
+        match self.nodes.get_mut(front as usize) {
+            Some(node) => node.to_front = program,
+            None => self.backs[queue] = program,
+        }
+        self.nodes[program as usize] = Node { to_front: NONE, to_back: front, queue: queue as u8 + 1 };
+        self.fronts[queue] = program;
+        self.weights[queue] += self.weight_of(program);
+    }
+
+    /// Takes the last one out of a queue.
+    pub(super) fn pop(&mut self, queue: usize) -> Option<u32> {
+        let program = self.back(queue)?;
+        self.remove(program);
+        Some(program)
+    }
+}
