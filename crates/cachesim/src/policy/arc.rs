@@ -1,0 +1,84 @@
+//! ARC: what was used once and what was used again, each with a list of what it evicted; these shift the share of each.
+
+use super::queues::Queues;
+use super::{Replacement, Room};
+
+const ONCE: usize = 0;
+const AGAIN: usize = 1;
+const ONCE_GHOST: usize = 2;
+const AGAIN_GHOST: usize = 3;
+
+pub(crate) struct Arc {
+    queues: Queues<4>,
+    capacity: u64,
+    /// The share of `ONCE` that it aims at.
+    share: f64,
+}
+
+impl Arc {
+    pub(crate) fn new(room: Room) -> Self {
+        Arc { queues: Queues::new(room.weights), capacity: room.capacity, share: 0.0 }
+    }
+
+    /// Makes room for a program by moving others to their ghosts.
+    fn replace(&mut self, program: u32, was_again: bool, evictions: &mut u64) {
+        let needed = self.queues.weight_of(program);
+        while self.queues.weight(ONCE) + self.queues.weight(AGAIN) + needed > self.capacity {
+            let once = self.queues.weight(ONCE);
+            let (is_above, is_at) = (once as f64 > self.share, once as f64 >= self.share);
+            let is_once = once > 0 && (is_above || (was_again && is_at));
+            let from = if is_once || self.queues.back(AGAIN).is_none() { ONCE } else { AGAIN };
+            let Some(evicted) = self.queues.pop(from) else { return };
+            self.queues.push(if from == ONCE { ONCE_GHOST } else { AGAIN_GHOST }, evicted);
+            *evictions += 1;
+        }
+    }
+
+    fn seen_before(&mut self, program: u32, ghost: usize, evictions: &mut u64) {
+        let other = if ghost == ONCE_GHOST { AGAIN_GHOST } else { ONCE_GHOST };
+        let ratio = self.queues.weight(other) as f64 / self.queues.weight(ghost) as f64;
+        let step = ratio.max(1.0) * self.queues.weight_of(program) as f64;
+        self.share = if ghost == ONCE_GHOST {
+            (self.share + step).min(self.capacity as f64)
+        } else {
+            (self.share - step).max(0.0)
+        };
+        self.replace(program, ghost == AGAIN_GHOST, evictions);
+        self.queues.push(AGAIN, program);
+    }
+
+    fn new_one(&mut self, program: u32, evictions: &mut u64) {
+        let weight = self.queues.weight_of(program);
+        let all = |queues: &Queues<4>| (0..4).map(|queue| queues.weight(queue)).sum::<u64>();
+        while self.queues.weight(ONCE) + self.queues.weight(ONCE_GHOST) + weight > self.capacity {
+            if self.queues.pop(ONCE_GHOST).is_some() {
+                continue;
+            }
+            if self.queues.pop(ONCE).is_none() {
+                break;
+            }
+            *evictions += 1;
+        }
+        while all(&self.queues) + weight > 2 * self.capacity && self.queues.pop(AGAIN_GHOST).is_some() {}
+        self.replace(program, false, evictions);
+        self.queues.push(ONCE, program);
+    }
+}
+
+impl Replacement for Arc {
+    fn access(&mut self, program: u32, evictions: &mut u64) -> bool {
+        match self.queues.queue_of(program) {
+            Some(ONCE | AGAIN) => {
+                self.queues.push(AGAIN, program);
+                return true;
+            }
+            Some(ghost) => self.seen_before(program, ghost, evictions),
+            None => self.new_one(program, evictions),
+        }
+        false
+    }
+
+    fn has(&self, program: u32) -> bool {
+        self.queues.queue_of(program).is_some_and(|queue| queue <= AGAIN)
+    }
+}

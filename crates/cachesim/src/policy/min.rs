@@ -1,0 +1,110 @@
+//! The bounds: what a cache could do that knew the future.
+
+use super::heap::Heap;
+use super::{Replacement, Room};
+use crate::cache::sizes;
+use crate::error::Error;
+use crate::trace::Trace;
+
+/// No further use.
+const NEVER: u32 = u32::MAX;
+
+/// Keeps what is used again soonest. Like Agave it evicts after a transaction, so that it is a bound for Agave too.
+pub(crate) struct Min {
+    heap: Heap,
+    room: Room,
+    weight: u64,
+    /// For each lookup, the transaction of the next lookup of the same program.
+    next: Vec<u32>,
+    lookup: usize,
+}
+
+impl Min {
+    pub(crate) fn new(room: Room, trace: &Trace, fees_only: bool) -> Self {
+        let next = next_uses(trace, fees_only, &room);
+        Min { heap: Heap::new(room.weights.len()), room, weight: 0, next, lookup: 0 }
+    }
+}
+
+impl Replacement for Min {
+    fn access(&mut self, program: u32, _: &mut u64) -> bool {
+        let next = self.next.get(self.lookup).copied().unwrap_or(NEVER);
+        self.lookup += 1;
+        let was_there = self.heap.has(program);
+        self.heap.set(program, (u64::from(NEVER - next), 0));
+        if !was_there {
+            self.weight += self.room.weights[program as usize];
+        }
+        was_there
+    }
+
+    fn end_transaction(&mut self, evictions: &mut u64) {
+        while self.weight > self.room.capacity {
+            let Some((_, evicted)) = self.heap.pop() else { return };
+            self.weight -= self.room.weights[evicted as usize];
+            *evictions += 1;
+        }
+    }
+
+    fn has(&self, program: u32) -> bool {
+        self.heap.has(program)
+    }
+}
+
+/// Calls each with the number of a transaction and a program that it looked up.
+fn lookups(trace: &Trace, fees_only: bool, mut each: impl FnMut(u32, u32)) {
+    let mut transaction = 0;
+    for index in 0..trace.slots().len() {
+        for call in trace.calls_of(index).iter().filter(|call| fees_only || !call.fees_only()) {
+            let programs = trace.set(call.set()).iter();
+            let with_code = programs.filter(|program| trace.programs()[**program as usize].has_code);
+            with_code.for_each(|program| each(transaction, *program));
+            transaction += 1;
+        }
+    }
+}
+
+fn next_uses(trace: &Trace, fees_only: bool, room: &Room) -> Vec<u32> {
+    let mut next: Vec<u32> = Vec::new();
+    let mut last: Vec<Option<usize>> = vec![None; trace.programs().len()];
+    lookups(trace, fees_only, |transaction, program| {
+        // What never fits is not asked for.
+        if room.weights[program as usize] > room.capacity {
+            return;
+        }
+        if let Some(before) = last[program as usize].replace(next.len()) {
+            next[before] = transaction;
+        }
+        next.push(NEVER);
+    });
+    next
+}
+
+/// A number of misses that no policy at a limit in bytes can get below. The best one itself cannot be computed in a reasonable
+/// time; this bound (Berger, Beckmann and Harchol-Balter 2018) lets the cache use at one time the room it had at another,
+/// so that it may be too low, but never too high.
+///
+/// # Errors
+/// [`Error::SizesUnknown`] if a program has no size.
+pub fn least_misses_by_bytes(trace: &Trace, bytes: u64, fees_only: bool) -> Result<u64, Error> {
+    let sizes = sizes(trace)?;
+    let mut last: Vec<Option<u32>> = vec![None; trace.programs().len()];
+    let mut costs: Vec<u128> = Vec::new();
+    let (mut all, mut end) = (0_u64, 0);
+    lookups(trace, fees_only, |transaction, program| {
+        all += 1;
+        end = transaction;
+        let size = sizes[program as usize];
+        if let Some(before) = last[program as usize].replace(transaction).filter(|_| size <= bytes) {
+            costs.push(u128::from(size) * u128::from(transaction - before));
+        }
+    });
+    costs.sort_unstable();
+    let mut room = u128::from(bytes) * u128::from(end);
+    let hits = costs.iter().take_while(|cost| {
+        let rest = room.checked_sub(**cost);
+        room = rest.unwrap_or(0);
+        rest.is_some()
+    });
+    Ok(all - hits.count() as u64)
+}
