@@ -1,0 +1,199 @@
+//! What transactions, misses and loads cost, fitted to what one run reported.
+//!
+//! Time to compile in a slot is the sum of `a + b x bytes` over what was compiled in it; the rest of the cache's time is `alpha` a
+//! transaction and `gamma` a miss. None of these is negative. How sure they are says a bootstrap over blocks of slots.
+
+use crate::cache::Counts;
+use crate::trace::Trace;
+use fastrand::Rng;
+
+/// What a run reported of one slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Observed {
+    /// Number of the slot.
+    pub slot: u64,
+    /// Transactions, votes included.
+    pub transactions: u64,
+    /// As the validator counts them.
+    pub misses: u64,
+    /// Evictions.
+    pub evictions: u64,
+    /// Reloads.
+    pub reloads: u64,
+    /// Insertions.
+    pub insertions: u64,
+    /// Time to compile, microseconds.
+    pub compile_us: Option<u64>,
+    /// Time of the program cache in replay, compiling included, microseconds.
+    pub cache_us: Option<u64>,
+}
+
+/// What things cost, in microseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Model {
+    /// A load.
+    pub a: f64,
+    /// A byte that is compiled.
+    pub b: f64,
+    /// A transaction, whether it misses or not.
+    pub alpha: f64,
+    /// A miss, beyond compiling.
+    pub gamma: f64,
+}
+
+impl Model {
+    /// Time of the program cache, microseconds.
+    pub fn time_us(&self, counts: &Counts) -> f64 {
+        self.alpha * counts.transactions as f64
+            + self.gamma * counts.misses as f64
+            + self.a * counts.loads as f64
+            + self.b * counts.loaded_bytes as f64
+    }
+
+    /// Time to compile a program of so many bytes, whole microseconds.
+    pub fn compile_us(&self, bytes: Option<u64>) -> u64 {
+        (self.a + self.b * bytes.unwrap_or(0) as f64).round() as u64
+    }
+}
+
+/// Time to compile each program of a trace, by number: the mean of its measured loads, or else what the model says.
+pub fn compile_times(trace: &Trace, model: &Model) -> Vec<u64> {
+    let mut measured = vec![(0_u64, 0_u64); trace.programs().len()];
+    for load in trace.loads() {
+        if let Some((sum, loads)) = measured.get_mut(load.program as usize) {
+            (*sum, *loads) = (sum.saturating_add(load.us), *loads + 1);
+        }
+    }
+    let by_program = trace.programs().iter().zip(measured);
+    by_program
+        .map(|(program, (sum, loads))| sum.checked_div(loads).unwrap_or_else(|| model.compile_us(program.bytes)))
+        .collect()
+}
+
+/// A model and others that would explain the run as well.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Fit {
+    /// The best.
+    pub model: Model,
+    /// Of the bootstrap's resamples.
+    pub resampled: Vec<Model>,
+    /// Slots that had both times.
+    pub slots: usize,
+}
+
+/// Slots in a block: neighbours depend on one another.
+const BLOCK: usize = 20;
+
+/// One slot's numbers for the two regressions.
+#[derive(Debug, Clone, Copy)]
+struct Row {
+    loads: f64,
+    bytes: f64,
+    compile_us: f64,
+    transactions: f64,
+    misses: f64,
+    rest_us: f64,
+}
+
+/// Fits the costs to a run. `loaded` is what a simulation at the recorded size loaded in the mean slot: numbers of loads and
+/// bytes by slot, in order; only the mean bytes of a load are taken of it, as the loads themselves were recorded. `None` with
+/// fewer than two slots that have both times and are in `loaded`.
+pub fn fit(observed: &[Observed], loaded: &[(u64, f64, f64)], resamples: usize, seed: u64) -> Option<Fit> {
+    let mean = bytes_of_a_load(loaded);
+    let row = |o: &Observed| {
+        let at = loaded.binary_search_by_key(&o.slot, |(slot, ..)| *slot).ok()?;
+        let (_, loads, bytes) = loaded[at];
+        let (compile_us, cache_us) = (o.compile_us? as f64, o.cache_us? as f64);
+        let recorded = (o.insertions + o.reloads) as f64;
+        let bytes = recorded * if loads > 0.0 { bytes / loads } else { mean };
+        let (transactions, misses) = (o.transactions as f64, o.misses as f64);
+        Some(Row {
+            loads: recorded,
+            bytes,
+            compile_us,
+            transactions,
+            misses,
+            rest_us: (cache_us - compile_us).max(0.0),
+        })
+    };
+    let rows: Vec<Row> = observed.iter().filter_map(row).collect();
+    if rows.len() < 2 {
+        return None;
+    }
+    let mut rng = Rng::with_seed(seed);
+    let blocks = rows.len().div_ceil(BLOCK);
+    let mut resample = || {
+        let mut drawn = Vec::with_capacity(blocks * BLOCK);
+        for _ in 0..blocks {
+            let begin = rng.usize(0..rows.len());
+            drawn.extend((begin..begin + BLOCK).map(|at| rows[at % rows.len()]));
+        }
+        drawn.truncate(rows.len());
+        model(&drawn)
+    };
+    let resampled = (0..resamples).map(|_| resample()).collect();
+    Some(Fit { model: model(&rows), resampled, slots: rows.len() })
+}
+
+fn bytes_of_a_load(loaded: &[(u64, f64, f64)]) -> f64 {
+    let (loads, bytes) = loaded.iter().fold((0.0, 0.0), |sum, (_, l, b)| (sum.0 + l, sum.1 + b));
+    if loads > 0.0 { bytes / loads } else { 0.0 }
+}
+
+fn model(rows: &[Row]) -> Model {
+    let (a, b) = least_squares(rows.iter().map(|row| (row.loads, row.bytes, row.compile_us)));
+    let (alpha, gamma) = least_squares(rows.iter().map(|row| (row.transactions, row.misses, row.rest_us)));
+    Model { a, b, alpha, gamma }
+}
+
+/// The two numbers, neither negative, with which `x * first + y * second` comes nearest to `z`.
+fn least_squares(rows: impl Iterator<Item = (f64, f64, f64)>) -> (f64, f64) {
+    let (mut xx, mut xy, mut yy, mut xz, mut yz) = (0.0, 0.0, 0.0, 0.0, 0.0);
+    for (x, y, z) in rows {
+        xx += x * x;
+        xy += x * y;
+        yy += y * y;
+        xz += x * z;
+        yz += y * z;
+    }
+    let determinant = xx * yy - xy * xy;
+    // Proportional columns, such as loads and bytes of programs that all have one size.
+    if determinant > 1e-9 * xx * yy {
+        let (first, second) = ((xz * yy - yz * xy) / determinant, (yz * xx - xz * xy) / determinant);
+        if first >= 0.0 && second >= 0.0 {
+            return (first, second);
+        }
+    }
+    let alone = |square: f64, product: f64| if square > 0.0 { (product / square).max(0.0) } else { 0.0 };
+    let (first, second) = (alone(xx, xz), alone(yy, yz));
+    // What each explains by itself.
+    if first * xz >= second * yz { (first, 0.0) } else { (0.0, second) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_measured_time_counts_more_than_the_model() {
+        use crate::trace::{Load, Meta, Program, Source};
+        let mut trace = Trace::new(Meta { source: Source::Plain, cluster: String::new(), version: String::new() });
+        for bytes in [Some(100), Some(200), None] {
+            trace.add_program(Program { address: None, loader: None, bytes, has_code: true }).unwrap();
+        }
+        [5, 8].iter().for_each(|us| trace.add_load(Load { slot: 1, program: 0, us: *us }).unwrap());
+        let model = Model { a: 3.0, b: 0.5, ..Model::default() };
+        assert_eq!(compile_times(&trace, &model), [6, 103, 3]);
+    }
+
+    #[test]
+    fn two_costs_are_found_and_none_is_negative() {
+        let rows = [(1.0, 0.0, 3.0), (0.0, 1.0, 5.0), (1.0, 1.0, 8.0)];
+        let (first, second) = least_squares(rows.into_iter());
+        assert!((first - 3.0).abs() < 1e-9 && (second - 5.0).abs() < 1e-9);
+        let (first, second) = least_squares([(1.0, 1.0, 2.0), (2.0, 1.0, 5.0)].into_iter());
+        assert!(first > 0.0 && second == 0.0);
+        assert_eq!(least_squares([(1.0, 2.0, 3.0), (2.0, 4.0, 6.0)].into_iter()), (3.0, 0.0));
+        assert_eq!(least_squares(std::iter::empty()), (0.0, 0.0));
+    }
+}

@@ -1,0 +1,220 @@
+//! One simulated run of a cache over a trace.
+
+use crate::agave::ProgramCache;
+use crate::cache::{At, Budget, Cache, Counts};
+use crate::error::Error;
+use crate::policy::{self, Plain, Policy, Room, Setting};
+use crate::trace::{Call, Trace};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// A root is so many blocks behind the block that is replayed, when votes are cast and rooted as they should be.
+const ROOT_BEHIND: usize = 32;
+
+/// What the cache holds when the trace begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Start {
+    /// Nothing: the validator has just started.
+    Empty,
+    /// The programs that are most used in the trace.
+    Full,
+}
+
+/// What is to be simulated.
+#[derive(Debug, Clone, Copy)]
+pub struct Simulation<'a> {
+    /// What was looked up.
+    pub trace: &'a Trace,
+    /// In which cache.
+    pub setting: Setting,
+    /// What the cache held before. Full is known of Agave's rules only; others begin empty.
+    pub start: Start,
+    /// The first slot that counts; those before warm the cache.
+    pub first_slot: u64,
+    /// Time to compile each program, by number; missing ones count as 0.
+    pub compile_us: &'a [u64],
+    /// Of random draws.
+    pub seed: u64,
+}
+
+/// How a simulated run ended.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// From the first slot that counts.
+    pub counts: Counts,
+    /// Programs in the cache at the end.
+    pub entries: u64,
+    /// Their code in bytes, of those with a known size. Compiled code is several times as large.
+    pub bytes: u64,
+}
+
+impl Simulation<'_> {
+    /// Runs it. `each_slot` gets every slot that counts and what happened in it.
+    ///
+    /// # Errors
+    /// [`Error::SizesUnknown`] and [`Error::Request`] if the setting makes no sense for the trace.
+    pub fn run(&self, each_slot: impl FnMut(u64, Counts)) -> Result<Outcome, Error> {
+        let budget = Budget::new(self.trace, self.setting.limit, self.setting.fill)?;
+        let Policy::Agave(rule) = self.setting.policy else {
+            return Ok(self.other(budget, each_slot));
+        };
+        let mut cache = ProgramCache::new(rule, self.trace, budget, self.compile_us, self.seed);
+        if self.start == Start::Full {
+            cache.fill(&most_used(self.trace));
+        }
+        Ok(self.drive(&mut cache, rule.fees_only, each_slot))
+    }
+
+    /// Runs a policy other than Agave's.
+    fn other(&self, budget: Budget, each_slot: impl FnMut(u64, Counts)) -> Outcome {
+        let room = Room { capacity: budget.target, weights: budget.weights.clone() };
+        match self.setting.policy {
+            Policy::Agave(_) | Policy::Min => {
+                let fees_only = self.setting.fees_only;
+                self.run_plain(policy::Min::new(room, self.trace, fees_only), budget, each_slot)
+            }
+            Policy::Lru => self.run_plain(policy::List::lru(room), budget, each_slot),
+            Policy::Fifo => self.run_plain(policy::List::fifo(room), budget, each_slot),
+            Policy::Lfu => self.run_plain(policy::Lfu::new(room), budget, each_slot),
+            Policy::Sieve => self.run_plain(policy::Sieve::new(room), budget, each_slot),
+            Policy::S3Fifo => self.run_plain(policy::S3Fifo::new(room), budget, each_slot),
+            Policy::Arc => self.run_plain(policy::Arc::new(room), budget, each_slot),
+            Policy::WTinyLfu => self.run_plain(policy::WTinyLfu::new(room), budget, each_slot),
+            Policy::Gdsf => self.run_plain(policy::Gdsf::new(room, self.compile_us), budget, each_slot),
+        }
+    }
+
+    fn run_plain<R: policy::Replacement>(
+        &self,
+        cache: R,
+        budget: Budget,
+        each_slot: impl FnMut(u64, Counts),
+    ) -> Outcome {
+        let mut cache = Plain::new(cache, self.trace, budget, self.compile_us);
+        self.drive(&mut cache, self.setting.fees_only, each_slot)
+    }
+
+    pub(crate) fn drive<C: Cache>(
+        &self,
+        cache: &mut C,
+        fees_only: bool,
+        mut each_slot: impl FnMut(u64, Counts),
+    ) -> Outcome {
+        let trace = self.trace;
+        let (mut counts, mut begin, mut before) = (Counts::default(), Counts::default(), Counts::default());
+        let mut changes = trace.changes().iter().peekable();
+        for (index, slot) in trace.slots().iter().enumerate() {
+            let root = index.checked_sub(ROOT_BEHIND).map_or(0, |root| trace.slots()[root].slot);
+            cache.slot(At { slot: slot.slot, root });
+            let calls = trace.calls_of(index);
+            let mut done = 0;
+            while let Some(change) = changes.next_if(|change| change.slot_index as usize == index) {
+                let position = (change.position as usize).clamp(done, calls.len());
+                transactions(trace, &calls[done..position], fees_only, cache, &mut counts);
+                cache.change(change.program, change.kind, &mut counts);
+                done = position;
+            }
+            transactions(trace, &calls[done..], fees_only, cache, &mut counts);
+            counts.transactions += slot.transactions;
+            if slot.slot < self.first_slot {
+                begin = counts;
+            } else {
+                each_slot(slot.slot, counts.since(&before));
+            }
+            before = counts;
+        }
+        let mut outcome = Outcome { counts: counts.since(&begin), entries: 0, bytes: 0 };
+        cache.resident(&mut |program| {
+            outcome.entries += 1;
+            outcome.bytes += trace.programs().get(program as usize).and_then(|program| program.bytes).unwrap_or(0);
+        });
+        outcome
+    }
+}
+
+fn transactions<C: Cache>(trace: &Trace, calls: &[Call], fees_only: bool, cache: &mut C, counts: &mut Counts) {
+    for call in calls {
+        if call.fees_only() && !fees_only {
+            continue;
+        }
+        let programs = trace.set(call.set());
+        counts.lookups += programs.len() as u64;
+        cache.transaction(programs, counts);
+    }
+}
+
+/// What runs did in each slot, added up.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct BySlot {
+    /// How many runs.
+    pub runs: u64,
+    /// The slots that count, in order.
+    pub slots: Vec<(u64, Counts)>,
+}
+
+impl BySlot {
+    /// Adds a run over the same trace.
+    ///
+    /// # Errors
+    /// Those of [`Simulation::run`].
+    pub fn add(&mut self, simulation: &Simulation) -> Result<Outcome, Error> {
+        let mut place = 0;
+        let outcome = simulation.run(|slot, counts| {
+            match self.slots.get_mut(place) {
+                Some((_, sum)) => *sum += counts,
+                None => self.slots.push((slot, counts)),
+            }
+            place += 1;
+        })?;
+        self.runs += 1;
+        Ok(outcome)
+    }
+
+    /// Mean loads and loaded bytes of each slot, for [`crate::cost::fit`].
+    pub fn loaded(&self) -> Vec<(u64, f64, f64)> {
+        let runs = self.runs.max(1) as f64;
+        let mean = |(slot, sum): &(u64, Counts)| (*slot, sum.loads as f64 / runs, sum.loaded_bytes as f64 / runs);
+        self.slots.iter().map(mean).collect()
+    }
+}
+
+/// Runs all, some at the same time; the outcomes are in the order of the simulations and do not depend on the threads.
+///
+/// # Errors
+/// The first of [`Simulation::run`]'s.
+pub fn all(simulations: &[Simulation], threads: usize) -> Result<Vec<Outcome>, Error> {
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut done = Vec::new();
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some(simulation) = simulations.get(at) else { return done };
+            done.push((at, simulation.run(|_, _| {})));
+        }
+    };
+    let mut done = std::thread::scope(|scope| {
+        let helpers: Vec<_> = (1..threads.min(simulations.len())).map(|_| scope.spawn(work)).collect();
+        let mut done = work();
+        // A thread that did not end as it should leaves fewer outcomes.
+        done.extend(helpers.into_iter().filter_map(|helper| helper.join().ok()).flatten());
+        done
+    });
+    if done.len() < simulations.len() {
+        return Err(Error::Request("a simulation ended without an outcome".to_owned()));
+    }
+    done.sort_by_key(|(at, _)| *at);
+    done.into_iter().map(|(_, outcome)| outcome).collect()
+}
+
+/// Programs with code and their lookups in the whole trace, the most used first.
+fn most_used(trace: &Trace) -> Vec<(u32, u32)> {
+    let mut uses = vec![0_u32; trace.programs().len()];
+    for index in 0..trace.slots().len() {
+        for call in trace.calls_of(index) {
+            trace.set(call.set()).iter().for_each(|program| uses[*program as usize] += 1);
+        }
+    }
+    let mut ranked: Vec<(u32, u32)> = (0..).zip(uses).filter(|(_, uses)| *uses > 0).collect();
+    ranked.retain(|(program, _)| trace.programs()[*program as usize].has_code);
+    ranked.sort_by_key(|(program, uses)| (std::cmp::Reverse(*uses), *program));
+    ranked
+}
