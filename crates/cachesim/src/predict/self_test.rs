@@ -1,0 +1,107 @@
+use super::{Plan, by_slot};
+use crate::cache::Counts;
+use crate::cost::Observed;
+use crate::error::Error;
+
+/// A larger bias than this, in percent, forbids extrapolation.
+const MOST_BIAS: f64 = 10.0;
+/// Counts below this may be off by [`FEW_OFF`], whatever share that is.
+const FEW: u64 = 100;
+const FEW_OFF: f64 = 10.0;
+/// Transactions of a block.
+const BLOCK: u64 = 1_000;
+
+/// One counter of the recorded run and what the simulation says of it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Bias {
+    /// Its name in the validator's datapoint.
+    pub counter: &'static str,
+    /// As recorded.
+    pub recorded: u64,
+    /// Mean of the simulated runs.
+    pub predicted: f64,
+}
+
+impl Bias {
+    /// In percent of what was recorded; `None` if that is 0.
+    pub fn percent(&self) -> Option<f64> {
+        let recorded = self.recorded as f64;
+        (self.recorded > 0).then(|| 100.0 * (self.predicted - recorded) / recorded)
+    }
+
+    /// Within 10 %, or within 10 where fewer than 100 were recorded.
+    pub fn is_small(&self) -> bool {
+        if self.recorded < FEW {
+            return (self.predicted - self.recorded as f64).abs() <= FEW_OFF;
+        }
+        self.percent().is_some_and(|percent| percent.abs() <= MOST_BIAS)
+    }
+}
+
+/// Misses of some slots in a row.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Block {
+    /// Its first slot.
+    pub slot: u64,
+    /// As recorded.
+    pub recorded: u64,
+    /// Mean of the simulated runs.
+    pub predicted: f64,
+}
+
+/// The recorded size, predicted.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SelfTest {
+    /// Each counter.
+    pub counters: Vec<Bias>,
+    /// Blocks of slots with at least 1,000 transactions each; what is left at the end is left out.
+    pub blocks: Vec<Block>,
+}
+
+impl SelfTest {
+    /// Whether other sizes may be predicted.
+    pub fn passed(&self) -> bool {
+        self.counters.iter().all(Bias::is_small)
+    }
+}
+
+/// Predicts the recorded size, and sets it against what was recorded in the slots that both have. Datapoints of the same slot
+/// are added up by the caller.
+///
+/// # Errors
+/// Those of the simulation.
+pub fn self_test(plan: &Plan, entries: u64, observed: &[Observed]) -> Result<SelfTest, Error> {
+    let simulated = by_slot(plan, entries)?;
+    let found = |o: &Observed| simulated.slots.binary_search_by_key(&o.slot, |(slot, _)| *slot).ok();
+    let mut pairs: Vec<(&Observed, &Counts)> =
+        observed.iter().filter_map(|o| Some((o, &simulated.slots[found(o)?].1))).collect();
+    pairs.sort_by_key(|(o, _)| o.slot);
+    let runs = simulated.runs.max(1) as f64;
+    let bias = |counter, recorded: fn(&Observed) -> u64, predicted: fn(&Counts) -> u64| Bias {
+        counter,
+        recorded: pairs.iter().map(|(o, _)| recorded(o)).sum(),
+        predicted: pairs.iter().map(|(_, c)| predicted(c)).sum::<u64>() as f64 / runs,
+    };
+    let counters = vec![
+        bias("misses", |o| o.misses, |c| c.misses),
+        bias("evictions", |o| o.evictions, |c| c.evictions),
+        bias("reloads", |o| o.reloads, |c| c.reloads),
+        bias("insertions", |o| o.insertions, |c| c.insertions),
+    ];
+    Ok(SelfTest { counters, blocks: blocks(&pairs, runs) })
+}
+
+fn blocks(pairs: &[(&Observed, &Counts)], runs: f64) -> Vec<Block> {
+    let (mut blocks, mut current, mut transactions) = (Vec::new(), None::<Block>, 0);
+    for (observed, counts) in pairs {
+        let block = current.get_or_insert(Block { slot: observed.slot, recorded: 0, predicted: 0.0 });
+        block.recorded += observed.misses;
+        block.predicted += counts.misses as f64 / runs;
+        transactions += observed.transactions;
+        if transactions >= BLOCK {
+            blocks.extend(current.take());
+            transactions = 0;
+        }
+    }
+    blocks
+}
