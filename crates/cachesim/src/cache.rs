@@ -34,7 +34,8 @@ impl Counts {
     pub(crate) fn load(&mut self, program: u32, trace: &Trace, compile_us: &[u64]) {
         self.loads += 1;
         self.loaded_bytes += trace.programs().get(program as usize).and_then(|program| program.bytes).unwrap_or(0);
-        self.compile_us += compile_us.get(program as usize).copied().unwrap_or(0);
+        let us = compile_us.get(program as usize).copied().unwrap_or(0);
+        self.compile_us = self.compile_us.saturating_add(us);
     }
 
     /// What came since an earlier moment of the same run.
@@ -65,7 +66,7 @@ impl AddAssign for Counts {
         self.evictions += other.evictions;
         self.one_hit_wonders += other.one_hit_wonders;
         self.loaded_bytes += other.loaded_bytes;
-        self.compile_us += other.compile_us;
+        self.compile_us = self.compile_us.saturating_add(other.compile_us);
     }
 }
 
@@ -77,6 +78,9 @@ pub enum Limit {
     /// Bytes of their code.
     Bytes(u64),
 }
+
+/// A larger limit is this one, so that sums of weights do not overflow.
+const MOST: u64 = 1 << 60;
 
 /// What may stay in the cache, and what each program takes of it.
 #[derive(Debug, Clone)]
@@ -93,7 +97,7 @@ impl Budget {
         if !(1..=100).contains(&fill) {
             return Err(Error::Request(format!("a fill of {fill} % is not between 1 and 100")));
         }
-        let of = |amount: u64| u64::try_from(u128::from(amount) * u128::from(fill) / 100).unwrap_or(u64::MAX);
+        let of = |amount: u64| amount.min(MOST) / 100 * fill + amount.min(MOST) % 100 * fill / 100;
         let programs = trace.programs().len();
         let (target, weights) = match limit {
             Limit::Entries(entries) => (of(entries), vec![1; programs]),

@@ -104,7 +104,7 @@ pub fn fit(observed: &[Observed], loaded: &[(u64, f64, f64)], resamples: usize, 
         let at = loaded.binary_search_by_key(&o.slot, |(slot, ..)| *slot).ok()?;
         let (_, loads, bytes) = loaded[at];
         let (compile_us, cache_us) = (o.compile_us? as f64, o.cache_us? as f64);
-        let recorded = (o.insertions + o.reloads) as f64;
+        let recorded = o.insertions as f64 + o.reloads as f64;
         let bytes = recorded * if loads > 0.0 { bytes / loads } else { mean };
         let (transactions, misses) = (o.transactions as f64, o.misses as f64);
         Some(Row {

@@ -8,6 +8,8 @@ use std::collections::HashMap;
 
 pub use coverage::{Coverage, LEAST_COVERAGE};
 
+/// Sizes, transactions of a slot and times are below this, so that no sum of them overflows.
+const LARGEST: u64 = 1 << 32;
 /// Fees-only transactions have this bit beside the number of their set.
 const FEES_ONLY: u32 = 1 << 31;
 
@@ -174,8 +176,9 @@ impl Trace {
     /// Adds a program and returns its number.
     ///
     /// # Errors
-    /// [`Error::Contradiction`] beyond 2^31 programs.
+    /// [`Error::Contradiction`] beyond 2^31 programs, or of a program of 2^32 bytes.
     pub fn add_program(&mut self, program: Program) -> Result<u32, Error> {
+        possible(program.bytes.unwrap_or(0), "bytes of a program")?;
         let number = small(self.programs.len(), "programs")?;
         self.programs.push(program);
         Ok(number)
@@ -202,7 +205,7 @@ impl Trace {
     ///
     /// # Errors
     /// [`Error::Contradiction`] if the slot is not behind the last one, not behind its parent, has more calls than
-    /// transactions, or a call of an unknown set.
+    /// transactions, 2^32 transactions, or a call of an unknown set.
     pub fn add_slot(&mut self, slot: Slot, calls: &[Call]) -> Result<(), Error> {
         let number = slot.slot;
         if self.slots.last().is_some_and(|last| last.slot >= number) {
@@ -218,6 +221,7 @@ impl Trace {
         if let Some(call) = calls.iter().find(|call| call.set() as usize >= self.set_ends.len()) {
             return Err(Error::Contradiction(format!("slot {number} uses the unknown set {}", call.set())));
         }
+        possible(slot.transactions, "transactions of a slot")?;
         small(self.slots.len(), "slots")?;
         self.slots.push(slot);
         self.calls.extend_from_slice(calls);
@@ -247,8 +251,9 @@ impl Trace {
     /// Adds a measured load.
     ///
     /// # Errors
-    /// [`Error::Contradiction`] if the program is unknown.
+    /// [`Error::Contradiction`] if the program is unknown or took 2^32 microseconds.
     pub fn add_load(&mut self, load: Load) -> Result<(), Error> {
+        possible(load.us, "microseconds of a load")?;
         self.check_program(load.program)?;
         self.loads.push(load);
         Ok(())
@@ -311,6 +316,10 @@ impl Trace {
     pub fn loads(&self) -> &[Load] {
         &self.loads
     }
+}
+
+fn possible(number: u64, of: &str) -> Result<(), Error> {
+    if number < LARGEST { Ok(()) } else { Err(Error::Contradiction(format!("{number} {of}"))) }
 }
 
 fn small(number: usize, of: &str) -> Result<u32, Error> {

@@ -24,7 +24,7 @@ fn everything() -> Trace {
     let loaders = [None, Some(Loader::V1), Some(Loader::V2), Some(Loader::V3), Some(Loader::V4)];
     for (number, loader) in (0_u8..).zip(loaders) {
         let address = loader.map(|_| [number; 32]);
-        let bytes = (number > 1).then_some(u64::MAX >> number);
+        let bytes = (number > 1).then_some(u64::from(u32::MAX) >> number);
         trace.add_program(Program { address, loader, bytes, has_code: number != 3 }).unwrap();
     }
     let sets = [vec![0, 1, 2], vec![4], vec![]].map(|set| trace.add_set(&set).unwrap());
@@ -108,6 +108,9 @@ fn records_that_contradict_one_another_are_refused() {
     assert!(trace.add_slot(slot(1 << 41, 1, 0), &[call]).is_err(), "more calls than transactions");
     assert!(trace.add_slot(slot(1 << 41, 1, 1), &[Call::new(9, false).unwrap()]).is_err(), "an unknown set");
     assert!(trace.add_load(Load { slot: 1, program: 5, us: 1 }).is_err());
+    assert!(trace.add_load(Load { slot: 1, program: 4, us: 1 << 32 }).is_err());
+    assert!(trace.add_slot(slot(1 << 41, 1, 1 << 32), &[call]).is_err(), "more transactions than there can be");
+    assert!(trace.add_program(Program { bytes: Some(1 << 32), ..trace.programs()[0] }).is_err());
     let change = Change { slot_index: 2, position: 2, program: 0, kind: ChangeKind::Closed };
     assert!(trace.add_change(change).is_err(), "before an earlier change");
     assert!(trace.add_change(Change { position: 4, ..change }).is_err(), "behind the slot");

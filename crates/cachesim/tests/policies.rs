@@ -80,6 +80,31 @@ fn what_makes_no_sense_is_refused() {
     assert_eq!("agave-2.1.14".parse::<Policy>().unwrap(), Policy::Agave(Rule::of("2.1.14").unwrap()));
 }
 
+#[test]
+fn the_largest_numbers_overflow_nothing() {
+    let mut trace = Trace::new(Meta { source: Source::Plain, cluster: String::new(), version: String::new() });
+    let bytes = Some(u64::from(u32::MAX));
+    let set: Vec<u32> = (0..5)
+        .map(|_| trace.add_program(Program { address: None, loader: None, bytes, has_code: true }).unwrap())
+        .collect();
+    let call = Call::new(trace.add_set(&set).unwrap(), false).unwrap();
+    for slot in [0, 1, 1 << 40, u64::MAX - 1, u64::MAX] {
+        let slot = Slot { slot, parent: 0, transactions: u64::from(u32::MAX), kind: SlotKind::Replayed };
+        trace.add_slot(slot, &[call, call]).unwrap();
+    }
+    let compile_us = [u64::MAX; 5];
+    for (name, policy) in all() {
+        for limit in [Limit::Entries(1), Limit::Entries(u64::MAX), Limit::Bytes(1), Limit::Bytes(u64::MAX)] {
+            let setting = Setting { policy, limit, fill: 100, fees_only: true };
+            let start = if matches!(policy, Policy::Agave(_)) { Start::Full } else { Start::Empty };
+            let simulation =
+                Simulation { trace: &trace, setting, start, first_slot: 1, compile_us: &compile_us, seed: 1 };
+            assert_eq!(simulation.run(|_, _| {}).unwrap().counts.lookups, 40, "{name} {limit:?}");
+        }
+    }
+    least_misses_by_bytes(&trace, u64::MAX, true).unwrap();
+}
+
 /// Transactions of a few programs each, in slots of four; programs of all sizes.
 fn traces() -> impl Strategy<Value = Trace> {
     let transaction = proptest::collection::hash_set(0_u32..24, 1..4);

@@ -117,7 +117,7 @@ impl<'a> ProgramCache<'a> {
         }
         let is_delayed = self.deployed[program as usize] == self.now + 1;
         if entry.place == TOMBSTONE || is_delayed {
-            (entry.uses, entry.last) = (entry.uses + 1, seen);
+            (entry.uses, entry.last) = (entry.uses.saturating_add(1), seen);
             return false;
         }
         counts.misses += 1;

@@ -79,7 +79,7 @@ pub fn self_test(plan: &Plan, entries: u64, observed: &[Observed]) -> Result<Sel
     let runs = simulated.runs.max(1) as f64;
     let bias = |counter, recorded: fn(&Observed) -> u64, predicted: fn(&Counts) -> u64| Bias {
         counter,
-        recorded: pairs.iter().map(|(o, _)| recorded(o)).sum(),
+        recorded: pairs.iter().fold(0, |sum: u64, (o, _)| sum.saturating_add(recorded(o))),
         predicted: pairs.iter().map(|(_, c)| predicted(c)).sum::<u64>() as f64 / runs,
     };
     let counters = vec![
@@ -95,9 +95,9 @@ fn blocks(pairs: &[(&Observed, &Counts)], runs: f64) -> Vec<Block> {
     let (mut blocks, mut current, mut transactions) = (Vec::new(), None::<Block>, 0);
     for (observed, counts) in pairs {
         let block = current.get_or_insert(Block { slot: observed.slot, recorded: 0, predicted: 0.0 });
-        block.recorded += observed.misses;
+        block.recorded = block.recorded.saturating_add(observed.misses);
         block.predicted += counts.misses as f64 / runs;
-        transactions += observed.transactions;
+        transactions = observed.transactions.saturating_add(transactions);
         if transactions >= BLOCK {
             blocks.extend(current.take());
             transactions = 0;
