@@ -13,7 +13,7 @@ lint:
     cargo fmt --all --check
     cargo clippy --workspace --all-targets -- -D warnings
     cargo run -q -p xtask -- tidy
-    cargo run -q -p xtask -- licenses
+    scripts/deny
 
 # Renews the expected pages; read the difference before you keep it.
 golden:

@@ -1,7 +1,6 @@
 //! Chores of the project. `cargo run -p xtask` lists them.
 
 mod dashboards;
-mod licenses;
 mod members;
 mod metrics_doc;
 mod modules;
@@ -23,7 +22,6 @@ cargo run -p xtask -- CHORE
   dashboards            write grafana/dashboards from their descriptions, and say what is wrong with them
   dashboards --check    fail if they are not what the descriptions say, or name what does not exist
   tidy                  fail where the tree breaks a house rule or a document does not match it
-  licenses              fail where a dependency has a licence that deny.toml does not allow; list them all
   sbom PROGRAM TARGET   print what is linked into the program for this target (CycloneDX)
 ";
 
@@ -36,7 +34,6 @@ fn main() -> ExitCode {
         ["dashboards"] => dashboards::write(&root()),
         ["dashboards", "--check"] => dashboards::check(&root()),
         ["tidy"] => tidy::check(&root()),
-        ["licenses"] => licenses::check(&root()),
         ["sbom", program, target] => sbom::print(&root(), program, target),
         _ => {
             eprint!("{USAGE}");
