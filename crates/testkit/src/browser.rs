@@ -8,9 +8,10 @@ use std::process::Command;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Value, json};
 
-use crate::encoding::from_base64;
 use crate::process::{Program, Running, describe};
 use crate::{Error, Result, binaries};
 
@@ -345,6 +346,6 @@ fn read(path: &Path, to: &Sender<Value>) {
 
 fn save(path: &Path, answer: &Value) -> Result<()> {
     let text = answer["data"].as_str().unwrap_or_default();
-    let bytes = from_base64(text).ok_or_else(|| Error::malformed("not base64", text))?;
+    let bytes = BASE64.decode(text).map_err(|_| Error::malformed("not base64", text))?;
     std::fs::write(path, bytes).map_err(Error::file(path))
 }

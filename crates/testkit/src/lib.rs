@@ -24,7 +24,6 @@ pub mod binaries;
 pub mod browser;
 pub mod cluster;
 pub mod daemon;
-pub mod encoding;
 mod error;
 pub mod eventually;
 pub mod expose;

@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Value, json};
 
-use crate::encoding::base64;
 use crate::rpc::Rpc;
 use crate::transaction::{Keypair, memo_transaction, payers, program_address};
 use crate::{Error, Result};
@@ -127,7 +128,7 @@ impl Sender {
         let payer = &self.payers[(number % self.payers.len() as u64) as usize];
         let program = program_address(self.popularity.next_index());
         let bytes = memo_transaction(payer, program, &format!("faultline {number}"), self.blockhash);
-        json!([base64(&bytes), { "encoding": "base64", "skipPreflight": true }])
+        json!([BASE64.encode(&bytes), { "encoding": "base64", "skipPreflight": true }])
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::{Error, Result, encoding, http};
+use crate::{Error, Result, http};
 
 /// A validator's JSON-RPC service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,9 +90,8 @@ impl Rpc {
     /// As [`Rpc::call`]; [`Error::Malformed`] when the answer holds no hash.
     pub fn latest_blockhash(&self) -> Result<[u8; 32]> {
         let answer = self.call("getLatestBlockhash", json!([{ "commitment": "processed" }]))?;
-        answer["value"]["blockhash"]
-            .as_str()
-            .and_then(encoding::from_base58)
+        let text = answer["value"]["blockhash"].as_str();
+        text.and_then(|text| bs58::decode(text).into_vec().ok()?.try_into().ok())
             .ok_or_else(|| Error::malformed("no blockhash", &answer.to_string()))
     }
 

@@ -2,8 +2,6 @@
 
 use ed25519_dalek::{Signer, SigningKey};
 
-use crate::encoding::{base58, push_compact_u16};
-
 /// The 32 bytes of an address.
 pub type Address = [u8; 32];
 
@@ -56,6 +54,16 @@ fn memo_message(payer: Address, program: Address, memo: &str, blockhash: [u8; 32
     message
 }
 
+/// Appends a length as the legacy transaction format has it: 7 bits a byte, lowest first, the high bit says "more".
+fn push_compact_u16(bytes: &mut Vec<u8>, length: u16) {
+    let mut rest = length;
+    while rest > 0x7f {
+        bytes.push((rest & 0x7f) as u8 | 0x80);
+        rest >>= 7;
+    }
+    bytes.push(rest as u8);
+}
+
 /// The address at which the cluster loads its memo program number `index`.
 pub fn program_address(index: u32) -> Address {
     numbered(b"memo program", index)
@@ -87,7 +95,7 @@ fn numbered(kind: &[u8], index: u32) -> [u8; 32] {
 /// An account as `solana-test-validator --account-dir` reads it: owned by the system program, without data.
 pub(crate) fn account_file_text(address: Address, lamports: u64) -> String {
     serde_json::json!({
-        "pubkey": base58(&address),
+        "pubkey": bs58::encode(address).into_string(),
         "account": {
             "lamports": lamports,
             "data": ["", "base64"],
@@ -130,6 +138,25 @@ mod tests {
         let message = memo_message(payer, [9; 32], "hi", [5; 32]);
         let expected = [&[1, 0, 1, 2][..], &payer, &[9; 32], &[5; 32], &[1, 1, 0, 2], b"hi"].concat();
         assert_eq!(message, expected);
+    }
+
+    #[test]
+    fn compact_u16_gives_the_known_answers() {
+        let answers: [(u16, &[u8]); 8] = [
+            (0, &[0]),
+            (0x7f, &[0x7f]),
+            (0x80, &[0x80, 0x01]),
+            (0xff, &[0xff, 0x01]),
+            (0x100, &[0x80, 0x02]),
+            (0x7fff, &[0xff, 0xff, 0x01]),
+            (0x8000, &[0x80, 0x80, 0x02]),
+            (0xffff, &[0xff, 0xff, 0x03]),
+        ];
+        for (length, answer) in answers {
+            let mut bytes = Vec::new();
+            push_compact_u16(&mut bytes, length);
+            assert_eq!(bytes, answer, "{length:#x}");
+        }
     }
 
     #[test]

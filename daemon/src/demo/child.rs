@@ -7,11 +7,15 @@ use super::{MARK, METRICS_CONFIG, NAME, READY, answers, story};
 use crate::clock::Clock;
 use crate::supervisor::{Stage, Stop};
 use anyhow::Context;
-use axum::Router;
-use axum::body::Bytes;
-use axum::http::header::CONTENT_TYPE;
 use faultline_agave::config::MetricsConfig;
 use faultline_agave::identify::{Process, identify};
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Bytes, Incoming};
+use hyper::header::{CONTENT_TYPE, HeaderValue};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Request, Response};
+use hyper_util::rt::TokioIo;
 use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
 use serde_json::Value;
 use std::fs::{File, Permissions};
@@ -24,6 +28,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
+use tokio::task::JoinSet;
 
 /// Threads of a validator that have nothing to do here.
 const IDLE: [&str; 16] = [
@@ -241,13 +246,25 @@ async fn serve(scene: Arc<Scene>, stop: Stop) -> anyhow::Result<()> {
     rustix::net::listen(&socket, 64).context("standard input is not the port of the JSON-RPC")?;
     let listener = TcpListener::from(socket);
     listener.set_nonblocking(true)?;
-    let answer = move |body: Bytes| {
-        let answer = answers::http(&body, &scene.recording, scene.uptime());
-        std::future::ready(([(CONTENT_TYPE, "application/json")], answer))
-    };
     let listener = tokio::net::TcpListener::from_std(listener)?;
-    axum::serve(listener, Router::new().fallback(answer))
-        .with_graceful_shutdown(async move { stop.wait().await })
-        .await?;
-    Ok(())
+    let mut open = JoinSet::new();
+    loop {
+        tokio::select! {
+            () = stop.wait() => return Ok(()),
+            Some(_) = open.join_next() => {}
+            accepted = listener.accept() => {
+                let Ok((stream, _)) = accepted else { continue };
+                let scene = Arc::clone(&scene);
+                let service = service_fn(move |request| answer_rpc(Arc::clone(&scene), request));
+                open.spawn(http1::Builder::new().serve_connection(TokioIo::new(stream), service));
+            }
+        }
+    }
+}
+
+async fn answer_rpc(scene: Arc<Scene>, request: Request<Incoming>) -> hyper::Result<Response<Full<Bytes>>> {
+    let body = request.into_body().collect().await?.to_bytes();
+    let mut answer = Response::new(Full::from(answers::http(&body, &scene.recording, scene.uptime())));
+    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    Ok(answer)
 }

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 
 use super::{ClusterOptions, FirstSnapshot, Follower, PLACES, Place, WARP_SLOT};
 use crate::binaries::Binaries;
-use crate::encoding::base58;
 use crate::ports::PortBlock;
 use crate::process::Program;
 use crate::transaction::{account_file_text, follower_identities, mint, payers, program_address};
@@ -65,7 +64,7 @@ impl Layout {
         }
         for payer in payers() {
             let address = payer.address();
-            let file = layout.accounts.join(format!("{}.json", base58(&address)));
+            let file = layout.accounts.join(format!("{}.json", bs58::encode(address).into_string()));
             write(&file, &account_file_text(address, PAYER_LAMPORTS))?;
         }
         Ok(layout)
@@ -75,7 +74,7 @@ impl Layout {
         let mut arguments = vec!["--reset".to_owned(), "--quiet".to_owned()];
         let mut set = |name: &str, value: String| arguments.extend([format!("--{name}"), value]);
         set("ledger", text(&self.leader_ledger));
-        set("mint", base58(&mint().address()));
+        set("mint", bs58::encode(mint().address()).into_string());
         set("account-dir", text(&self.accounts));
         set("rpc-port", self.leader_rpc_port.to_string());
         set("faucet-port", self.faucet_port.to_string());
@@ -85,7 +84,11 @@ impl Layout {
         arguments.extend(self.leader_ports.arguments());
         let memo = text(&self.binaries.memo_program);
         for index in 0..options.programs {
-            arguments.extend(["--bpf-program".to_owned(), base58(&program_address(index)), memo.clone()]);
+            arguments.extend([
+                "--bpf-program".to_owned(),
+                bs58::encode(program_address(index)).into_string(),
+                memo.clone(),
+            ]);
         }
         Program {
             path: self.binaries.test_validator.clone(),

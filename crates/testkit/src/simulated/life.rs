@@ -5,7 +5,7 @@ use super::push::Server;
 use super::replay::Replay;
 use super::state::{State, unix};
 use super::{NAME, Truth, rpc};
-use crate::{Error, Result, encoding};
+use crate::{Error, Result};
 use std::fs::File;
 use std::os::unix::net::UnixListener;
 use std::os::unix::process::CommandExt;
@@ -233,11 +233,11 @@ fn identity(arguments: &Arguments) -> Result<String> {
         let name = arguments.ledger.to_string_lossy();
         let mut key = [7; 32];
         name.bytes().enumerate().for_each(|(at, byte)| key[at % 32] ^= byte.wrapping_mul(31).rotate_left(at as u32));
-        return Ok(encoding::base58(&key));
+        return Ok(bs58::encode(key).into_string());
     };
     let text = std::fs::read_to_string(path).map_err(Error::file(path))?;
     let bytes: Option<Vec<u8>> = serde_json::from_str(&text).ok();
-    let key = bytes.as_deref().filter(|bytes| bytes.len() == 64).map(|bytes| encoding::base58(&bytes[32..]));
+    let key = bytes.as_deref().filter(|bytes| bytes.len() == 64).map(|bytes| bs58::encode(&bytes[32..]).into_string());
     key.ok_or_else(|| Error::malformed("no keypair", &text))
 }
 
