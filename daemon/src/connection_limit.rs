@@ -1,144 +1,215 @@
-//! The places of a listener. Whoever comes is let in: if all places are taken, the connection that makes the least of its
-//! own leaves for it. So neither silence nor slowness keeps anybody out, and a request that comes at once is over before
-//! it is its turn to leave.
+//! The connections of a listener: their timeouts, and which of them is closed when the connection limit is reached.
+//!
+//! Every new connection is accepted: neither silence nor slowness keeps others out, and a request that comes at once is
+//! over before its connection is the one to close.
 
+use crate::clock::Clock;
 use crate::socket::Peer;
 use std::cmp::Reverse;
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
+use tokio::sync::Notify;
 
-/// A request that has been coming for longer is slow: a scraper's head and a validator's push take milliseconds.
+/// Requests that take longer are slow: a scraper's head and a validator's push take milliseconds.
 const SLOW: Duration = Duration::from_secs(2);
 
-/// Of so many places one is safe with whoever was useful last, whatever it does now.
-const SAFE: usize = 8;
-
-/// From one word in the log about a full room to the next.
+/// At least this long between two log messages about a reached limit.
 const QUIET: Duration = Duration::from_secs(600);
 
-/// The rank of requests that are not slow.
-const YOUNG: u8 = 3;
+/// Deadlines are checked this often.
+const CHECK: Duration = Duration::from_secs(1);
 
-/// Whom a connection waits for.
+/// What a connection is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Turn {
-    /// Nobody: no request has begun.
+pub(crate) enum Phase {
+    /// Waiting for a request.
     Idle,
-    /// The other side, for the rest of its request.
-    Asking,
-    /// Us.
-    Answering,
+    /// The first bytes of a request are there.
+    Head,
+    /// A request is being served.
+    Serving,
 }
 
-/// What a connection makes of its place.
+/// How long each phase may last.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Standing {
-    /// Whose turn it is.
-    pub(crate) turn: Turn,
-    /// The uptime since which it is.
-    pub(crate) since: Duration,
-    /// The uptime at which the turn changed or bytes came last.
-    pub(crate) moved: Duration,
-    /// The uptime at which it was last useful: brought a push that was taken, or asked what it may ask. `None`: never.
-    pub(crate) useful: Option<Duration>,
-    /// Who it is.
-    pub(crate) peer: Peer,
+pub(crate) struct Timeouts {
+    pub(crate) idle: Duration,
+    pub(crate) head: Duration,
+    pub(crate) serving: Duration,
 }
 
-impl Standing {
-    /// The least leaves first: slow requests, then who idles without ever having been useful, then who idles, then
-    /// requests that are not slow.
-    fn rank(&self, now: Duration) -> u8 {
-        let slow = now.saturating_sub(self.since) >= SLOW;
-        match self.turn {
-            Turn::Asking if slow => 0,
-            Turn::Idle if slow && self.useful.is_none() => 1,
-            Turn::Idle if self.useful.is_some() => 2,
-            // Who has only just come may have sent a request that is not read yet.
-            Turn::Idle | Turn::Asking | Turn::Answering => YOUNG,
+#[derive(Debug, Clone, Copy)]
+struct State {
+    phase: Phase,
+    /// The uptime at which the phase began.
+    since: Duration,
+    /// Whether it has pushed, or requested, what it may.
+    useful: bool,
+}
+
+/// A connection as the listener sees it. Its task holds the only strong references while it is open.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    clock: Clock,
+    peer: Peer,
+    state: Mutex<State>,
+    close: Notify,
+    cut: Notify,
+}
+
+impl Connection {
+    /// One that begins in this phase.
+    pub(crate) fn new(clock: Clock, peer: Peer, phase: Phase) -> Self {
+        let state = Mutex::new(State { phase, since: clock.now().uptime, useful: false });
+        Connection { clock, peer, state, close: Notify::new(), cut: Notify::new() }
+    }
+
+    /// The client.
+    pub(crate) fn peer(&self) -> Peer {
+        self.peer
+    }
+
+    /// Whether it waits for a request.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.state().phase == Phase::Idle
+    }
+
+    /// Whether a request of it was accepted.
+    pub(crate) fn is_useful(&self) -> bool {
+        self.state().useful
+    }
+
+    /// Bytes came: the first ones begin a request, the others gain no time.
+    pub(crate) fn heard(&self, bytes: &[u8]) {
+        if !bytes.is_empty() && self.is_idle() {
+            self.change(|state| state.phase = Phase::Head);
         }
     }
+
+    /// The head of a request is complete.
+    pub(crate) fn serving(&self) {
+        self.change(|state| state.phase = Phase::Serving);
+    }
+
+    /// A request was answered.
+    pub(crate) fn answered(&self, useful: bool) {
+        self.change(|state| (state.phase, state.useful) = (Phase::Idle, state.useful || useful));
+    }
+
+    /// Asks it to end; it does so unless a request has come in the meantime.
+    pub(crate) fn close(&self) {
+        self.close.notify_one();
+    }
+
+    /// Resolves when it is asked to end.
+    pub(crate) async fn closed(&self) {
+        self.close.notified().await;
+    }
+
+    /// Ends it, whatever it does.
+    pub(crate) fn cut(&self) {
+        self.cut.notify_one();
+    }
+
+    /// Resolves when it has to end at once.
+    pub(crate) async fn must_end(&self) {
+        self.cut.notified().await;
+    }
+
+    /// Resolves when a phase has lasted too long.
+    pub(crate) async fn expired(&self, timeouts: Timeouts) {
+        loop {
+            let State { phase, since, .. } = self.state();
+            let limit = match phase {
+                Phase::Idle => timeouts.idle,
+                Phase::Head => timeouts.head,
+                Phase::Serving => timeouts.serving,
+            };
+            let left = (since + limit).saturating_sub(self.clock.now().uptime);
+            if left.is_zero() {
+                return;
+            }
+            tokio::time::sleep(left.min(CHECK)).await;
+        }
+    }
+
+    fn state(&self) -> State {
+        *self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn change(&self, to: impl FnOnce(&mut State)) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.since = self.clock.now().uptime;
+        to(&mut state);
+    }
 }
 
-/// A connection that has a place.
-pub(crate) trait Guest {
-    /// What it makes of it now.
-    fn standing(&self) -> Standing;
-    /// Whether it has ended by itself.
-    fn is_over(&self) -> bool;
-}
-
-/// The places of one listener: those on sockets in the file system are apart, so that whom their permissions let in is
-/// not crowded out by who reaches a port.
+/// The open connections of one listener. Those on sockets in the file system are counted apart, so that what reaches a
+/// port cannot crowd them out.
 #[derive(Debug)]
-pub(crate) struct Rooms<G> {
-    network: Room<G>,
-    file_system: Room<G>,
+pub(crate) struct Connections {
+    network: Limited,
+    file_system: Limited,
 }
 
-impl<G: Guest> Rooms<G> {
-    /// Rooms of so many places. The name of the listener is for the log.
+impl Connections {
+    /// None yet, and so many at most. The name of the listener is for the log.
     pub(crate) fn new(listener: &'static str, network: usize, file_system: usize) -> Self {
-        Rooms { network: Room::new(listener, network), file_system: Room::new(listener, file_system) }
+        let limited = |most| Limited { listener, most, open: Vec::new(), logged: None };
+        Connections { network: limited(network), file_system: limited(file_system) }
     }
 
-    /// Gives the newcomer a place; who has to leave for it.
-    pub(crate) fn admit(&mut self, newcomer: Arc<G>, now: Duration) -> Option<Arc<G>> {
-        let room = if newcomer.standing().peer.is_local() { &mut self.file_system } else { &mut self.network };
-        room.admit(newcomer, now)
+    /// Adds a connection; which one has to be closed for it.
+    pub(crate) fn admit(&mut self, newcomer: &Arc<Connection>, now: Duration) -> Option<Arc<Connection>> {
+        let limited = if newcomer.peer.is_local() { &mut self.file_system } else { &mut self.network };
+        limited.admit(newcomer, now)
     }
 }
 
 #[derive(Debug)]
-struct Room<G> {
+struct Limited {
     listener: &'static str,
     most: usize,
-    guests: Vec<Arc<G>>,
-    /// When the log was last told that it is full.
-    told: Option<Duration>,
+    open: Vec<Weak<Connection>>,
+    /// When the reached limit was last logged.
+    logged: Option<Duration>,
 }
 
-impl<G: Guest> Room<G> {
-    fn new(listener: &'static str, most: usize) -> Self {
-        Room { listener, most, guests: Vec::new(), told: None }
-    }
-
-    fn admit(&mut self, newcomer: Arc<G>, now: Duration) -> Option<Arc<G>> {
-        self.guests.retain(|guest| !guest.is_over());
-        let leaves = if self.guests.len() < self.most { None } else { self.least(now) };
-        let leaves = leaves.map(|place| self.guests.swap_remove(place));
-        if leaves.is_some() {
-            self.tell(now);
+impl Limited {
+    fn admit(&mut self, newcomer: &Arc<Connection>, now: Duration) -> Option<Arc<Connection>> {
+        self.open.retain(|connection| connection.strong_count() > 0);
+        let closed = if self.open.len() < self.most { None } else { self.first_to_close(now) };
+        if let Some(closed) = &closed {
+            self.open.retain(|connection| !std::ptr::eq(connection.as_ptr(), Arc::as_ptr(closed)));
+            self.log(now);
         }
-        self.guests.push(newcomer);
-        leaves
+        self.open.push(Arc::downgrade(newcomer));
+        closed
     }
 
-    /// Of those of the lowest rank one of the peer that has the most places, and of these the one that has been so, or of
-    /// young requests has not moved, for the longest.
-    fn least(&self, now: Duration) -> Option<usize> {
-        let mut all: Vec<(usize, Standing)> = self.guests.iter().map(|guest| guest.standing()).enumerate().collect();
-        all.sort_by_key(|(_, standing)| Reverse(standing.useful));
-        let safe = all.iter().take(self.most / SAFE).filter(|(_, standing)| standing.useful.is_some()).count();
-        let mut places: HashMap<Peer, usize> = HashMap::new();
-        all.iter().for_each(|(_, standing)| *places.entry(standing.peer).or_default() += 1);
-        let value = |s: &Standing| {
-            let rank = s.rank(now);
-            (rank, Reverse(places.get(&s.peer).copied()), if rank == YOUNG { s.moved } else { s.since })
+    /// Slow and idle ones before those of the last two seconds; among them, those that were never useful; among them, one
+    /// of the peer with the most connections; among them, the longest in its phase.
+    fn first_to_close(&self, now: Duration) -> Option<Arc<Connection>> {
+        let open: Vec<Arc<Connection>> = self.open.iter().filter_map(Weak::upgrade).collect();
+        let mut of_peer: HashMap<Peer, usize> = HashMap::new();
+        open.iter().for_each(|connection| *of_peer.entry(connection.peer).or_default() += 1);
+        let order = |connection: &Arc<Connection>| {
+            let State { since, useful, .. } = connection.state();
+            let is_young = now.saturating_sub(since) < SLOW;
+            (is_young, useful, Reverse(of_peer.get(&connection.peer).copied()), since)
         };
-        all.into_iter().skip(safe).min_by_key(|(_, standing)| value(standing)).map(|(place, _)| place)
+        open.into_iter().min_by_key(order)
     }
 
-    fn tell(&mut self, now: Duration) {
-        if self.told.is_some_and(|told| now.saturating_sub(told) < QUIET) {
+    fn log(&mut self, now: Duration) {
+        if self.logged.is_some_and(|logged| now.saturating_sub(logged) < QUIET) {
             return;
         }
-        self.told = Some(now);
-        let (listener, places) = (self.listener, self.most);
+        self.logged = Some(now);
         tracing::warn!(
-            listener,
-            places,
+            listener = self.listener,
+            places = self.most,
             "connection limit reached: each new connection closes an older one, slow ones first; `ss -tnpx` lists the clients"
         );
     }
@@ -148,133 +219,101 @@ impl<G: Guest> Room<G> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use std::sync::Mutex;
 
-    #[derive(Debug)]
-    struct Pretend(&'static str, Mutex<Standing>, bool);
+    const NOW: Duration = Duration::from_secs(1000);
 
-    impl Guest for Pretend {
-        fn standing(&self) -> Standing {
-            *self.1.lock().unwrap()
-        }
-
-        fn is_over(&self) -> bool {
-            self.2
-        }
+    /// At the address 192.0.2.`last`, in its phase for so many seconds.
+    fn connection(last: u8, age: u64, useful: bool) -> Arc<Connection> {
+        let connection = Connection::new(Clock::start(), Peer::at([192, 0, 2, last].into()), Phase::Head);
+        let since = NOW - Duration::from_secs(age);
+        *connection.state.lock().unwrap() = State { phase: Phase::Head, since, useful };
+        Arc::new(connection)
     }
 
-    const NOW: u64 = 1000;
-
-    fn at(seconds: u64) -> Duration {
-        Duration::from_secs(seconds)
-    }
-
-    fn at_address(last: u8, name: &'static str, turn: Turn, since: u64, useful: Option<u64>) -> Arc<Pretend> {
-        let peer = Peer::at([192, 0, 2, last].into());
-        Arc::new(Pretend(
-            name,
-            Mutex::new(Standing { turn, since: at(since), moved: at(since), useful: useful.map(at), peer }),
-            false,
-        ))
-    }
-
-    fn guest(name: &'static str, turn: Turn, since: u64, useful: Option<u64>) -> Arc<Pretend> {
-        at_address(1, name, turn, since, useful)
-    }
-
-    fn newcomer() -> Arc<Pretend> {
-        guest("newcomer", Turn::Idle, NOW, None)
-    }
-
-    /// Who leaves when one after another comes and nobody moves.
-    fn order(guests: Vec<Arc<Pretend>>) -> Vec<&'static str> {
-        let count = guests.len();
-        let mut room = Room { listener: "test", most: count, guests, told: None };
-        (0..count).map(|_| room.admit(guest("newcomer", Turn::Answering, NOW + 1, None), at(NOW)).unwrap().0).collect()
+    /// In which order they are closed for others that come all at once; by their place in the list.
+    fn order(open: &[Arc<Connection>]) -> Vec<usize> {
+        let mut limited = Connections::new("test", open.len(), 0).network;
+        open.iter().for_each(|one| assert!(limited.admit(one, NOW).is_none()));
+        let newcomers: Vec<_> = (100..).take(open.len()).map(|last| connection(last, 0, true)).collect();
+        let closed = newcomers.iter().map(|newcomer| limited.admit(newcomer, NOW).unwrap());
+        closed.map(|closed| open.iter().position(|one| Arc::ptr_eq(one, &closed)).unwrap()).collect()
     }
 
     #[test]
     fn slow_requests_leave_first_and_young_ones_last() {
-        let left = order(vec![
-            guest("young", Turn::Asking, NOW - 1, None),
-            guest("idle", Turn::Idle, NOW - 1, Some(NOW - 1)),
-            guest("idle for longer", Turn::Idle, NOW - 9, Some(NOW - 9)),
-            guest("never useful", Turn::Idle, NOW - 3, None),
-            guest("just come", Turn::Idle, NOW, None),
-            guest("slower", Turn::Asking, NOW - 40, Some(NOW - 50)),
-            guest("being answered", Turn::Answering, NOW - 30, None),
-        ]);
-        let expected = ["slower", "never useful", "idle for longer", "idle", "being answered", "young", "just come"];
-        assert_eq!(left, expected);
-    }
-
-    #[test]
-    fn of_young_requests_the_one_leaves_that_does_not_move() {
-        let guests: Vec<_> = ["moves", "stands"].map(|name| guest(name, Turn::Asking, NOW - 1, None)).into();
-        guests[0].1.lock().unwrap().moved = at(NOW);
-        assert_eq!(order(guests)[0], "stands");
-    }
-
-    #[test]
-    fn one_place_in_eight_is_safe_with_whoever_was_useful_last() {
-        let mut guests: Vec<_> = (0..14).map(|_| guest("busy", Turn::Asking, NOW, None)).collect();
-        guests.push(guest("useful", Turn::Idle, NOW - 10, Some(NOW - 10)));
-        guests.push(guest("useful, slow now", Turn::Asking, NOW - 50, Some(NOW - 60)));
-        let mut room = Room { listener: "test", most: 16, guests, told: None };
-        for _ in 0..100 {
-            assert!(!room.admit(guest("busy", Turn::Asking, NOW, None), at(NOW)).unwrap().0.starts_with("useful"));
-        }
+        let [young, young_useful] = [connection(1, 1, false), connection(2, 1, true)];
+        let [slow, slower] = [connection(3, 3, false), connection(4, 40, false)];
+        let [idle, idle_for_longer] = [connection(5, 9, true), connection(6, 10, true)];
+        assert_eq!(order(&[young, young_useful, slow, slower, idle, idle_for_longer]), [3, 2, 5, 4, 0, 1]);
     }
 
     #[test]
     fn who_has_many_places_loses_one_before_who_has_few() {
-        let mut guests = vec![at_address(2, "alone", Turn::Answering, NOW - 9, None)];
-        guests.extend((0..7).map(|_| at_address(1, "one of many", Turn::Asking, NOW - 1, None)));
-        let mut room = Room { listener: "test", most: 8, guests, told: None };
-        for _ in 0..50 {
-            let comer = at_address(1, "one of many", Turn::Asking, NOW, None);
-            assert_eq!(room.admit(comer, at(NOW)).unwrap().0, "one of many");
-        }
+        let open: Vec<_> = [2, 1, 1, 1].map(|last| connection(last, u64::from(last) * 10, false)).into();
+        assert_eq!(order(&open)[..2], [1, 2]);
     }
 
     #[test]
     fn who_has_ended_leaves_its_place_and_nobody_else_does() {
-        let mut room = Room::new("test", 2);
-        room.guests = vec![newcomer(), Arc::new(Pretend("over", Mutex::new(newcomer().standing()), true))];
-        assert!(room.admit(newcomer(), at(NOW)).is_none());
-        assert_eq!((room.guests.len(), room.told), (2, None));
+        let mut limited = Connections::new("test", 2, 0).network;
+        let (stays, newcomer) = (connection(1, 9, false), connection(1, 0, false));
+        assert!(limited.admit(&stays, NOW).is_none());
+        assert!(limited.admit(&connection(1, 5, false), NOW).is_none());
+        assert!(limited.admit(&newcomer, NOW).is_none());
+        assert_eq!((limited.open.len(), limited.logged), (2, None));
     }
 
     #[test]
     fn places_in_the_file_system_are_not_lost_to_a_port() {
-        let mut rooms = Rooms::new("test", 2, 1);
-        let local = |name| {
-            let guest = guest(name, Turn::Asking, 1, None);
-            guest.1.lock().unwrap().peer = Peer::LOCAL;
-            guest
-        };
-        assert!(rooms.admit(local("local"), at(NOW)).is_none());
-        let left: Vec<_> = (0..5).filter_map(|_| rooms.admit(newcomer(), at(NOW))).map(|left| left.0).collect();
-        assert_eq!(left, ["newcomer"; 3]);
-        assert_eq!(rooms.admit(local("another"), at(NOW)).unwrap().0, "local");
+        let mut connections = Connections::new("test", 2, 1);
+        let [local, another] = [(), ()].map(|()| Arc::new(Connection::new(Clock::start(), Peer::LOCAL, Phase::Head)));
+        assert!(connections.admit(&local, NOW).is_none());
+        let crowd: Vec<_> = (0..5).map(|_| connection(1, 0, false)).collect();
+        assert_eq!(crowd.iter().filter_map(|one| connections.admit(one, NOW)).count(), 3);
+        assert!(Arc::ptr_eq(&connections.admit(&another, NOW).unwrap(), &local));
     }
 
-    fn any_turn() -> impl Strategy<Value = Turn> {
-        prop_oneof![Just(Turn::Idle), Just(Turn::Asking), Just(Turn::Answering)]
+    #[test]
+    fn only_the_first_bytes_of_a_request_start_its_clock() {
+        let connection = connection(1, 9, false);
+        connection.heard(b"G");
+        assert_eq!(
+            connection.state().since,
+            NOW - Duration::from_secs(9),
+            "more bytes of the same request gain nothing"
+        );
+        connection.answered(true);
+        connection.answered(false);
+        assert!(connection.is_idle() && connection.is_useful());
+        connection.heard(b"G");
+        assert_eq!(connection.state().phase, Phase::Head);
+    }
+
+    #[tokio::test]
+    async fn each_phase_ends_by_its_own_timeout() {
+        let long = Duration::from_secs(3600);
+        let connection = Connection::new(Clock::start(), Peer::LOCAL, Phase::Idle);
+        connection.expired(Timeouts { idle: Duration::ZERO, head: long, serving: long }).await;
+        connection.heard(b"");
+        assert!(connection.is_idle(), "the end of the stream is no request");
+        connection.heard(b"G");
+        connection.expired(Timeouts { idle: long, head: Duration::from_millis(10), serving: long }).await;
+        connection.serving();
+        connection.expired(Timeouts { idle: long, head: long, serving: Duration::ZERO }).await;
     }
 
     proptest! {
         #[test]
         fn everybody_is_let_in_and_the_room_is_never_fuller_than_it_may_be(
             most in 1_usize..40,
-            comers in prop::collection::vec((any_turn(), 0..NOW, prop::option::of(0..NOW)), 0..100),
+            comers in prop::collection::vec((0_u8..4, 0_u64..9, any::<bool>()), 0..100),
         ) {
-            let mut room = Room::new("test", most);
-            for (turn, since, useful) in comers {
-                let comer = guest("comer", turn, since, useful);
-                room.admit(Arc::clone(&comer), at(NOW));
-                prop_assert!(room.guests.iter().any(|guest| Arc::ptr_eq(guest, &comer)));
-                prop_assert!(room.guests.len() <= most);
+            let mut limited = Connections::new("test", most, 0).network;
+            let comers: Vec<_> = comers.into_iter().map(|(last, age, useful)| connection(last, age, useful)).collect();
+            for comer in &comers {
+                limited.admit(comer, NOW);
+                prop_assert!(limited.open.last().is_some_and(|last| std::ptr::eq(last.as_ptr(), Arc::as_ptr(comer))));
+                prop_assert!(limited.open.len() <= most);
             }
         }
     }

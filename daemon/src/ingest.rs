@@ -11,7 +11,7 @@
 //! * Bodies answered with 204 are passed on if forwarding is configured, see [`crate::forward`].
 //! * Agave 4 keeps its connection and pushes every 10 s, Agave 2 and 3 open one per push. An idle connection is kept for
 //!   [`IDLE_TIME`], a head may take [`HEAD_TIME`] and a body [`BODY_TIME`]. Of [`MAX_CONNECTIONS`], one makes room for
-//!   each new one at once, slow ones first (`room`): nobody keeps a push out by holding on. One that idles is told and
+//!   each new one at once, slow ones first (`connection_limit`): nobody keeps a push out by holding on. One that idles is told and
 //!   heard on for a moment, one in the middle of a request is cut, and its complete lines count.
 //! * A push of a page in a browser is refused (403): other sites may send one without asking.
 //!
@@ -29,17 +29,16 @@ pub use meter::Meter;
 
 use crate::clock::Clock;
 use crate::config::{self, Credentials};
-use crate::connection_limit::{Guest, Rooms};
+use crate::connection_limit::{Connection, Connections, Phase};
 use crate::forward;
 use crate::push_memory::Budget;
-use crate::socket::{self, Bound, Doors, Place, Stream};
+use crate::socket::{self, Bound, Doors, Place, Stream, peer};
 use crate::supervisor::Stop;
-use connection::Connection;
 use faultline_agave::config::MetricsConfig;
 use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::task::{JoinError, JoinSet};
 
@@ -221,8 +220,8 @@ impl<I: Intake> Listener<I> {
             }
         }
         for stream in doors.close(LATECOMERS).await {
-            let connection = Arc::new(Connection::new(self.shared.parts.clock, stream.peer()));
-            open.serve(stream, connection, &self.shared, &stop);
+            let connection = Connection::new(self.shared.parts.clock, peer(&stream), Phase::Idle);
+            open.serve(stream, Arc::new(connection), &self.shared, &stop);
         }
         let all_ended = async { while open.tasks.join_next().await.is_some() {} };
         if tokio::time::timeout(GRACE, all_ended).await.is_err() {
@@ -245,17 +244,17 @@ impl<I: Intake> Listener<I> {
 /// The open connections.
 struct Open {
     tasks: JoinSet<()>,
-    rooms: Rooms<Connection>,
+    connections: Connections,
     /// Told to leave: the first ones first.
-    leaving: VecDeque<Arc<Connection>>,
+    leaving: VecDeque<Weak<Connection>>,
     most: usize,
 }
 
 impl Open {
     fn new(limits: Limits) -> Self {
-        let rooms = Rooms::new("ingest", limits.connections, FILE_SYSTEM);
+        let connections = Connections::new("ingest", limits.connections, FILE_SYSTEM);
         let most = limits.connections + FILE_SYSTEM + LEAVING + CUT;
-        Open { tasks: JoinSet::new(), rooms, leaving: VecDeque::new(), most }
+        Open { tasks: JoinSet::new(), connections, leaving: VecDeque::new(), most }
     }
 
     /// Whether those that were cut have mostly ended: they need to be polled once more for it.
@@ -266,26 +265,26 @@ impl Open {
     /// Serves a connection; if there is no place for it, another one goes.
     fn admit<I: Intake>(&mut self, stream: Stream, shared: &Arc<Shared<I>>, stop: &Stop) {
         let clock = shared.parts.clock;
-        let connection = Arc::new(Connection::new(clock, stream.peer()));
-        if let Some(other) = self.rooms.admit(Arc::clone(&connection), clock.now().uptime) {
-            self.part_with(other);
+        let connection = Arc::new(Connection::new(clock, peer(&stream), Phase::Idle));
+        if let Some(other) = self.connections.admit(&connection, clock.now().uptime) {
+            self.part_with(&other);
         }
         self.serve(stream, connection, shared, stop);
     }
 
-    fn part_with(&mut self, other: Arc<Connection>) {
+    fn part_with(&mut self, other: &Arc<Connection>) {
         if !other.is_idle() {
             return other.cut();
         }
         // A push may be on its way: it is listened on for a moment.
         other.close();
-        self.leaving.retain(|connection| !connection.is_over());
+        self.leaving.retain(|connection| connection.strong_count() > 0);
         if self.leaving.len() >= LEAVING
-            && let Some(first) = self.leaving.pop_front()
+            && let Some(first) = self.leaving.pop_front().and_then(|first| first.upgrade())
         {
             first.cut();
         }
-        self.leaving.push_back(other);
+        self.leaving.push_back(Arc::downgrade(other));
     }
 
     fn serve<I: Intake>(&mut self, stream: Stream, connection: Arc<Connection>, shared: &Arc<Shared<I>>, stop: &Stop) {

@@ -30,7 +30,6 @@ pub mod recorder;
 pub mod sinks;
 pub mod web;
 
-mod activity;
 pub mod auth_failures;
 pub mod clock;
 mod connection_limit;

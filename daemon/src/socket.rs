@@ -8,12 +8,12 @@ pub use inherited::{InheritError, Inherited};
 use std::fmt;
 use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
-use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio_util::either::Either;
 
 /// Where a socket listens.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -167,8 +167,8 @@ impl Doors {
             let number = (self.first + turn) % count;
             let Some(door) = self.doors.get(number) else { continue };
             let accepted = match &door.socket {
-                Accepting::Tcp(socket) => socket.poll_accept(cx).map_ok(|(stream, _)| Stream::Tcp(stream)),
-                Accepting::Unix(socket) => socket.poll_accept(cx).map_ok(|(stream, _)| Stream::Unix(stream)),
+                Accepting::Tcp(socket) => socket.poll_accept(cx).map_ok(|(stream, _)| Either::Left(stream)),
+                Accepting::Unix(socket) => socket.poll_accept(cx).map_ok(|(stream, _)| Either::Right(stream)),
             };
             if accepted.is_ready() {
                 self.first = number + 1;
@@ -195,14 +195,8 @@ impl Doors {
     }
 }
 
-/// A connection.
-#[derive(Debug)]
-pub(crate) enum Stream {
-    /// Over the network, loopback mostly.
-    Tcp(tokio::net::TcpStream),
-    /// Through the file system.
-    Unix(tokio::net::UnixStream),
-}
+/// A connection: over the network, loopback mostly, or through the file system.
+pub(crate) type Stream = Either<tokio::net::TcpStream, tokio::net::UnixStream>;
 
 /// Who is at the other end, as far as shares go: an address, or the 64 leading bits of a longer one, of which a single
 /// machine has plenty.
@@ -237,102 +231,47 @@ impl fmt::Display for Peer {
     }
 }
 
-impl Stream {
-    /// Who is at the other end.
-    pub(crate) fn peer(&self) -> Peer {
-        match self {
-            // One that is gone already has no address any more.
-            Stream::Tcp(stream) => {
-                stream.peer_addr().map_or(Peer::at(Ipv6Addr::UNSPECIFIED.into()), |at| Peer::at(at.ip()))
-            }
-            Stream::Unix(_) => Peer::LOCAL,
+/// Who is at the other end.
+pub(crate) fn peer(stream: &Stream) -> Peer {
+    match stream {
+        // One that is gone already has no address any more.
+        Either::Left(stream) => {
+            stream.peer_addr().map_or(Peer::at(Ipv6Addr::UNSPECIFIED.into()), |at| Peer::at(at.ip()))
         }
+        Either::Right(_) => Peer::LOCAL,
     }
+}
 
-    /// A second handle that can end what is written, while the first one is still read.
-    ///
+/// Sends at once what is written; where there is no network nothing is held back.
+///
+/// # Errors
+/// As `setsockopt(2)`.
+pub(crate) fn set_nodelay(stream: &Stream) -> io::Result<()> {
+    match stream {
+        Either::Left(stream) => stream.set_nodelay(true),
+        Either::Right(_) => Ok(()),
+    }
+}
+
+/// Ends what is written to a connection: a second handle of it, while the first one is still read.
+#[derive(Debug)]
+pub(crate) struct Farewell(OwnedFd);
+
+impl Farewell {
     /// # Errors
     /// No descriptor is left.
-    pub(crate) fn farewell(&self) -> io::Result<Farewell> {
-        use std::os::fd::AsFd;
-        let descriptor = match self {
-            Stream::Tcp(stream) => stream.as_fd(),
-            Stream::Unix(stream) => stream.as_fd(),
+    pub(crate) fn of(stream: &Stream) -> io::Result<Farewell> {
+        let descriptor = match stream {
+            Either::Left(stream) => stream.as_fd(),
+            Either::Right(stream) => stream.as_fd(),
         };
         descriptor.try_clone_to_owned().map(Farewell)
     }
 
-    /// Sends at once what is written; where there is no network there is nothing to be told.
-    ///
-    /// # Errors
-    /// As `setsockopt(2)`.
-    pub(crate) fn set_nodelay(&self) -> io::Result<()> {
-        match self {
-            Stream::Tcp(stream) => stream.set_nodelay(true),
-            Stream::Unix(_) => Ok(()),
-        }
-    }
-}
-
-/// Ends what is written to a connection.
-#[derive(Debug)]
-pub(crate) struct Farewell(std::os::fd::OwnedFd);
-
-impl Farewell {
     /// The peer sees the end; what it has sent already can still be read.
     pub(crate) fn say(&self) {
         // A peer that is gone needs no farewell.
         let _ = rustix::net::shutdown(&self.0, rustix::net::Shutdown::Write);
-    }
-}
-
-impl AsyncRead for Stream {
-    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Stream::Tcp(stream) => Pin::new(stream).poll_read(cx, buf),
-            Stream::Unix(stream) => Pin::new(stream).poll_read(cx, buf),
-        }
-    }
-}
-
-impl AsyncWrite for Stream {
-    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        match self.get_mut() {
-            Stream::Tcp(stream) => Pin::new(stream).poll_write(cx, bytes),
-            Stream::Unix(stream) => Pin::new(stream).poll_write(cx, bytes),
-        }
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Stream::Tcp(stream) => Pin::new(stream).poll_flush(cx),
-            Stream::Unix(stream) => Pin::new(stream).poll_flush(cx),
-        }
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Stream::Tcp(stream) => Pin::new(stream).poll_shutdown(cx),
-            Stream::Unix(stream) => Pin::new(stream).poll_shutdown(cx),
-        }
-    }
-
-    fn poll_write_vectored(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bytes: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        match self.get_mut() {
-            Stream::Tcp(stream) => Pin::new(stream).poll_write_vectored(cx, bytes),
-            Stream::Unix(stream) => Pin::new(stream).poll_write_vectored(cx, bytes),
-        }
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        match self {
-            Stream::Tcp(stream) => stream.is_write_vectored(),
-            Stream::Unix(stream) => stream.is_write_vectored(),
-        }
     }
 }
 

@@ -24,16 +24,15 @@ pub use health::{Stale, health};
 use crate::auth_failures::AuthFailures;
 use crate::clock::Clock;
 use crate::config::{Find, Metrics};
-use crate::connection_limit::Rooms;
+use crate::connection_limit::{Connection, Connections, Phase};
 use crate::flight;
 use crate::hub::Latest;
 use crate::recorder;
 use crate::sinks::history::History;
 use crate::sinks::prometheus::ConstantLabels;
-use crate::socket::{self, Bound, Doors};
+use crate::socket::{self, Bound, Doors, peer};
 use crate::supervisor::Stop;
 use answer::Site;
-use connection::Patience;
 use faultline_catalog::Tick;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
@@ -43,7 +42,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Open connections at once. If there are more, one makes room for each new one (`room`).
+/// Open connections at once; each one more closes another ([`crate::connection_limit`]).
 const MOST_CONNECTIONS: usize = 64;
 
 /// Of these, on sockets in the file system.
@@ -237,7 +236,7 @@ impl Server {
             }
         };
         let mut open = FuturesUnordered::new();
-        let mut rooms = Rooms::new("metrics", MOST_CONNECTIONS - FILE_SYSTEM, FILE_SYSTEM);
+        let mut connections = Connections::new("metrics", MOST_CONNECTIONS - FILE_SYSTEM, FILE_SYSTEM);
         let clock = self.site.clock();
         loop {
             tokio::select! {
@@ -245,13 +244,13 @@ impl Server {
                 Some(()) = open.next() => {}
                 accepted = doors.accept(), if open.len() < MOST_CONNECTIONS + LEAVING => match accepted {
                     Ok(stream) => {
-                        let patience = Arc::new(Patience::new(clock, stream.peer()));
-                        let leaves = rooms.admit(Arc::clone(&patience), clock.now().uptime);
-                        if let Some(other) = leaves {
-                            other.give_up();
+                        // TLS comes first, whose beginning is the client's.
+                        let connection = Arc::new(Connection::new(clock, peer(&stream), Phase::Head));
+                        if let Some(other) = connections.admit(&connection, clock.now().uptime) {
+                            other.cut();
                         }
                         let (tls, site) = (self.tls.clone(), Arc::clone(&self.site));
-                        open.push(connection::serve(stream, tls, site, patience, stop.clone()));
+                        open.push(connection::serve(stream, tls, site, connection, stop.clone()));
                     }
                     Err(error) => {
                         tracing::warn!(%error, "cannot accept a web connection");
