@@ -141,16 +141,6 @@ impl App {
         Ok(App { live, clock, finder, ticker, ticks, ingest, forwarder, log, rpc, admin, recording, flight, web, demo })
     }
 
-    /// Where /metrics is served.
-    pub fn metrics_addr(&self) -> Option<SocketAddr> {
-        self.web.local_addr()
-    }
-
-    /// Where pushes are taken.
-    pub fn ingest_addr(&self) -> Option<SocketAddr> {
-        self.ingest.as_ref().and_then(Listener::local_addr)
-    }
-
     /// Starts everything, watches until a signal asks to stop, and ends it. True if everything ended in time.
     ///
     /// # Errors

@@ -93,27 +93,6 @@ impl fmt::Debug for MetricsConfig {
     }
 }
 
-/// The variable's text, fit to be shown: keeps `host` (without credentials in it), `db` and `u`; replaces the password and
-/// everything that is not understood by `***`.
-pub fn redact_metrics_config(text: &str) -> String {
-    let mut after_password = false;
-    let pairs = text.split(',').map(|pair| {
-        // A password with a comma leaves its rest behind as further pairs, and a rest may look like any pair.
-        match pair.split_once('=') {
-            Some(("host", value)) if !after_password && !value.contains('=') => {
-                format!("host={}", without_userinfo(value))
-            }
-            Some(("db" | "u", value)) if !after_password && !value.contains('=') => pair.to_owned(),
-            Some(("p", _)) => {
-                after_password = true;
-                "p=***".to_owned()
-            }
-            _ => "***".to_owned(),
-        }
-    });
-    pairs.collect::<Vec<_>>().join(",")
-}
-
 /// A URL without `user:password@`.
 fn without_userinfo(url: &str) -> String {
     let (scheme, rest) = url.split_once("//").map_or(("", url), |(scheme, rest)| (scheme, rest));

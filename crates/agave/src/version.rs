@@ -1,7 +1,6 @@
 //! What is true of a release.
 //!
-//! The boundaries were read in the published sources from 2.0.5 to 4.4.0. A newer release gets the newest facts; whether
-//! it was checked says [`Version::is_checked`].
+//! The boundaries were read in the published sources from 2.0.5 to 4.4.0. A newer release gets the newest facts.
 
 use std::fmt;
 
@@ -48,24 +47,6 @@ impl Client {
             Self::Other(name) => name,
         }
     }
-}
-
-/// How account storage files are read unless a flag says otherwise.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum StorageMode {
-    /// Mapped into memory: account reads are page faults, and RssFile is mostly page cache. Default up to 2.1.
-    Mmap,
-    /// Read through file descriptors. Default since 2.2, the only way since 4.2.
-    File,
-}
-
-/// Where the accounts index lives unless a flag says otherwise.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum IndexMode {
-    /// In mapped files. Default up to 3.0.
-    Disk,
-    /// In the heap. Default since 3.1.
-    Memory,
 }
 
 /// A version as a validator tells it.
@@ -116,15 +97,6 @@ impl Version {
         if self.number.0 == 0 { embedded(self.number.2).unwrap_or(self.number) } else { self.number }
     }
 
-    fn at_least(&self, major: u32, minor: u32, patch: u32) -> bool {
-        self.agave() >= (major, minor, patch)
-    }
-
-    /// Whether the facts below were checked in the sources of releases around this one (2.0.5 to 4.4).
-    pub fn is_checked(&self) -> bool {
-        self.at_least(2, 0, 5) && !self.at_least(4, 5, 0)
-    }
-
     /// Compiled programs the cache holds at most: a constant of the source, in stock builds.
     pub fn program_cache_capacity(&self) -> u64 {
         match self.agave() {
@@ -132,33 +104,6 @@ impl Version {
             version if version < (4, 3, 0) => 512,
             _ => 1024,
         }
-    }
-
-    /// What an eviction pass shrinks the cache to: see [`shrink_target`].
-    pub fn program_cache_shrink_target(&self) -> u64 {
-        shrink_target(self.program_cache_capacity())
-    }
-
-    /// Whether `hits` counts what the name says. Before 4.4.0 it counts builtins and earlier finds as well, so a hit
-    /// ratio is meaningless.
-    pub fn hits_comparable(&self) -> bool {
-        self.at_least(4, 4, 0)
-    }
-
-    /// Default way to read account storages. A flag can choose the other one up to 4.1.
-    pub fn storage_mode(&self) -> StorageMode {
-        if self.at_least(2, 2, 0) { StorageMode::File } else { StorageMode::Mmap }
-    }
-
-    /// Default place of the accounts index. A flag can choose the other one.
-    pub fn index_mode(&self) -> IndexMode {
-        if self.at_least(3, 1, 0) { IndexMode::Memory } else { IndexMode::Disk }
-    }
-
-    /// Whether `vm.max_map_count` can run out by default: one mapping per storage file, in the order of 100 000. From 2.2
-    /// to 3.0 the index's files (about 16 000) are all, later there are few.
-    pub fn max_map_count_matters(&self) -> bool {
-        self.storage_mode() == StorageMode::Mmap
     }
 }
 

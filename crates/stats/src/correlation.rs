@@ -9,12 +9,6 @@ pub fn pearson(a: &[Option<f64>], b: &[Option<f64>]) -> Option<f64> {
     of(&a, &b)
 }
 
-/// Spearman's rank correlation: [`pearson`] of ranks, equal values sharing the mean of theirs. `None` as there.
-pub fn spearman(a: &[Option<f64>], b: &[Option<f64>]) -> Option<f64> {
-    let (a, b) = both(a, b)?;
-    of(&ranks(&a), &ranks(&b))
-}
-
 /// Every series with every other, row by row; 1 on the diagonal unless the series is constant.
 pub fn matrix(series: &[&[Option<f64>]]) -> Vec<Vec<Option<f64>>> {
     series.iter().map(|a| series.iter().map(|b| pearson(a, b)).collect()).collect()

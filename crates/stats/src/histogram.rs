@@ -10,7 +10,7 @@ pub struct Histogram {
     pub edges: Vec<f64>,
     /// One for each class.
     pub counts: Vec<u64>,
-    /// Values below the first class (with logarithmic classes: zeros too).
+    /// Values below the first class.
     pub below: u64,
     /// Values above the last class.
     pub above: u64,
@@ -26,18 +26,6 @@ pub fn linear_edges(low: f64, high: f64, classes: usize) -> Vec<f64> {
     let width = (high - low) / classes as f64;
     let mut edges: Vec<f64> = (0..classes).map(|i| low + i as f64 * width).collect();
     edges.push(high);
-    ascending(edges)
-}
-
-/// `classes` classes of one ratio from `low` to `high`; empty unless `0 < low < high`, both finite, and there is a class.
-pub fn log_edges(low: f64, high: f64, classes: usize) -> Vec<f64> {
-    if low.is_nan() || low <= 0.0 {
-        return Vec::new();
-    }
-    let mut edges: Vec<f64> = linear_edges(low.ln(), high.ln(), classes).into_iter().map(f64::exp).collect();
-    if let [first, .., last] = edges.as_mut_slice() {
-        (*first, *last) = (low, high);
-    }
     ascending(edges)
 }
 

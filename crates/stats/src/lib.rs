@@ -1,7 +1,7 @@
 //! What the numbers of runs mean: summaries, comparisons, caveats. Pure functions; nothing here reads a file or a clock.
 //!
 //! In reading order: one series ([`rate`], [`summary`], [`histogram`], [`smooth`], [`correlation`]); how sure one run is of
-//! its own numbers although its samples depend on one another ([`autocorr`], [`block`]); two runs of the same slots
+//! its own numbers although its samples depend on one another ([`block`]); two runs of the same slots
 //! ([`paired`]); arms of runs, where the run is the unit ([`arms`], [`holm`], [`bracket`]); and what weakens all of it
 //! ([`caveat`]).
 //!
@@ -9,7 +9,6 @@
 //! finite counts as `None`. Nothing panics on what it is given, and the same input and seed give the same output.
 
 pub mod arms;
-pub mod autocorr;
 pub mod block;
 pub mod bracket;
 pub mod caveat;

@@ -113,19 +113,6 @@ impl Pairs {
             self.reference.iter().zip(&self.other).map(|(x, y)| b.influence(*y) - a.influence(*x)).collect();
         Some(block::around(b.value - a.value, (influence.len(), 1.0), &influence, 0.0, plan))
     }
-
-    /// The ratio of the two runs' `p`-quantiles over the same slots, other over reference. `None` as for
-    /// [`Pairs::quantile_difference`], and if the reference's is not positive.
-    pub fn quantile_ratio(&self, p: f64, plan: &Plan) -> Option<Estimate> {
-        let (a, b) = (Quantile::of(&self.reference, p)?, Quantile::of(&self.other, p)?);
-        if a.value <= 0.0 {
-            return None;
-        }
-        let ratio = b.value / a.value;
-        let one = |(x, y): (&f64, &f64)| (b.influence(*y) - ratio * a.influence(*x)) / a.value;
-        let influence: Vec<f64> = self.reference.iter().zip(&self.other).map(one).collect();
-        Some(block::around(ratio, (influence.len(), 1.0), &influence, 1e-14 * ratio, plan))
-    }
 }
 
 /// A quantile and how fast values rise there, for its influence function.

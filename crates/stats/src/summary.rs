@@ -76,12 +76,6 @@ pub fn quantile_of_enough(values: &[Option<f64>], p: f64) -> Option<f64> {
     if sorted.len() < fewest_for(p) { None } else { quantile_sorted(&sorted, p) }
 }
 
-/// Several quantiles for the price of one sort; see [`quantile`].
-pub fn quantiles(values: &[Option<f64>], ps: &[f64]) -> Vec<Option<f64>> {
-    let sorted = sorted(values);
-    ps.iter().map(|p| quantile_sorted(&sorted, *p)).collect()
-}
-
 /// [`quantile`] of values that are ascending and finite already.
 pub fn quantile_sorted(sorted: &[f64], p: f64) -> Option<f64> {
     if sorted.is_empty() || !(0.0..=1.0).contains(&p) {

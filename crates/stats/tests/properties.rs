@@ -5,7 +5,7 @@ use faultline_stats::arms::{self, Conclusion, Settings};
 use faultline_stats::bracket::{Replicate, bracket};
 use faultline_stats::rate::{Reading, rates};
 use faultline_stats::smooth::{Window, moving_average};
-use faultline_stats::{Plan, autocorr, block, correlation, histogram, holm, paired, summary};
+use faultline_stats::{Plan, block, correlation, histogram, holm, paired, summary};
 use proptest::prelude::*;
 
 fn value() -> impl Strategy<Value = Option<f64>> {
@@ -48,12 +48,10 @@ proptest! {
         let counted = histogram::count(&values, &edges);
         let all: u64 = counted.counts.iter().sum::<u64>() + counted.below + counted.above + counted.missing;
         prop_assert_eq!(all as usize, values.len());
-        let _ = histogram::count(&values, &histogram::log_edges(p, 1e9, size));
         for window in [Window::Centred(size), Window::Trailing(size)] {
             prop_assert_eq!(moving_average(&values, window).len(), values.len());
         }
-        let _ = (autocorr::at_lag(&values, size), autocorr::effective_n(&values));
-        let _ = (correlation::pearson(&values, &other), correlation::spearman(&values, &other));
+        let _ = correlation::pearson(&values, &other);
         let _ = block::mean(&values, &quick());
         let _ = block::quantile(&values, p, &quick());
         let _ = block::ratio_of_sums(&values, &other, &quick());
@@ -213,6 +211,6 @@ proptest! {
             prop_assert_eq!(Some(pairs.other[i]), last(&given(&b)));
         }
         let _ = pairs.effect(&quick());
-        let _ = (pairs.quantile_difference(0.95, &quick()), pairs.quantile_ratio(0.95, &quick()));
+        let _ = pairs.quantile_difference(0.95, &quick());
     }
 }

@@ -1,7 +1,7 @@
 //! Values that others published about data that they published.
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test may")]
 
-use faultline_stats::{arms, autocorr, correlation, holm, summary};
+use faultline_stats::{arms, correlation, holm, summary};
 
 fn some(values: &[f64]) -> Vec<Option<f64>> {
     values.iter().copied().map(Some).collect()
@@ -15,22 +15,21 @@ fn near(found: f64, expected: f64, within: f64) {
 /// NIST Statistical Reference Datasets, univariate: NumAcc1 to NumAcc4, made to break one-pass formulas. The error that is
 /// allowed for the last is that of its data, which no float holds.
 #[test]
-fn mean_deviation_and_lag_one_of_nists_hardest_sets_are_certified() {
+fn mean_and_deviation_of_nists_hardest_sets_are_certified() {
     let alternating = |first: f64, low: f64, high: f64| {
         let mut values = vec![first];
         values.extend((0..500).flat_map(|_| [low, high]));
         some(&values)
     };
-    for (values, mean, sd, lag_one, within) in [
-        (some(&[10_000_001.0, 10_000_003.0, 10_000_002.0]), 10_000_002.0, 1.0, -0.5, 1e-15),
-        (alternating(1.2, 1.1, 1.3), 1.2, 0.1, -0.999, 1e-14),
-        (alternating(1_000_000.2, 1_000_000.1, 1_000_000.3), 1_000_000.2, 0.1, -0.999, 1e-9),
-        (alternating(10_000_000.2, 10_000_000.1, 10_000_000.3), 10_000_000.2, 0.1, -0.999, 1e-8),
+    for (values, mean, sd, within) in [
+        (some(&[10_000_001.0, 10_000_003.0, 10_000_002.0]), 10_000_002.0, 1.0, 1e-15),
+        (alternating(1.2, 1.1, 1.3), 1.2, 0.1, 1e-14),
+        (alternating(1_000_000.2, 1_000_000.1, 1_000_000.3), 1_000_000.2, 0.1, 1e-9),
+        (alternating(10_000_000.2, 10_000_000.1, 10_000_000.3), 10_000_000.2, 0.1, 1e-8),
     ] {
         let found = summary::summary(&values);
         near(found.mean.unwrap(), mean, 1e-15 * mean);
         near(found.sd.unwrap(), sd, within);
-        near(autocorr::lag_one(&values).unwrap(), lag_one, within.max(1e-12));
     }
 }
 
@@ -77,14 +76,6 @@ fn anscombes_quartet_has_one_correlation() {
     ] {
         near(correlation::pearson(&some(&x), &some(&y)).unwrap(), 0.816, 0.0006);
     }
-}
-
-/// The worked example of Wikipedia's article on Spearman's rank correlation: hours of television and IQ.
-#[test]
-fn spearmans_worked_example_is_minus_29_of_165() {
-    let iq = [106.0, 86.0, 100.0, 101.0, 99.0, 103.0, 97.0, 113.0, 112.0, 110.0];
-    let hours = [7.0, 0.0, 27.0, 50.0, 28.0, 29.0, 20.0, 12.0, 6.0, 17.0];
-    near(correlation::spearman(&some(&iq), &some(&hours)).unwrap(), -29.0 / 165.0, 1e-12);
 }
 
 /// Holm (1979), as the p-values 0.01, 0.04, 0.03 and 0.005 are worked in Wikipedia's article on his method: the first and the

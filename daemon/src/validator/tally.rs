@@ -111,7 +111,6 @@ const LEVELS: [(&Metric, Option<&str>); 14] = [
 pub struct Tally {
     cache: [u64; CACHE.len()],
     saw_stale: bool,
-    cache_points: u64,
     /// The water levels at which the last eviction passes evicted: the lowest is one above the shrink target.
     evicting: VecDeque<u64>,
     cache_time: Histogram,
@@ -131,7 +130,6 @@ impl Default for Tally {
         Tally {
             cache: [0; CACHE.len()],
             saw_stale: false,
-            cache_points: 0,
             evicting: VecDeque::new(),
             cache_time: Histogram::new(&TIME_BOUNDS),
             parts: std::array::from_fn(|_| Histogram::new(&TIME_BOUNDS)),
@@ -177,7 +175,6 @@ impl Tally {
     }
 
     fn add_cache(&mut self, cache: &ProgramCache) {
-        self.cache_points += 1;
         for (sum, (_, field)) in self.cache.iter_mut().zip(CACHE) {
             add(sum, delta(field(cache)));
         }
@@ -239,18 +236,12 @@ impl Tally {
         }
     }
 
-    /// How many program cache points were added.
-    pub fn cache_points(&self) -> u64 {
-        self.cache_points
-    }
-
     /// Adds what another tally of the same validator summed.
     pub fn merge(&mut self, other: &Tally) {
         add_all(&mut self.cache, &other.cache);
         add_all(&mut self.stages_us, &other.stages_us);
         add_all(&mut self.read_cache, &other.read_cache);
         self.saw_stale |= other.saw_stale;
-        self.cache_points += other.cache_points;
         let room = EVICTIONS_SEEN.saturating_sub(self.evicting.len());
         self.evicting.extend(other.evicting.iter().take(room));
         self.cache_time.merge(&other.cache_time);

@@ -28,17 +28,4 @@ fn what_agave_refuses_is_refused_with_the_reason() {
 fn the_password_is_never_shown() {
     let config = MetricsConfig::parse("host=http://a:s3cret@h:1,db=d,u=u,p=s3cret").unwrap();
     assert!(!format!("{config:?}").contains("s3cret"), "{config:?}");
-    for text in [GOOD, "p=s3cret", "s3cret", "p=a,s3cret,db=s3cret", "P=s3cret", "host=http://a:s3cret@h,db=d=s3cret"] {
-        let shown = redact_metrics_config(text);
-        assert!(!shown.contains("s3cret"), "{text} -> {shown}");
-        if let Err(mistake) = MetricsConfig::parse(text) {
-            assert!(!mistake.to_string().contains("s3cret"), "{mistake}");
-        }
-    }
-}
-
-#[test]
-fn what_is_not_secret_stays_readable() {
-    assert_eq!(redact_metrics_config(GOOD), "host=http://127.0.0.1:8086,db=prof,u=me,p=***");
-    assert_eq!(redact_metrics_config("host=http://a:b@h:1/x,p=q"), "host=http://***@h:1/x,p=***");
 }

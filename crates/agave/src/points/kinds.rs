@@ -8,7 +8,7 @@ datapoint! {
     ProgramCache {
         /// The parent slot of the bank whose creation reported.
         slot: u64 = "slot",
-        /// Not comparable across versions, see [`Version::hits_comparable`](crate::version::Version::hits_comparable).
+        /// Not comparable across versions: before 4.4.0 it counts builtins and earlier finds as well.
         hits: u64 = "hits",
         /// Programs absent, unloaded, or built for another environment at the first look. At least the compilations.
         misses: u64 = "misses",
@@ -93,11 +93,6 @@ impl ReplaySlot {
     /// replayed slot has at least its tick entries. `None` if the point does not tell.
     pub fn is_own_slot(&self) -> Option<bool> {
         Some(self.total_transactions? == 0 && self.total_entries? == 0 && self.total_shreds? == 0)
-    }
-
-    /// Whether `program_cache_us` includes the filtering of executables, as it did in 2.0.
-    pub fn program_cache_includes_filter(&self) -> bool {
-        self.filter_executable_us.is_none()
     }
 }
 

@@ -61,7 +61,6 @@ fn an_own_slot_replays_nothing_not_even_ticks() {
             panic!("another kind")
         };
         assert_eq!(slot.is_own_slot(), own, "{counts}");
-        assert!(slot.program_cache_includes_filter(), "no filter_executable_us: the 2.0 form");
     }
 }
 

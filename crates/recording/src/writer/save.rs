@@ -1,32 +1,7 @@
-//! Saves a copy of what is recorded so far.
+//! The end of a recording that is a copy.
 
-use super::{Writer, open};
-use crate::error::{At, Error};
-use crate::file::{self, Part};
+use super::open;
 use rusqlite::{Connection, params};
-use std::path::Path;
-
-impl Writer {
-    /// A consistent, finished recording of what is committed, in a new file: written under another name, synced, and
-    /// given its own at the end. Readers and this writer go on.
-    pub fn save_as(&mut self, path: &Path) -> Result<(), Error> {
-        self.save_as_with(path, &[])
-    }
-
-    /// The same with further entries of `meta`, such as why it was saved.
-    pub fn save_as_with(&mut self, path: &Path, meta: &[(&str, &str)]) -> Result<(), Error> {
-        let part = Part::new(path)?;
-        // A connection of its own sees what is committed, whatever transaction is open here.
-        let from = file::open_to_read(&self.path)?.release()?;
-        let to = part.path().to_string_lossy();
-        from.execute("VACUUM INTO ?1", [&to]).at(path)?;
-        drop(from);
-        let copy = file::open_to_write(part.path())?;
-        end(&copy, meta).at(path)?;
-        drop(copy);
-        part.publish()
-    }
-}
 
 /// Makes a copy a recording of its own: its sessions end with their last tick.
 pub(crate) fn end(conn: &Connection, meta: &[(&str, &str)]) -> rusqlite::Result<()> {

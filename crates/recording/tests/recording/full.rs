@@ -2,7 +2,7 @@
 
 use crate::made_up::{arm, assert_is_a_beginning, at, day::Day, write};
 use crate::readers::Mount;
-use faultline_recording::{Error, Recording, Writer};
+use faultline_recording::{Error, Recording, Writer, backup};
 
 /// Writes until there is no room; the seconds that were committed, and the one that was not.
 fn fill(writer: &mut Writer, day: &mut Day) -> (usize, crate::made_up::day::Second) {
@@ -60,7 +60,7 @@ fn on_a_full_disk_everything_committed_is_readable_and_writing_goes_on_when_ther
     let (committed, second) = fill(&mut writer, &mut day);
     assert!(writer.rollback() < 1000);
     assert_eq!(assert_is_a_beginning(&Recording::open(&path).unwrap(), &arm), committed);
-    let save = writer.save_as(&disk.path().join("saved.db")).unwrap_err();
+    let save = backup(&path, &disk.path().join("saved.db"), |_, _| ()).unwrap_err();
     assert!(save.is_full(), "{save}");
     assert!(!disk.path().join("saved.db.part").exists());
     std::fs::remove_file(&ballast).unwrap();

@@ -1,7 +1,7 @@
 //! A writer that is killed at any step leaves what it committed, and nothing else.
 
 use crate::made_up::{arm, assert_is_a_beginning, assert_is_a_piece, at, day::Day, random::Random, write};
-use faultline_recording::{Error, Recording, Writer};
+use faultline_recording::{Error, Recording, Writer, backup};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -82,7 +82,7 @@ fn a_writer_that_waits_to_be_killed() {
         match order.as_str() {
             "checkpoint" => writer.checkpoint().unwrap(),
             "prune" if step > 30 => writer.prune(at(step - 30).unix).unwrap(),
-            "save" => writer.save_as(Path::new(&format!("saved-{step}.db"))).unwrap(),
+            "save" => backup(path, Path::new(&format!("saved-{step}.db")), |_, _| ()).unwrap(),
             _ => {}
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::made_up::{arm, assert_is_a_piece, at, day::Day, write};
 use faultline_catalog::{Batch, Problem, Reading, Source, Status, Tick, metrics::pools};
-use faultline_recording::{Error, Recording, Table, Writer};
+use faultline_recording::{Error, Recording, Table, Writer, backup, backup_with};
 use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,7 +34,7 @@ fn the_ring_stops_growing_and_holds_its_last_minutes() {
     assert!(late.iter().all(|(size, _)| *size <= most * 11 / 10), "{sizes:?}");
     assert!(sizes.iter().all(|(_, log)| *log < 12 << 20), "{sizes:?}");
     let saved = folder.path().join("saved.db");
-    writer.save_as_with(&saved, &[("reason", "oom_kill")]).unwrap();
+    backup_with(&path, &saved, &[("reason", "oom_kill")], |_, _| ()).unwrap();
     let recording = Recording::open(&saved).unwrap();
     let (first, ticks) = assert_is_a_piece(&recording, &arm);
     assert_eq!(first + ticks as u64 - 1, 40 * MINUTE);
@@ -49,7 +49,7 @@ fn the_ring_stops_growing_and_holds_its_last_minutes() {
     assert_eq!(recording.problems().unwrap().len(), 1);
     assert_eq!(recording.problems().unwrap()[0].tick, first as i64);
     assert!(recording.series().unwrap().iter().any(|row| row.metric.starts_with("faultline_source_problems")));
-    assert!(info.bytes < most, "a copy has no free pages");
+    assert!(info.bytes <= most, "a copy is no larger");
     // The ring goes on.
     write_one(&mut writer, 40 * MINUTE + 1);
 }
@@ -63,14 +63,15 @@ fn write_one(writer: &mut Writer, second: u64) {
 #[test]
 fn a_saved_copy_never_replaces_a_file() {
     let folder = crate::made_up::folder();
-    let mut writer = Writer::create(&folder.path().join("ring.db"), &Day::new(arm(1)).opening()).unwrap();
+    let ring = folder.path().join("ring.db");
+    let _writer = Writer::create(&ring, &Day::new(arm(1)).opening()).unwrap();
     let there = folder.path().join("there.db");
     fs::write(&there, "precious").unwrap();
-    assert!(matches!(writer.save_as(&there).unwrap_err(), Error::Exists { .. }));
+    assert!(matches!(backup(&ring, &there, |_, _| ()).unwrap_err(), Error::Exists { .. }));
     assert_eq!(fs::read_to_string(&there).unwrap(), "precious");
     // What a save that was killed left under its provisional name is in nobody's way.
     fs::write(folder.path().join("new.db.part"), "half").unwrap();
-    writer.save_as(&folder.path().join("new.db")).unwrap();
+    backup(&ring, &folder.path().join("new.db"), |_, _| ()).unwrap();
     assert!(!folder.path().join("new.db.part").exists());
     assert!(Recording::open(&folder.path().join("new.db")).unwrap().info().unwrap().finished);
 }
@@ -78,10 +79,11 @@ fn a_saved_copy_never_replaces_a_file() {
 #[test]
 fn a_copy_is_of_what_is_committed() {
     let folder = crate::made_up::folder();
-    let mut writer = Writer::create(&folder.path().join("ring.db"), &Day::new(arm(1)).opening()).unwrap();
+    let ring = folder.path().join("ring.db");
+    let mut writer = Writer::create(&ring, &Day::new(arm(1)).opening()).unwrap();
     write_one(&mut writer, 1);
     writer.tick(&Tick { number: 2, at: at(2), batches: Vec::new() }).unwrap();
-    writer.save_as(&folder.path().join("saved.db")).unwrap();
+    backup(&ring, &folder.path().join("saved.db"), |_, _| ()).unwrap();
     writer.commit().unwrap();
     let ticks = |name: &str| Recording::open(&folder.path().join(name)).unwrap().ticks().unwrap().len();
     assert_eq!((ticks("saved.db"), ticks("ring.db")), (1, 2));

@@ -19,7 +19,6 @@ import scipy
 import statsmodels
 from scipy import optimize, stats
 from statsmodels.stats.multitest import multipletests
-from statsmodels.tsa.stattools import acf
 
 FOLDER = pathlib.Path(__file__).resolve().parent.parent / "fixtures"
 RANDOM = np.random.default_rng(20250508)
@@ -99,9 +98,6 @@ def series():
                 counts, edges = np.histogram(there, bins="fd")
                 # Since 2.0 NumPy takes no width below 1 for integers; these values are floats.
                 case["freedman_diaconis"] = {"edges": edges.tolist(), "counts": counts.tolist()}
-        if len(there) == len(values) and len(there) > 30 and there.min() < there.max():
-            case["autocorrelation"] = acf(there, nlags=10, fft=False).tolist()
-            case["effective_n"] = ar_effective(there)
         cases.append(case)
     write("series", {"cases": cases})
 
@@ -120,12 +116,6 @@ def centred(values, before, after):
         window = values[max(0, i - before) : i + after + 1]
         out.append(None if np.isnan(values[i]) else float(np.nanmean(window)))
     return out
-
-
-def ar_effective(values):
-    r = acf(values, nlags=1, fft=False)[1]
-    n = len(values)
-    return float(min(max(n * (1 - r) / (1 + r), 1), n))
 
 
 def pearson(a, b):
@@ -158,7 +148,6 @@ def correlations():
                 "a": plain(a),
                 "b": plain(b),
                 "pearson": pearson(a[both], b[both]),
-                "spearman": stats.spearmanr(a[both], b[both]).statistic,
             }
         )
     write("correlation", {"cases": cases})
