@@ -1,15 +1,16 @@
 //! The web config file, in the format that Prometheus' exporters share (exporter-toolkit). What is not supported is
 //! refused by name: a protection that is silently left out protects nobody.
 
-mod yaml;
-
 use super::auth::{Users, cost};
 use super::error::WebError;
 use super::tls::{ClientCertificates, TlsFiles};
 use hyper::header::{HeaderName, HeaderValue};
+use rustls::SupportedProtocolVersion;
+use rustls::version::{TLS12, TLS13};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use yaml::{Key, Node};
 
 /// What the file asks for.
 #[derive(Debug)]
@@ -36,6 +37,46 @@ const HEADERS: [&str; 5] = [
     "X-XSS-Protection",
 ];
 
+/// The file as it is written. What is only there to be refused by name is [`IgnoredAny`].
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct File {
+    tls_server_config: Option<Tls>,
+    http_server_config: Option<Http>,
+    basic_auth_users: Option<Texts>,
+    rate_limit: Option<IgnoredAny>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Tls {
+    cert_file: Option<PathBuf>,
+    key_file: Option<PathBuf>,
+    client_auth_type: Option<String>,
+    client_ca_file: Option<PathBuf>,
+    min_version: Option<String>,
+    max_version: Option<String>,
+    cert: Option<IgnoredAny>,
+    key: Option<IgnoredAny>,
+    client_ca: Option<IgnoredAny>,
+    client_allowed_sans: Option<IgnoredAny>,
+    cipher_suites: Option<IgnoredAny>,
+    curve_preferences: Option<IgnoredAny>,
+    prefer_server_cipher_suites: Option<IgnoredAny>,
+}
+
+/// `http2` is a permission, not a demand: HTTP/1.1 is spoken either way.
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Http {
+    #[serde(rename = "http2")]
+    _http2: Option<bool>,
+    headers: Option<Texts>,
+}
+
+/// By names. An empty header is not sent, and an empty hash is none.
+type Texts = BTreeMap<String, Option<String>>;
+
 impl WebConfig {
     /// Reads the file. Files it names are relative to its folder.
     ///
@@ -46,58 +87,24 @@ impl WebConfig {
         mistakes.into_iter().next().map_or(Ok(config), Err)
     }
 
-    /// Reads the file, with every mistake in it. What is wrong is left out of the result.
+    /// Reads the file, with every mistake in it, or the first one if it has not the form of the file. What is wrong is left
+    /// out of the result.
     pub(super) fn read(path: &Path) -> (WebConfig, Vec<WebError>) {
-        let nothing = WebConfig { path: path.to_owned(), tls: None, users: None, headers: Vec::new() };
-        let path = || path.to_owned();
-        let text = match std::fs::read_to_string(path()) {
-            Ok(text) => text,
-            Err(source) => return (nothing, vec![WebError::Read { path: path(), source }]),
-        };
-        match Node::parse(&text) {
-            Ok(Node::Empty) => (nothing, Vec::new()),
-            Ok(Node::Table(entries)) => {
-                let mut read = Reader { path: path(), mistakes: Vec::new() };
-                let config = read.file(Fields::new("", entries));
-                (config, read.mistakes)
-            }
-            Ok(other) => {
-                let what = format!("it begins with {}, not with a key", other.kind());
-                (nothing, vec![WebError::Yaml { path: path(), what }])
-            }
-            Err(what) => (nothing, vec![WebError::Yaml { path: path(), what }]),
-        }
+        let mut reader = Reader { path: path.to_owned(), mistakes: Vec::new() };
+        let options = serde_saphyr::options! { with_snippet: false };
+        let file = std::fs::read_to_string(path).map_err(|source| WebError::Read { path: path.to_owned(), source });
+        let file = file.and_then(|text| {
+            let read = serde_saphyr::from_str_with_options::<Option<File>>(&text, options);
+            read.map_err(|error| WebError::Yaml { path: path.to_owned(), what: error.to_string() })
+        });
+        let file = file.map_err(|mistake| reader.mistakes.push(mistake)).ok().flatten().unwrap_or_default();
+        let config = reader.file(file);
+        (config, reader.mistakes)
     }
 
     /// Whether it keeps anybody out or anything secret.
     pub(super) fn protects(&self) -> bool {
         self.tls.is_some() || self.users.is_some()
-    }
-}
-
-/// The keys of one table. They are taken one by one; [`Reader::finish`] tells those that nothing took.
-struct Fields {
-    /// The table's own key, with a point behind it; empty at the top.
-    prefix: String,
-    left: Vec<(Key, Node)>,
-    known: Vec<&'static str>,
-}
-
-impl Fields {
-    fn new(name: &str, left: Vec<(Key, Node)>) -> Self {
-        let prefix = if name.is_empty() { String::new() } else { format!("{name}.") };
-        Fields { prefix, left, known: Vec::new() }
-    }
-
-    fn has(&self, key: &str) -> bool {
-        self.left.iter().any(|(one, node)| one.name == key && !matches!(node, Node::Empty))
-    }
-
-    /// A key and its value, unless it is empty.
-    fn take(&mut self, key: &'static str) -> Option<(Key, Node)> {
-        self.known.push(key);
-        let at = self.left.iter().position(|(one, _)| one.name == key)?;
-        Some(self.left.swap_remove(at)).filter(|(_, node)| !matches!(node, Node::Empty))
     }
 }
 
@@ -108,158 +115,97 @@ struct Reader {
 
 impl Reader {
     fn wrong(&mut self, key: &str, what: impl Into<String>) {
-        let path = self.path.clone();
-        self.mistakes.push(WebError::Key { path, line: None, key: key.to_owned(), what: what.into() });
+        self.mistakes.push(WebError::Key { path: self.path.clone(), key: key.to_owned(), what: what.into() });
     }
 
-    fn wrong_at(&mut self, line: u64, key: &str, what: impl Into<String>) {
-        let path = self.path.clone();
-        self.mistakes.push(WebError::Key { path, line: Some(line), key: key.to_owned(), what: what.into() });
-    }
-
-    fn text(&mut self, fields: &mut Fields, key: &'static str) -> Option<String> {
-        match fields.take(key)? {
-            (_, Node::Text(text)) => Some(text),
-            (at, other) => {
-                let name = format!("{}{key}", fields.prefix);
-                self.wrong_at(at.line, &name, format!("a text is wanted, not {}", other.kind()));
-                None
-            }
+    fn file(&mut self, file: File) -> WebConfig {
+        let tls = file.tls_server_config.and_then(|tls| self.tls(tls));
+        let headers = self.headers(file.http_server_config.and_then(|http| http.headers).unwrap_or_default());
+        let users = self.users(file.basic_auth_users.unwrap_or_default());
+        if file.rate_limit.is_some() {
+            self.wrong("rate_limit", "is not supported: remove it");
         }
-    }
-
-    fn table(&mut self, fields: &mut Fields, key: &'static str) -> Option<Fields> {
-        let (at, node) = fields.take(key)?;
-        let name = format!("{}{key}", fields.prefix);
-        match node {
-            Node::Table(entries) => Some(Fields::new(&name, entries)),
-            other => {
-                self.wrong_at(at.line, &name, format!("a table is wanted, not {}", other.kind()));
-                None
-            }
-        }
-    }
-
-    /// The texts of a table whose keys are names.
-    fn texts(&mut self, fields: Fields) -> BTreeMap<String, String> {
-        let mut texts = BTreeMap::new();
-        for (key, node) in fields.left {
-            match node {
-                Node::Text(text) => drop(texts.insert(key.name, text)),
-                // An empty header is not sent, and an empty hash is none.
-                Node::Empty => drop(texts.insert(key.name, String::new())),
-                // A value may be a secret: it is not repeated.
-                other => {
-                    let name = format!("{}{}", fields.prefix, key.name);
-                    self.wrong_at(key.line, &name, format!("a text is wanted, not {}", other.kind()));
-                }
-            }
-        }
-        texts
-    }
-
-    fn finish(&mut self, mut fields: Fields) {
-        fields.left.sort_by_key(|(key, _)| key.line);
-        for (key, _) in fields.left {
-            let name = format!("{}{}", fields.prefix, key.name);
-            self.wrong_at(key.line, &name, format!("unknown key; known here: {}", fields.known.join(", ")));
-        }
-    }
-
-    fn refuse(&mut self, fields: &mut Fields, key: &'static str, what: &str) {
-        if let Some((at, _)) = fields.take(key) {
-            self.wrong_at(at.line, &format!("{}{key}", fields.prefix), what);
-        }
-    }
-
-    fn file(&mut self, mut top: Fields) -> WebConfig {
-        let tls = self.table(&mut top, "tls_server_config").and_then(|tls| self.tls(tls));
-        let headers = self.table(&mut top, "http_server_config").map(|http| self.http(http)).unwrap_or_default();
-        let users = self.table(&mut top, "basic_auth_users").map(|users| self.texts(users)).unwrap_or_default();
-        let users = self.users(users);
-        self.refuse(&mut top, "rate_limit", "is not supported: remove it");
-        self.finish(top);
         WebConfig { path: self.path.clone(), tls, users, headers }
     }
 
-    fn tls(&mut self, mut tls: Fields) -> Option<TlsFiles> {
+    fn tls(&mut self, tls: Tls) -> Option<TlsFiles> {
         let own = "is not supported: the TLS library offers only what is considered safe; remove it";
-        for (key, what) in [
-            ("cert", "is not supported: put it into a file and name it in cert_file"),
-            ("key", "is not supported: put it into a file and name it in key_file"),
-            ("client_ca", "is not supported: put it into a file and name it in client_ca_file"),
+        for (key, given, what) in [
+            ("cert", tls.cert, "is not supported: put it into a file and name it in cert_file"),
+            ("key", tls.key, "is not supported: put it into a file and name it in key_file"),
+            ("client_ca", tls.client_ca, "is not supported: put it into a file and name it in client_ca_file"),
             (
                 "client_allowed_sans",
+                tls.client_allowed_sans,
                 "is not supported: sign the clients that may look with a CA of their own (client_ca_file)",
             ),
-            ("cipher_suites", own),
-            ("curve_preferences", own),
-            ("prefer_server_cipher_suites", own),
+            ("cipher_suites", tls.cipher_suites, own),
+            ("curve_preferences", tls.curve_preferences, own),
+            ("prefer_server_cipher_suites", tls.prefer_server_cipher_suites, own),
         ] {
-            self.refuse(&mut tls, key, what);
+            if given.is_some() {
+                self.wrong(&format!("tls_server_config.{key}"), what);
+            }
         }
-        let (given_cert, given_key) = (tls.has("cert_file"), tls.has("key_file"));
-        let (cert, key) = (self.text(&mut tls, "cert_file"), self.text(&mut tls, "key_file"));
-        if !(given_cert && given_key) {
+        let versions = self.versions(tls.min_version, tls.max_version);
+        let clients = self.clients(tls.client_auth_type.as_deref(), tls.client_ca_file);
+        let (Some(cert), Some(key)) = (tls.cert_file, tls.key_file) else {
             self.wrong("tls_server_config", "cert_file and key_file are both needed");
-        }
-        let versions = self.versions(&mut tls);
-        let clients = self.clients(&mut tls);
-        self.finish(tls);
+            return None;
+        };
         Some(TlsFiles {
             config: self.path.clone(),
-            cert: self.beside(&cert?),
-            key: self.beside(&key?),
+            cert: self.beside(&cert),
+            key: self.beside(&key),
             clients: clients?,
             versions: versions?,
         })
     }
 
     /// `None` if something is wrong with them.
-    fn versions(&mut self, tls: &mut Fields) -> Option<Vec<&'static rustls::SupportedProtocolVersion>> {
-        let (least, most) = (self.version(tls, "min_version"), self.version(tls, "max_version"));
-        match (least?, most?) {
-            (Some(Version::Tls13), Some(Version::Tls12)) => {
+    fn versions(
+        &mut self,
+        least: Option<String>,
+        most: Option<String>,
+    ) -> Option<Vec<&'static SupportedProtocolVersion>> {
+        let (least, most) = (self.version("min_version", least, &TLS12), self.version("max_version", most, &TLS13));
+        let (least, most) = (least?, most?);
+        match (least == &TLS13, most == &TLS13) {
+            (true, false) => {
                 self.wrong("tls_server_config.min_version", "is above max_version");
                 None
             }
-            (_, Some(Version::Tls12)) => Some(vec![&rustls::version::TLS12]),
-            (Some(Version::Tls13), _) => Some(vec![&rustls::version::TLS13]),
-            _ => Some(vec![&rustls::version::TLS12, &rustls::version::TLS13]),
+            (false, false) => Some(vec![&TLS12]),
+            (true, true) => Some(vec![&TLS13]),
+            (false, true) => Some(vec![&TLS12, &TLS13]),
         }
     }
 
-    fn beside(&self, file: &str) -> PathBuf {
-        self.path.parent().unwrap_or(Path::new("")).join(file)
-    }
-
-    /// `Some(None)` if it is not given, `None` if it is wrong.
-    fn version(&mut self, tls: &mut Fields, key: &'static str) -> Option<Option<Version>> {
-        let given = tls.has(key);
-        let text = match self.text(tls, key) {
-            Some(text) => text,
-            None if given => return None,
-            None => return Some(None),
-        };
-        let what = match text.as_str() {
-            "TLS12" => return Some(Some(Version::Tls12)),
-            "TLS13" => return Some(Some(Version::Tls13)),
-            "TLS10" | "TLS11" => format!("{text} is no longer safe: write TLS12 or TLS13"),
-            _ => format!("{text:?} is neither TLS12 nor TLS13"),
+    fn version(
+        &mut self,
+        key: &str,
+        text: Option<String>,
+        usual: &'static SupportedProtocolVersion,
+    ) -> Option<&'static SupportedProtocolVersion> {
+        let what = match text.as_deref() {
+            None => return Some(usual),
+            Some("TLS12") => return Some(&TLS12),
+            Some("TLS13") => return Some(&TLS13),
+            Some(old @ ("TLS10" | "TLS11")) => format!("{old} is no longer safe: write TLS12 or TLS13"),
+            Some(other) => format!("{other:?} is neither TLS12 nor TLS13"),
         };
         self.wrong(&format!("tls_server_config.{key}"), what);
         None
     }
 
-    fn clients(&mut self, tls: &mut Fields) -> Option<ClientCertificates> {
+    fn beside(&self, file: &Path) -> PathBuf {
+        self.path.parent().unwrap_or(Path::new("")).join(file)
+    }
+
+    fn clients(&mut self, kind: Option<&str>, ca: Option<PathBuf>) -> Option<ClientCertificates> {
         let key = "tls_server_config.client_auth_type";
-        let (given_kind, given_ca) = (tls.has("client_auth_type"), tls.has("client_ca_file"));
-        let (kind, ca) = (self.text(tls, "client_auth_type"), self.text(tls, "client_ca_file"));
-        if (given_kind && kind.is_none()) || (given_ca && ca.is_none()) {
-            return None;
-        }
         let ca = ca.map(|file| self.beside(&file));
-        match (kind.as_deref().unwrap_or("NoClientCert"), ca) {
+        match (kind.unwrap_or("NoClientCert"), ca) {
             ("NoClientCert" | "", None) => return Some(ClientCertificates::NotAsked),
             ("NoClientCert" | "", Some(_)) => self.wrong(
                 "tls_server_config.client_ca_file",
@@ -285,8 +231,9 @@ impl Reader {
         None
     }
 
-    fn users(&mut self, users: BTreeMap<String, String>) -> Option<Users> {
+    fn users(&mut self, users: Texts) -> Option<Users> {
         let before = self.mistakes.len();
+        let users: BTreeMap<_, _> = users.into_iter().map(|(user, hash)| (user, hash.unwrap_or_default())).collect();
         for (user, hash) in &users {
             // The value may be a password that somebody forgot to hash: it is not repeated.
             let what = if hash.parse::<bcrypt::HashParts>().is_err() {
@@ -304,18 +251,13 @@ impl Reader {
         Users::new(users).map_err(|error| self.mistakes.push(error)).ok()
     }
 
-    /// `http2` is a permission, not a demand: HTTP/1.1 is spoken either way.
-    fn http(&mut self, mut http: Fields) -> Vec<(HeaderName, HeaderValue)> {
-        if let Some((at, other)) = http.take("http2").filter(|(_, node)| !matches!(node, Node::Flag)) {
-            let what = format!("true or false is wanted, not {}", other.kind());
-            self.wrong_at(at.line, "http_server_config.http2", what);
-        }
-        let headers = self.table(&mut http, "headers").map(|headers| self.texts(headers)).unwrap_or_default();
-        self.finish(http);
+    fn headers(&mut self, headers: Texts) -> Vec<(HeaderName, HeaderValue)> {
         let mut read = Vec::new();
-        for (name, value) in headers.iter().filter(|(_, value)| !value.is_empty()) {
+        let given =
+            headers.into_iter().filter_map(|(name, value)| Some((name, value.filter(|value| !value.is_empty())?)));
+        for (name, value) in given {
             let key = format!("http_server_config.headers.{name}");
-            if !HEADERS.iter().any(|known| known.eq_ignore_ascii_case(name)) {
+            if !HEADERS.iter().any(|known| known.eq_ignore_ascii_case(&name)) {
                 self.wrong(&key, format!("cannot be set; known are {}", HEADERS.join(", ")));
                 continue;
             }
@@ -326,12 +268,6 @@ impl Reader {
         }
         read
     }
-}
-
-#[derive(Clone, Copy)]
-enum Version {
-    Tls12,
-    Tls13,
 }
 
 #[cfg(test)]

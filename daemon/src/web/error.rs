@@ -51,12 +51,10 @@ pub enum WebError {
         what: String,
     },
     /// A key of the web config file.
-    #[error("{path}: {}{key}: {what}", at_line(.line))]
+    #[error("{path}: {key}: {what}")]
     Key {
         /// The web config file.
         path: PathBuf,
-        /// The line, where it is known.
-        line: Option<u64>,
         /// The key.
         key: String,
         /// What is wrong with its value and what would be right.
@@ -65,10 +63,6 @@ pub enum WebError {
     /// The system gave no random bytes.
     #[error("the system gave no random bytes, which checking passwords needs")]
     Random,
-}
-
-fn at_line(line: &Option<u64>) -> String {
-    line.map(|line| format!("line {line}: ")).unwrap_or_default()
 }
 
 fn remedy(source: &std::io::Error) -> &'static str {

@@ -208,7 +208,7 @@ impl TlsFiles {
 
     fn wrong(&self, key: &str, what: impl ToString) -> WebError {
         let (path, key) = (self.config.clone(), format!("tls_server_config.{key}"));
-        WebError::Key { path, line: None, key, what: what.to_string() }
+        WebError::Key { path, key, what: what.to_string() }
     }
 }
 
