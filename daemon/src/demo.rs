@@ -15,14 +15,15 @@ mod story;
 use crate::supervisor;
 use anyhow::Context;
 use rustix::net::{self, AddressFamily, SocketFlags, SocketType};
-use std::fs::DirBuilder;
+use std::fs::Permissions;
 use std::io::{BufRead, BufReader};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ExitCode, Stdio};
+use tempfile::TempDir;
 
 /// Set in the stand-in's environment only; its value is the process id of the daemon that started it.
 const MARK: &str = "FAULTLINE_DEMO_TARGET";
@@ -41,7 +42,7 @@ pub const VERSION: &str = "2.1.14";
 #[derive(Debug)]
 pub struct Demo {
     child: Child,
-    folder: Folder,
+    folder: TempDir,
 }
 
 /// Starts the stand-in, which pushes to `ingest`, and waits until it can be followed (some milliseconds).
@@ -60,7 +61,7 @@ pub fn start(ingest: SocketAddr) -> anyhow::Result<Demo> {
 /// # Errors
 /// As [`start`].
 pub fn start_program(program: &Path, ingest: SocketAddr) -> anyhow::Result<Demo> {
-    let folder = Folder::make()?;
+    let folder = new_folder()?;
     let (socket, port) = reserve_port().context("no port for the demo's JSON-RPC")?;
     let child = supervisor::program_sync(program)
         .arg0(NAME)
@@ -138,36 +139,12 @@ fn reserve_port() -> anyhow::Result<(OwnedFd, u16)> {
     Ok((socket, address.port()))
 }
 
-/// The stand-in's ledger: a new folder that only this user may enter, removed at the end.
-#[derive(Debug)]
-struct Folder(PathBuf);
-
-impl Folder {
-    fn make() -> anyhow::Result<Self> {
-        let parent = parent_folder();
-        for number in 0..100 {
-            // A daemon that was killed may have left one of this name behind.
-            let path = parent.join(format!("faultline-demo-{}-{number}", std::process::id()));
-            match DirBuilder::new().mode(0o700).create(&path) {
-                Ok(()) => return Ok(Folder(path)),
-                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(error).with_context(|| format!("the demo needs {}", path.display())),
-            }
-        }
-        anyhow::bail!("{} is full of faultline-demo folders", parent.display())
-    }
-
-    fn path(&self) -> &Path {
-        &self.0
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        if let Err(error) = std::fs::remove_dir_all(&self.0) {
-            tracing::warn!(%error, path = %self.0.display(), "cannot remove the demo's folder");
-        }
-    }
+/// The stand-in's ledger: a new folder that only this user may enter, removed with the value.
+fn new_folder() -> anyhow::Result<TempDir> {
+    let parent = parent_folder();
+    let mode = Permissions::from_mode(0o700);
+    let folder = tempfile::Builder::new().prefix("faultline-demo-").permissions(mode).tempdir_in(&parent);
+    folder.with_context(|| format!("the demo needs a folder in {}", parent.display()))
 }
 
 /// A folder for temporary files, on a disk if there is one: a file in memory has no major faults to offer.

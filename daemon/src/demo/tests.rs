@@ -3,13 +3,13 @@ use super::*;
 #[test]
 fn the_folder_is_private_and_goes_with_its_owner() {
     use std::os::unix::fs::PermissionsExt;
-    let (one, two) = (Folder::make().unwrap(), Folder::make().unwrap());
+    let (one, two) = (new_folder().unwrap(), new_folder().unwrap());
     assert_ne!(one.path(), two.path());
     assert!(one.path().file_name().unwrap().to_string_lossy().starts_with("faultline-demo-"));
     assert_eq!(std::fs::metadata(one.path()).unwrap().permissions().mode() & 0o777, 0o700);
-    let gone = one.path().to_owned();
+    let (gone, other) = (one.path().to_owned(), two.path().to_owned());
     drop(one);
-    assert!(!gone.exists() && two.path().exists());
+    assert!(!gone.exists() && other.exists());
 }
 
 #[test]

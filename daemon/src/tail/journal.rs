@@ -14,7 +14,6 @@
 //! which are joined as in a file.
 
 mod entry;
-mod lines;
 
 use super::{Parts, inlet};
 use crate::clock::Clock;
@@ -23,13 +22,14 @@ use entry::Entry;
 use faultline_agave::log::LogSplitter;
 use faultline_catalog::{Problem, Status};
 use faultline_follow::{Records, View};
-use lines::{Line, Lines};
 use std::io::{self, ErrorKind};
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::Child;
 use tokio::time::{sleep, timeout};
+use tokio_util::bytes::BytesMut;
+use tokio_util::codec::{AnyDelimiterCodec, Decoder};
 
 /// A JSON line longer than this is skipped: a message of 48 KiB with every byte as a number takes 240 KiB.
 const MOST_LINE: usize = 1024 * 1024;
@@ -146,17 +146,18 @@ impl JournalTail {
             return Problem::new(Status::Broken, format!("{} has no output", self.program));
         };
         let mut complaint = Complaint::default();
-        let mut lines = Lines::new(MOST_LINE);
-        let mut buffer = vec![0; CHUNK_BYTES];
+        let mut lines = AnyDelimiterCodec::new_with_max_length(b"\n".to_vec(), Vec::new(), MOST_LINE);
+        let mut buffer = BytesMut::with_capacity(CHUNK_BYTES);
         let mut said = [0; MOST_COMPLAINT];
         let (mut errors_open, mut settled) = (true, false);
         let quiet = sleep(self.pace.settled);
         tokio::pin!(quiet);
         loop {
             tokio::select! {
-                count = output.read(&mut buffer) => match count {
+                count = output.read_buf(&mut buffer) => match count {
                     Ok(count) if count > 0 => {
-                        settled |= self.take(&mut lines, buffer.get(..count).unwrap_or_default());
+                        settled |= self.take(&mut lines, &mut buffer);
+                        buffer.reserve(CHUNK_BYTES);
                     }
                     Ok(_) | Err(_) => break,
                 },
@@ -178,15 +179,21 @@ impl JournalTail {
 
     /// Takes a piece of output; true if there was an entry in it. The cursor moves with what is committed: nothing in
     /// here waits, so that a follower that is stopped has done both or neither.
-    fn take(&mut self, lines: &mut Lines, output: &[u8]) -> bool {
+    fn take(&mut self, lines: &mut AnyDelimiterCodec, output: &mut BytesMut) -> bool {
         let JournalTail { records, splitter, cursor, clock, .. } = self;
         let mut entries = false;
         records.stretch(clock.now(), |stretch| {
-            lines.feed(output, |line| match line {
-                Line::TooLong => stretch.bad(),
+            while let Some(line) = lines.decode(output).transpose() {
+                // Too long; the rest of it is skipped.
+                let Ok(line) = line else {
+                    stretch.bad();
+                    continue;
+                };
                 // "-- Journal begins at ...", "-- Reboot --"
-                Line::Whole(line) if line.is_empty() || line.starts_with(b"-- ") => {}
-                Line::Whole(line) => match Entry::parse(line) {
+                if line.is_empty() || line.starts_with(b"-- ") {
+                    continue;
+                }
+                match Entry::parse(&line) {
                     None => stretch.bad(),
                     Some(entry) if cursor.as_ref() == Some(&entry.cursor) => entries = true,
                     Some(entry) => {
@@ -197,8 +204,8 @@ impl JournalTail {
                         *cursor = Some(entry.cursor);
                         entries = true;
                     }
-                },
-            });
+                }
+            }
         });
         if entries {
             records.view().settle(None);
