@@ -31,13 +31,6 @@ pub struct Rates {
     pub resets: usize,
 }
 
-impl Rates {
-    /// Rises per second over all steps that have a rate; `None` if there is none.
-    pub fn mean(&self) -> Option<f64> {
-        (self.seconds > 0.0).then(|| self.increase / self.seconds)
-    }
-}
-
 /// Rates per second of a counter, one for each reading.
 ///
 /// A step longer than `longest` seconds is a gap. Missing readings make their step longer, and no shorter: with `longest` at

@@ -29,16 +29,6 @@ const LOOKAHEAD: usize = MAX_NAME + HOST_ID.len();
 pub struct LineSplitter {
     scanner: Scanner,
     tail: Vec<u8>,
-    tally: Tally,
-}
-
-/// What a [`LineSplitter`] has seen since it was made.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Tally {
-    /// Lines handed out.
-    pub lines: u64,
-    /// Lines skipped because they were longer than the limit.
-    pub too_long: u64,
 }
 
 impl Default for LineSplitter {
@@ -55,12 +45,12 @@ impl LineSplitter {
 
     /// A splitter for pushed bodies that skips lines longer than `max_line` bytes, the newline not counted.
     pub fn with_max_line(max_line: usize) -> Self {
-        Self { scanner: Scanner::new(max_line, true), tail: Vec::new(), tally: Tally::default() }
+        Self { scanner: Scanner::new(max_line, true), tail: Vec::new() }
     }
 
     /// A splitter for which quotes mean nothing: every newline ends a line.
     pub(crate) fn plain(max_line: usize) -> Self {
-        Self { scanner: Scanner::new(max_line, false), tail: Vec::new(), tally: Tally::default() }
+        Self { scanner: Scanner::new(max_line, false), tail: Vec::new() }
     }
 
     /// Takes the next chunk and hands every line it completes to `sink`, borrowed from the chunk when the line lies
@@ -72,7 +62,7 @@ impl LineSplitter {
         }
         while !rest.is_empty() {
             let step = self.scanner.scan(rest);
-            let Some(used) = deliver(&mut self.tally, step, rest, &mut sink) else {
+            let Some(used) = deliver(step, rest, &mut sink) else {
                 self.tail.extend_from_slice(rest);
                 return;
             };
@@ -85,7 +75,7 @@ impl LineSplitter {
         let mut taken = 0;
         loop {
             let step = self.scanner.scan(&self.tail);
-            if let Some(used) = deliver(&mut self.tally, step, &self.tail, sink) {
+            if let Some(used) = deliver(step, &self.tail, sink) {
                 let left = self.tail.len() - used.min(self.tail.len());
                 if left <= taken {
                     self.tail.clear();
@@ -116,8 +106,8 @@ impl LineSplitter {
         self.scanner.at_end = true;
         while !rest.is_empty() {
             let step = self.scanner.scan(rest);
-            let Some(used) = deliver(&mut self.tally, step, rest, &mut sink) else {
-                deliver(&mut self.tally, Step::Line { end: rest.len(), used: rest.len() }, rest, &mut sink);
+            let Some(used) = deliver(step, rest, &mut sink) else {
+                deliver(Step::Line { end: rest.len(), used: rest.len() }, rest, &mut sink);
                 break;
             };
             rest = rest.get(used..).unwrap_or_default();
@@ -134,11 +124,6 @@ impl LineSplitter {
         dropped
     }
 
-    /// Lines and overlong lines so far.
-    pub fn tally(&self) -> Tally {
-        self.tally
-    }
-
     /// Bytes allocated for the incomplete line.
     pub fn memory(&self) -> usize {
         self.tail.capacity()
@@ -147,12 +132,7 @@ impl LineSplitter {
 
 /// Hands one step's outcome to the sink and returns how many bytes of `buffer` are done with; `None` if more are needed.
 #[inline]
-fn deliver<R>(
-    tally: &mut Tally,
-    step: Step,
-    buffer: &[u8],
-    sink: &mut impl FnMut(Result<&[u8], BadLine>) -> R,
-) -> Option<usize> {
+fn deliver<R>(step: Step, buffer: &[u8], sink: &mut impl FnMut(Result<&[u8], BadLine>) -> R) -> Option<usize> {
     match step {
         Step::More => None,
         Step::Skipped { used } => Some(used),
@@ -160,13 +140,11 @@ fn deliver<R>(
             let line = buffer.get(..end).unwrap_or_default();
             let line = line.strip_suffix(b"\r").unwrap_or(line);
             if !line.is_empty() {
-                tally.lines += 1;
                 sink(Ok(line));
             }
             Some(used)
         }
         Step::TooLong { used } => {
-            tally.too_long += 1;
             sink(Err(BadLine::new(Reason::TooLong, buffer.get(..used).unwrap_or(buffer))));
             Some(used)
         }

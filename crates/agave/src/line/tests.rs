@@ -84,7 +84,7 @@ fn a_body_that_broke_off_leaves_nothing_behind() {
     assert_eq!(splitter.reset(), 29);
     let mut found = 0;
     splitter.feed(b"q x=1i 1\n", |line| found += usize::from(line == Ok(b"q x=1i 1")));
-    assert_eq!((found, splitter.tally()), (1, Tally { lines: 1, too_long: 0 }));
+    assert_eq!(found, 1);
 }
 
 #[test]

@@ -14,7 +14,6 @@ pub struct Push {
     allow: Arc<AllowList>,
     now: Stamp,
     host: String,
-    lines: u64,
     pub(super) unknown_bad: u64,
     /// Ours: what its `metrics` point says, which comes last.
     pub(super) end: Option<PushEnd>,
@@ -34,7 +33,6 @@ impl Push {
             allow,
             now,
             host: String::new(),
-            lines: 0,
             unknown_bad: 0,
             end: None,
             cache_seen: false,
@@ -47,7 +45,6 @@ impl Push {
 
     /// One complete line of line protocol, without its newline.
     pub fn line(&mut self, line: &[u8]) {
-        self.lines += 1;
         let Some(name) = name_of(line) else {
             self.unknown_bad += 1;
             return;
@@ -75,7 +72,6 @@ impl Push {
         self.newest_log_time = self.newest_log_time.max(parsed.time_ns);
         match parsed.point() {
             Some(Ok(point)) => {
-                self.lines += 1;
                 self.add(line.as_bytes(), &point, false);
             }
             Some(Err(_)) => self.bad_line(),
@@ -85,13 +81,7 @@ impl Push {
 
     /// A line that never came whole: too long, or cut.
     pub fn bad_line(&mut self) {
-        self.lines += 1;
         self.unknown_bad += 1;
-    }
-
-    /// Lines so far.
-    pub fn lines(&self) -> u64 {
-        self.lines
     }
 
     fn add(&mut self, line: &[u8], point: &Point<'_>, pushed: bool) {
