@@ -37,18 +37,32 @@ const HEADERS: [&str; 5] = [
     "X-XSS-Protection",
 ];
 
-/// The file as it is written. What is only there to be refused by name is [`IgnoredAny`].
+/// Keys that the format has and we have not, with what to do.
+const UNSUPPORTED: [(&str, &str); 8] = [
+    ("rate_limit", "remove it"),
+    ("cert", "put it into a file and name it in cert_file"),
+    ("key", "put it into a file and name it in key_file"),
+    ("client_ca", "put it into a file and name it in client_ca_file"),
+    ("client_allowed_sans", "sign the clients that may look with a CA of their own (client_ca_file)"),
+    ("cipher_suites", OWN),
+    ("curve_preferences", OWN),
+    ("prefer_server_cipher_suites", OWN),
+];
+const OWN: &str = "the TLS library offers only what is considered safe; remove it";
+
+/// The file as it is written.
 #[derive(Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default)]
 struct File {
     tls_server_config: Option<Tls>,
     http_server_config: Option<Http>,
     basic_auth_users: Option<Texts>,
-    rate_limit: Option<IgnoredAny>,
+    #[serde(flatten)]
+    others: Others,
 }
 
 #[derive(Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default)]
 struct Tls {
     cert_file: Option<PathBuf>,
     key_file: Option<PathBuf>,
@@ -56,26 +70,26 @@ struct Tls {
     client_ca_file: Option<PathBuf>,
     min_version: Option<String>,
     max_version: Option<String>,
-    cert: Option<IgnoredAny>,
-    key: Option<IgnoredAny>,
-    client_ca: Option<IgnoredAny>,
-    client_allowed_sans: Option<IgnoredAny>,
-    cipher_suites: Option<IgnoredAny>,
-    curve_preferences: Option<IgnoredAny>,
-    prefer_server_cipher_suites: Option<IgnoredAny>,
+    #[serde(flatten)]
+    others: Others,
 }
 
 /// `http2` is a permission, not a demand: HTTP/1.1 is spoken either way.
 #[derive(Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default)]
 struct Http {
     #[serde(rename = "http2")]
     _http2: Option<bool>,
     headers: Option<Texts>,
+    #[serde(flatten)]
+    others: Others,
 }
 
 /// By names. An empty header is not sent, and an empty hash is none.
 type Texts = BTreeMap<String, Option<String>>;
+
+/// Keys that are none of these.
+type Others = BTreeMap<String, IgnoredAny>;
 
 impl WebConfig {
     /// Reads the file. Files it names are relative to its folder.
@@ -87,7 +101,7 @@ impl WebConfig {
         mistakes.into_iter().next().map_or(Ok(config), Err)
     }
 
-    /// Reads the file, with every mistake in it, or the first one if it has not the form of the file. What is wrong is left
+    /// Reads the file, with every mistake in it; if it is no YAML or a value is of another type, that one. What is wrong is left
     /// out of the result.
     pub(super) fn read(path: &Path) -> (WebConfig, Vec<WebError>) {
         let mut reader = Reader { path: path.to_owned(), mistakes: Vec::new() };
@@ -118,35 +132,29 @@ impl Reader {
         self.mistakes.push(WebError::Key { path: self.path.clone(), key: key.to_owned(), what: what.into() });
     }
 
+    fn others(&mut self, prefix: &str, others: Others, known: &str) {
+        for key in others.into_keys() {
+            let what = match UNSUPPORTED.iter().find(|(name, _)| *name == key) {
+                Some((_, advice)) => format!("is not supported: {advice}"),
+                None => format!("unknown key; known here: {known}"),
+            };
+            self.wrong(&format!("{prefix}{key}"), what);
+        }
+    }
+
     fn file(&mut self, file: File) -> WebConfig {
         let tls = file.tls_server_config.and_then(|tls| self.tls(tls));
-        let headers = self.headers(file.http_server_config.and_then(|http| http.headers).unwrap_or_default());
+        let http = file.http_server_config.unwrap_or_default();
+        let headers = self.headers(http.headers.unwrap_or_default());
         let users = self.users(file.basic_auth_users.unwrap_or_default());
-        if file.rate_limit.is_some() {
-            self.wrong("rate_limit", "is not supported: remove it");
-        }
+        self.others("http_server_config.", http.others, "http2, headers");
+        self.others("", file.others, "tls_server_config, http_server_config, basic_auth_users");
         WebConfig { path: self.path.clone(), tls, users, headers }
     }
 
     fn tls(&mut self, tls: Tls) -> Option<TlsFiles> {
-        let own = "is not supported: the TLS library offers only what is considered safe; remove it";
-        for (key, given, what) in [
-            ("cert", tls.cert, "is not supported: put it into a file and name it in cert_file"),
-            ("key", tls.key, "is not supported: put it into a file and name it in key_file"),
-            ("client_ca", tls.client_ca, "is not supported: put it into a file and name it in client_ca_file"),
-            (
-                "client_allowed_sans",
-                tls.client_allowed_sans,
-                "is not supported: sign the clients that may look with a CA of their own (client_ca_file)",
-            ),
-            ("cipher_suites", tls.cipher_suites, own),
-            ("curve_preferences", tls.curve_preferences, own),
-            ("prefer_server_cipher_suites", tls.prefer_server_cipher_suites, own),
-        ] {
-            if given.is_some() {
-                self.wrong(&format!("tls_server_config.{key}"), what);
-            }
-        }
+        let known = "cert_file, key_file, client_auth_type, client_ca_file, min_version, max_version";
+        self.others("tls_server_config.", tls.others, known);
         let versions = self.versions(tls.min_version, tls.max_version);
         let clients = self.clients(tls.client_auth_type.as_deref(), tls.client_ca_file);
         let (Some(cert), Some(key)) = (tls.cert_file, tls.key_file) else {
