@@ -1,126 +1,153 @@
-//! An independent reader, the `procfs` crate, must find the same in the same text.
+//! An independent reader must find the same in the same text: of what procfs-core reads for the parsers one that only
+//! splits texts, of what they read by themselves procfs-core.
 
 #![expect(clippy::unwrap_used, reason = "a witness that cannot read fails its test")]
 
-use std::io::Cursor;
+use std::collections::BTreeSet;
 
 use faultline_kernel::parse;
 use faultline_kernel::parse::pid_stat::State;
-use procfs::{Current, CurrentSI, FromRead};
+use procfs::FromRead;
 
-const STAT: &[u8] = include_bytes!("text/linux-6.18/pid_stat");
-const STATUS: &[u8] = include_bytes!("text/linux-6.18/pid_status");
-const MEMINFO: &[u8] = include_bytes!("text/linux-6.18/meminfo");
-const VMSTAT: &[u8] = include_bytes!("text/linux-6.18/vmstat");
+const STAT: &str = include_str!("text/linux-6.18/pid_stat");
+const STATUS: &str = include_str!("text/linux-6.18/pid_status");
+const LIMITS: &str = include_str!("text/linux-6.18/pid_limits");
+const MEMINFO: &str = include_str!("text/linux-6.18/meminfo");
+const VMSTAT: &str = include_str!("text/linux-6.18/vmstat");
+const PRESSURE: &str = include_str!("text/linux-6.18/pressure_io");
 const MOUNTS: &[u8] = include_bytes!("text/linux-6.18/mountinfo");
 
-fn witness<T: FromRead>(text: &[u8]) -> T {
-    T::from_read(Cursor::new(text)).unwrap()
+fn live(path: &str) -> String {
+    std::fs::read_to_string(path).unwrap()
+}
+
+/// The number behind a key, whatever stands between them, in bytes if it is one of kilobytes.
+fn find(text: &str, key: &str) -> Option<u64> {
+    let line = text.lines().find(|line| line.split([':', ' ']).next() == Some(key))?;
+    let unit = if line.ends_with(" kB") { 1024 } else { 1 };
+    Some(line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * unit)
 }
 
 #[test]
 fn both_read_the_same_stat() {
-    let live = std::fs::read("/proc/self/stat").unwrap();
-    for text in [STAT, &live] {
-        let ours = parse::pid_stat::parse(text).unwrap();
-        let theirs: procfs::process::Stat = witness(text);
-        assert_eq!((i64::from(ours.pid), ours.comm.to_string()), (i64::from(theirs.pid), theirs.comm));
+    for text in [STAT, &live("/proc/self/stat"), &live("/proc/1/stat")] {
+        let ours = parse::pid_stat::parse(text.as_bytes()).unwrap();
+        let (head, tail) = text.trim_end().rsplit_once(") ").unwrap();
+        let (pid, name) = head.split_once(" (").unwrap();
+        assert_eq!((ours.pid, ours.comm.to_string().as_str()), (pid.parse().unwrap(), name));
+        let fields: Vec<&str> = tail.split(' ').collect();
+        let field = |number: usize| fields[number - 3].parse::<u64>().unwrap();
         // The main thread of a test may be waiting for the others.
-        let state = if theirs.state == 'S' { State::Sleeping } else { State::Running };
-        assert_eq!((ours.state, "RS".contains(theirs.state)), (state, true));
-        assert_eq!(i64::from(ours.ppid), i64::from(theirs.ppid));
-        assert_eq!((ours.minflt, ours.majflt), (theirs.minflt, theirs.majflt));
-        assert_eq!((ours.utime_ticks, ours.stime_ticks), (theirs.utime, theirs.stime));
-        assert_eq!(ours.num_threads, u64::try_from(theirs.num_threads).unwrap());
-        assert_eq!((ours.start_ticks, ours.vsize, ours.rss_pages), (theirs.starttime, Some(theirs.vsize), theirs.rss));
-        assert_eq!(Some(ours.delayacct_blkio_ticks), theirs.delayacct_blkio_ticks);
+        let state = if fields[0] == "S" { State::Sleeping } else { State::Running };
+        assert_eq!((ours.state, "RS".contains(fields[0])), (state, true));
+        assert_eq!((u64::from(ours.ppid), ours.exiting), (field(4), field(9) & 4 != 0));
+        assert_eq!((ours.minflt, ours.majflt), (field(10), field(12)));
+        assert_eq!((ours.utime_ticks, ours.stime_ticks), (field(14), field(15)));
+        assert_eq!((ours.num_threads, ours.start_ticks), (field(20), field(22)));
+        assert_eq!((ours.vsize, ours.rss_pages), (Some(field(23)), field(24)));
+        assert_eq!(ours.delayacct_blkio_ticks, field(42));
     }
 }
 
 #[test]
 fn both_read_the_same_status() {
-    let live = std::fs::read("/proc/self/status").unwrap();
-    let bytes = |kib: Option<u64>| kib.map(|kib| kib * 1024);
-    for text in [STATUS, &live] {
-        let ours = parse::pid_status::parse(text).unwrap();
-        let theirs: procfs::process::Status = witness(text);
-        assert_eq!(ours.rss_anon, bytes(theirs.rssanon));
-        assert_eq!(ours.rss_file, bytes(theirs.rssfile));
-        assert_eq!(ours.rss_shmem, bytes(theirs.rssshmem));
-        assert_eq!(ours.vm_swap, bytes(theirs.vmswap));
-        assert_eq!(ours.vm_pte, bytes(theirs.vmpte));
-        assert_eq!(
-            (ours.vm_size, ours.vm_rss, ours.vm_hwm),
-            (bytes(theirs.vmsize), bytes(theirs.vmrss), bytes(theirs.vmhwm))
-        );
-        assert_eq!(ours.hugetlb_pages, bytes(theirs.hugetlbpages));
-        assert_eq!(ours.threads, Some(theirs.threads));
-        assert_eq!((ours.uid, ours.effective_uid), (Some(theirs.ruid), Some(theirs.euid)));
-        assert_eq!(ours.voluntary_ctxt_switches, theirs.voluntary_ctxt_switches);
-        assert_eq!(ours.nonvoluntary_ctxt_switches, theirs.nonvoluntary_ctxt_switches);
+    // A kernel thread's has no memory.
+    for text in [STATUS, &live("/proc/self/status"), &live("/proc/1/status"), &live("/proc/2/status")] {
+        let ours = parse::pid_status::parse(text.as_bytes()).unwrap();
+        assert_eq!(ours.rss_anon, find(text, "RssAnon"));
+        assert_eq!(ours.rss_file, find(text, "RssFile"));
+        assert_eq!(ours.rss_shmem, find(text, "RssShmem"));
+        assert_eq!((ours.vm_swap, ours.vm_pte), (find(text, "VmSwap"), find(text, "VmPTE")));
+        assert_eq!((ours.vm_size, ours.vm_rss), (find(text, "VmSize"), find(text, "VmRSS")));
+        assert_eq!((ours.vm_hwm, ours.hugetlb_pages), (find(text, "VmHWM"), find(text, "HugetlbPages")));
+        assert_eq!((ours.threads, ours.uid.map(u64::from)), (find(text, "Threads"), find(text, "Uid")));
+        let innermost = text.lines().find_map(|line| line.strip_prefix("NSpid:")?.split_whitespace().last());
+        assert_eq!(ours.innermost_pid.map(|pid| pid.to_string()).as_deref(), innermost);
+        assert_eq!(ours.voluntary_ctxt_switches, find(text, "voluntary_ctxt_switches"));
+        assert_eq!(ours.nonvoluntary_ctxt_switches, find(text, "nonvoluntary_ctxt_switches"));
     }
 }
 
 #[test]
 fn both_read_the_same_io() {
-    let text = std::fs::read("/proc/self/io").unwrap();
-    let ours = parse::pid_io::parse(&text).unwrap();
-    let theirs: procfs::process::Io = witness(&text);
-    assert_eq!((ours.rchar, ours.wchar), (Some(theirs.rchar), Some(theirs.wchar)));
-    assert_eq!((ours.read_bytes, ours.write_bytes), (Some(theirs.read_bytes), Some(theirs.write_bytes)));
-    assert_eq!((ours.syscr, ours.syscw), (Some(theirs.syscr), Some(theirs.syscw)));
+    let text = live("/proc/self/io");
+    let ours = parse::pid_io::parse(text.as_bytes()).unwrap();
+    assert!(ours.rchar > Some(0));
+    assert_eq!((ours.rchar, ours.wchar), (find(&text, "rchar"), find(&text, "wchar")));
+    assert_eq!((ours.read_bytes, ours.write_bytes), (find(&text, "read_bytes"), find(&text, "write_bytes")));
+    assert_eq!((ours.syscr, ours.syscw), (find(&text, "syscr"), find(&text, "syscw")));
+    assert_eq!(ours.cancelled_write_bytes, find(&text, "cancelled_write_bytes"));
 }
 
 #[test]
 fn both_read_the_same_limits() {
-    let text = std::fs::read("/proc/self/limits").unwrap();
-    let ours = parse::pid_limits::parse(&text).unwrap();
-    let theirs: procfs::process::Limits = witness(&text);
-    let value = |limit| match limit {
-        procfs::process::LimitValue::Unlimited => None,
-        procfs::process::LimitValue::Value(value) => Some(value),
-    };
-    let theirs = theirs.max_open_files;
-    assert_eq!((ours.soft, ours.hard), (value(theirs.soft_limit), value(theirs.hard_limit)));
+    for text in [LIMITS, &live("/proc/self/limits")] {
+        // The kernel pads name and limits to columns.
+        let limits = text.lines().skip(1).map(|line| {
+            let value = |column: &str| column.trim().parse::<u64>().ok();
+            (line[4..25].trim().to_owned(), value(&line[26..46]), value(&line[47..67]))
+        });
+        let theirs: Vec<_> = limits.collect();
+        let ours = parse::pid_limits::parse_all(text.as_bytes()).unwrap();
+        let ours: Vec<_> = ours.into_iter().map(|limit| (limit.name, limit.soft, limit.hard)).collect();
+        assert_eq!(ours, theirs);
+        let files = parse::pid_limits::parse(text.as_bytes()).unwrap();
+        assert!(theirs.contains(&("open files".to_owned(), files.soft, files.hard)));
+    }
 }
 
 #[test]
 fn both_read_the_same_memory_of_the_host() {
-    let ours = parse::meminfo::parse(MEMINFO).unwrap();
-    let theirs: procfs::Meminfo = witness(MEMINFO);
-    assert_eq!((ours.total, ours.free), (Some(theirs.mem_total), Some(theirs.mem_free)));
-    assert_eq!((ours.available, ours.cached), (theirs.mem_available, Some(theirs.cached)));
-    assert_eq!((ours.dirty, ours.writeback), (Some(theirs.dirty), Some(theirs.writeback)));
-    assert_eq!((ours.swap_total, ours.swap_free), (Some(theirs.swap_total), Some(theirs.swap_free)));
-    assert_eq!((ours.slab_reclaimable, ours.slab_unreclaimable), (theirs.s_reclaimable, theirs.s_unreclaim));
+    for text in [MEMINFO, &live("/proc/meminfo")] {
+        let ours = parse::meminfo::parse(text.as_bytes()).unwrap();
+        assert!(ours.total > Some(0));
+        assert_eq!((ours.total, ours.free), (find(text, "MemTotal"), find(text, "MemFree")));
+        assert_eq!((ours.available, ours.cached), (find(text, "MemAvailable"), find(text, "Cached")));
+        assert_eq!((ours.buffers, ours.swap_cached), (find(text, "Buffers"), find(text, "SwapCached")));
+        assert_eq!((ours.dirty, ours.writeback), (find(text, "Dirty"), find(text, "Writeback")));
+        assert_eq!((ours.anon_pages, ours.mapped), (find(text, "AnonPages"), find(text, "Mapped")));
+        assert_eq!((ours.shmem, ours.page_tables), (find(text, "Shmem"), find(text, "PageTables")));
+        assert_eq!((ours.swap_total, ours.swap_free), (find(text, "SwapTotal"), find(text, "SwapFree")));
+        assert_eq!(
+            (ours.slab_reclaimable, ours.slab_unreclaimable),
+            (find(text, "SReclaimable"), find(text, "SUnreclaim"))
+        );
+    }
 }
 
 #[test]
 fn both_read_the_same_counters_of_the_host() {
-    let ours = parse::vmstat::parse(VMSTAT).unwrap();
-    let theirs: procfs::VmStat = witness(VMSTAT);
-    let find = |key: &str| theirs.0.get(key).and_then(|&value| u64::try_from(value).ok());
-    assert_eq!(ours.pgfault, find("pgfault"));
-    assert_eq!(ours.pgmajfault, find("pgmajfault"));
-    assert_eq!((ours.pswpin, ours.pswpout), (find("pswpin"), find("pswpout")));
-    assert_eq!(ours.oom_kill, find("oom_kill"));
-    assert_eq!(ours.pgscan_direct, find("pgscan_direct"));
-    assert_eq!(ours.workingset_refault_file, find("workingset_refault_file"));
+    for text in [VMSTAT, &live("/proc/vmstat")] {
+        let ours = parse::vmstat::parse(text.as_bytes()).unwrap();
+        assert!(ours.pgfault > Some(0));
+        assert_eq!((ours.pgfault, ours.pgmajfault), (find(text, "pgfault"), find(text, "pgmajfault")));
+        assert_eq!((ours.pswpin, ours.pswpout), (find(text, "pswpin"), find(text, "pswpout")));
+        assert_eq!(ours.oom_kill, find(text, "oom_kill"));
+        assert_eq!(
+            (ours.pgscan_kswapd, ours.pgscan_direct),
+            (find(text, "pgscan_kswapd"), find(text, "pgscan_direct"))
+        );
+        assert_eq!(
+            (ours.pgsteal_kswapd, ours.pgsteal_direct),
+            (find(text, "pgsteal_kswapd"), find(text, "pgsteal_direct"))
+        );
+        assert_eq!(ours.workingset_refault_anon, find(text, "workingset_refault_anon"));
+        assert_eq!(ours.workingset_refault_file, find(text, "workingset_refault_file"));
+    }
 }
 
 #[test]
 fn both_read_the_same_pressure() {
-    let text = include_bytes!("text/linux-6.18/pressure_io");
-    let ours = parse::pressure::parse(text).unwrap();
-    let theirs: procfs::IoPressure = witness(text);
-    assert_eq!(ours.some.as_micros(), u128::from(theirs.some.total));
-    assert_eq!(ours.full.unwrap().as_micros(), u128::from(theirs.full.total));
+    let ours = parse::pressure::parse(PRESSURE.as_bytes()).unwrap();
+    let total = |line: &str| line.rsplit_once("total=").unwrap().1.parse::<u128>().unwrap();
+    let theirs: Vec<u128> = PRESSURE.lines().map(total).collect();
+    assert_eq!([ours.some.as_micros(), ours.full.unwrap().as_micros()], theirs[..]);
 }
 
 #[test]
 fn both_read_the_same_mounts() {
     let ours = parse::mountinfo::parse(MOUNTS).unwrap();
-    let theirs: procfs::process::MountInfos = witness(MOUNTS);
+    let theirs = procfs::process::MountInfos::from_read(MOUNTS).unwrap();
     assert_eq!(ours.len(), theirs.0.len());
     for (ours, theirs) in ours.iter().zip(&theirs.0) {
         assert_eq!(ours.mount_point, theirs.mount_point);
@@ -138,42 +165,63 @@ fn both_read_the_same_mounts() {
 
 #[test]
 fn both_find_the_same_processors() {
-    let text = std::fs::read("/proc/cpuinfo").unwrap();
-    let ours = parse::cpuinfo::parse(&text).unwrap();
-    let theirs = procfs::CpuInfo::current().unwrap();
-    assert_eq!((ours.threads, ours.model.as_deref()), (theirs.num_cores() as u64, theirs.model_name(0)));
-    let sockets: std::collections::BTreeSet<u32> =
-        (0..theirs.num_cores()).filter_map(|n| theirs.physical_id(n)).collect();
+    let text = live("/proc/cpuinfo");
+    let ours = parse::cpuinfo::parse(text.as_bytes()).unwrap();
+    let values = |key: &str| -> Vec<String> {
+        let value = |line: &str| {
+            line.split_once(':').filter(|(its, _)| its.trim() == key).map(|(_, value)| value.trim().to_owned())
+        };
+        text.lines().filter_map(value).collect()
+    };
+    let models = values("model name");
+    assert_eq!((ours.threads, ours.model.as_ref()), (values("processor").len() as u64, models.first()));
+    let sockets: BTreeSet<String> = values("physical id").into_iter().collect();
     assert_eq!(ours.sockets.unwrap_or_default(), sockets.len() as u64);
 }
 
 #[test]
 fn both_read_the_same_cgroups() {
-    let text = b"4:memory:/validator\n2:cpu,cpuacct:/a:b\n0::/v\n";
-    let ours = parse::pid_cgroup::parse(text).unwrap();
-    let theirs: procfs::ProcessCGroups = witness(text);
-    for (ours, theirs) in ours.iter().zip(&theirs.0) {
-        assert_eq!(ours.path, theirs.pathname);
-        assert_eq!(ours.unified, theirs.hierarchy == 0);
+    for text in ["4:memory:/validator\n2:cpu,cpuacct:/a:b\n0::/v\n", &live("/proc/self/cgroup")] {
+        let ours = parse::pid_cgroup::parse(text.as_bytes()).unwrap();
+        assert_eq!(ours.len(), text.lines().count());
+        for (ours, line) in ours.iter().zip(text.lines()) {
+            let fields: Vec<&str> = line.splitn(3, ':').collect();
+            assert_eq!((ours.controllers.join(",").as_str(), ours.path.as_str()), (fields[1], fields[2]));
+            assert_eq!(ours.unified, line.starts_with("0::"));
+        }
     }
 }
 
 #[test]
 fn both_read_the_same_locks() {
     let text =
-        b"1: POSIX  ADVISORY  WRITE 4822 fe:00:9977988 0 EOF\n2: FLOCK  ADVISORY  WRITE 4822 103:02:9977980 0 EOF\n";
-    let ours = parse::locks::parse(text).unwrap();
-    let theirs: procfs::Locks = witness(text);
-    assert_eq!((ours.len(), theirs.0.len()), (2, 2));
-    for (ours, theirs) in ours.iter().zip(&theirs.0) {
-        assert_eq!(ours.device, (theirs.devmaj, theirs.devmin));
-        assert_eq!((ours.inode, ours.pid.map(|pid| pid.cast_signed())), (theirs.inode, theirs.pid));
+        "1: POSIX  ADVISORY  WRITE 4822 fe:00:9977988 0 EOF\n2: FLOCK  ADVISORY  WRITE 4822 103:02:9977980 0 EOF\n";
+    let locks = parse::locks::parse(text.as_bytes()).unwrap();
+    assert_eq!(locks.len(), 2);
+    for (lock, line) in locks.iter().zip(text.lines()) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let file = format!("{:02x}:{:02x}:{}", lock.device.0, lock.device.1, lock.inode);
+        assert_eq!((lock.pid.map(|pid| pid.to_string()).as_deref(), file.as_str()), (Some(words[4]), words[5]));
     }
 }
 
 #[test]
-fn both_read_the_same_boot_time() {
-    let text = std::fs::read("/proc/stat").unwrap();
-    let theirs = procfs::KernelStats::current().unwrap();
-    assert_eq!(parse::boot_time::parse(&text), Ok(theirs.btime));
+fn both_read_the_same_host_stat() {
+    let text = live("/proc/stat");
+    assert_eq!(parse::boot_time::parse(text.as_bytes()).ok(), find(&text, "btime"));
+    let times = parse::cpu_times::parse(text.as_bytes()).unwrap();
+    let ticks: Vec<u64> =
+        text.lines().next().unwrap().split_whitespace().skip(1).map(|word| word.parse().unwrap()).collect();
+    assert_eq!(
+        (times.busy_ticks, times.stolen_ticks),
+        (ticks[0] + ticks[1] + ticks[2] + ticks[5] + ticks[6], ticks[7])
+    );
+}
+
+#[test]
+fn both_read_the_same_schedstat() {
+    let text = live("/proc/self/schedstat");
+    let ours = parse::pid_schedstat::parse(text.as_bytes()).unwrap();
+    let numbers: Vec<u128> = text.split_whitespace().map(|word| word.parse().unwrap()).collect();
+    assert_eq!([ours.on_cpu.as_nanos(), ours.run_queue_delay.as_nanos(), ours.timeslices.into()], numbers[..]);
 }
