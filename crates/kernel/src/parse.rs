@@ -1,5 +1,7 @@
 //! One pure parser per file of the kernel: the whole text in, a value or a [`ParseError`](crate::ParseError) out.
 //!
+//! procfs-core reads what it can read as promised here; the others are read here.
+//!
 //! Keys that a parser does not know are skipped, since every kernel version has its own. A known key with a value that
 //! is not a number is an error; a missing key is `None`. Memory is in bytes, whatever unit the file uses.
 
@@ -28,6 +30,7 @@ pub mod pid_stat;
 pub mod pid_status;
 pub mod pressure;
 pub mod swaps;
+mod upstream;
 pub mod vmstat;
 
 pub use cgroup_limit::Limit;

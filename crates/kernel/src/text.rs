@@ -142,32 +142,18 @@ pub(crate) fn fill<T: Default>(
     separator: u8,
     slot: impl for<'a> Fn(&'a mut T, &[u8]) -> Option<&'a mut Option<u64>>,
 ) -> Result<T, ParseError> {
-    fill_until(text, separator, usize::MAX, slot)
-}
-
-/// [`fill`] that looks at nothing more once `most` fields are filled: of a long file most lines are not wanted.
-pub(crate) fn fill_until<T: Default>(
-    text: &[u8],
-    separator: u8,
-    most: usize,
-    slot: impl for<'a> Fn(&'a mut T, &[u8]) -> Option<&'a mut Option<u64>>,
-) -> Result<T, ParseError> {
     let mut facts = T::default();
-    let (mut empty, mut filled) = (true, 0);
+    let mut empty = true;
     for line in lines(text) {
         let Some((key, value)) = line.split_at_byte(separator) else {
             return Err(line.error("expected a key and a value"));
         };
         if let Some(slot) = slot(&mut facts, key) {
-            let before = slot.replace(amount(value).ok_or_else(|| line.error("expected a number"))?);
-            filled += usize::from(before.is_none());
-            if filled == most {
-                break;
-            }
+            *slot = Some(amount(value).ok_or_else(|| line.error("expected a number"))?);
         }
         empty = false;
     }
-    if empty && filled == 0 { Err(ParseError::new(1, text, "expected lines of keys and values")) } else { Ok(facts) }
+    if empty { Err(ParseError::new(1, text, "expected lines of keys and values")) } else { Ok(facts) }
 }
 
 /// The only number of a file.

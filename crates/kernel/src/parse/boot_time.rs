@@ -1,19 +1,23 @@
 //! `/proc/stat`: when the machine started.
 
+use super::cpu_times::HostStat;
+use super::upstream::Wanted;
 use crate::ParseError;
-use crate::text::{amount, lines};
+
+const WANTED: Wanted = Wanted {
+    separator: b' ',
+    keys: &[b"btime"],
+    insisted: "cpu 0 0 0 0\nctxt 0\nprocesses 0\n",
+    value: "expected seconds since 1970",
+    text: "expected a btime line",
+};
 
 /// `btime`, in seconds since 1970 by the wall clock.
 ///
 /// # Errors
 /// A text without a `btime` line, or one whose value is not a number.
 pub fn parse(text: &[u8]) -> Result<u64, ParseError> {
-    for line in lines(text) {
-        if let Some(value) = line.text.strip_prefix(b"btime ") {
-            return amount(value).ok_or_else(|| line.error("expected seconds since 1970"));
-        }
-    }
-    Err(ParseError::new(1, text, "expected a btime line"))
+    Ok(WANTED.read::<HostStat>(text)?.0.btime)
 }
 
 #[cfg(test)]

@@ -1,7 +1,19 @@
 //! `/proc/stat`: what all processors together did since the machine's start.
 
+use std::io::Read;
+
+use procfs::{ExplicitSystemInfo, FromRead, FromReadSI, KernelStats, ProcResult};
+
+use super::upstream::Wanted;
 use crate::ParseError;
-use crate::text::{lines, number, words};
+
+const WANTED: Wanted = Wanted {
+    separator: b' ',
+    keys: &[b"cpu"],
+    insisted: "ctxt 0\nbtime 0\nprocesses 0\n",
+    value: "expected clock ticks",
+    text: "expected a cpu line",
+};
 
 /// Clock ticks (`USER_HZ`), summed over all processors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,19 +27,23 @@ pub struct CpuTimes {
 /// # Errors
 /// A text without a `cpu` line, or one without its first eight numbers.
 pub fn parse(text: &[u8]) -> Result<CpuTimes, ParseError> {
-    let line = lines(text).find(|line| line.text.starts_with(b"cpu "));
-    let line = line.ok_or_else(|| ParseError::new(1, text, "expected a cpu line"))?;
-    times(line.text).ok_or_else(|| line.error("expected clock ticks"))
+    let total = WANTED.read::<HostStat>(text)?.0.total;
+    // `user` and `nice` hold the guests.
+    let parts = [Some(total.user), Some(total.nice), Some(total.system), total.irq, total.softirq];
+    let busy_ticks = parts.into_iter().try_fold(0, |sum: u64, part| sum.checked_add(part?));
+    let times = busy_ticks.zip(total.steal).map(|(busy_ticks, stolen_ticks)| CpuTimes { busy_ticks, stolen_ticks });
+    times.ok_or_else(|| ParseError::new(1, text, WANTED.value))
 }
 
-/// `cpu  user nice system idle iowait irq softirq steal guest guest_nice`; `user` and `nice` hold the guests.
-fn times(line: &[u8]) -> Option<CpuTimes> {
-    let mut words = words(line).skip(1);
-    let mut next = || words.next().and_then(number);
-    let (user, nice, system, _idle, _iowait) = (next()?, next()?, next()?, next()?, next()?);
-    let (irq, softirq, stolen_ticks) = (next()?, next()?, next()?);
-    let busy = [user, nice, system, irq, softirq].into_iter().try_fold(0, u64::checked_add);
-    Some(CpuTimes { busy_ticks: busy?, stolen_ticks })
+/// The machine's length of a tick, which is asked for, matters to what is not used here.
+pub(super) struct HostStat(pub(super) KernelStats);
+
+impl FromRead for HostStat {
+    fn from_read<R: Read>(text: R) -> ProcResult<Self> {
+        let machine =
+            ExplicitSystemInfo { boot_time_secs: 0, ticks_per_second: 100, page_size: 4096, is_little_endian: true };
+        KernelStats::from_read(text, &machine).map(Self)
+    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! `/proc/meminfo` (proc_meminfo(5)).
 
+use super::upstream::{Wanted, absent, known};
 use crate::ParseError;
-use crate::text::fill_until;
 
 /// Memory of the host, in bytes. `None` where the kernel does not write the line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -40,29 +40,55 @@ pub struct Meminfo {
     pub swap_free: Option<u64>,
 }
 
+const WANTED: Wanted = Wanted {
+    separator: b':',
+    keys: &[
+        b"MemTotal",
+        b"MemFree",
+        b"MemAvailable",
+        b"Buffers",
+        b"Cached",
+        b"SwapCached",
+        b"Dirty",
+        b"Writeback",
+        b"AnonPages",
+        b"Mapped",
+        b"Shmem",
+        b"SReclaimable",
+        b"SUnreclaim",
+        b"PageTables",
+        b"SwapTotal",
+        b"SwapFree",
+    ],
+    insisted: absent!(
+        "MemTotal" "MemFree" "Buffers" "Cached" "SwapCached" "Active" "Inactive" "SwapTotal" "SwapFree" "Dirty" "Writeback"
+        "Mapped" "Slab" "Committed_AS" "VmallocTotal" "VmallocUsed" "VmallocChunk"
+    ),
+    value: "expected a number",
+    text: "expected lines of keys and values",
+};
+
 /// # Errors
 /// A known line with something else where an amount must be.
 pub fn parse(text: &[u8]) -> Result<Meminfo, ParseError> {
-    fill_until(text, b':', 16, |info: &mut Meminfo, key| {
-        Some(match key {
-            b"MemTotal" => &mut info.total,
-            b"MemFree" => &mut info.free,
-            b"MemAvailable" => &mut info.available,
-            b"Buffers" => &mut info.buffers,
-            b"Cached" => &mut info.cached,
-            b"SwapCached" => &mut info.swap_cached,
-            b"Dirty" => &mut info.dirty,
-            b"Writeback" => &mut info.writeback,
-            b"AnonPages" => &mut info.anon_pages,
-            b"Mapped" => &mut info.mapped,
-            b"Shmem" => &mut info.shmem,
-            b"SReclaimable" => &mut info.slab_reclaimable,
-            b"SUnreclaim" => &mut info.slab_unreclaimable,
-            b"PageTables" => &mut info.page_tables,
-            b"SwapTotal" => &mut info.swap_total,
-            b"SwapFree" => &mut info.swap_free,
-            _ => return None,
-        })
+    let info = WANTED.read::<procfs::Meminfo>(text)?;
+    Ok(Meminfo {
+        total: known(info.mem_total),
+        free: known(info.mem_free),
+        available: info.mem_available,
+        buffers: known(info.buffers),
+        cached: known(info.cached),
+        swap_cached: known(info.swap_cached),
+        dirty: known(info.dirty),
+        writeback: known(info.writeback),
+        anon_pages: info.anon_pages,
+        mapped: known(info.mapped),
+        shmem: info.shmem,
+        slab_reclaimable: info.s_reclaimable,
+        slab_unreclaimable: info.s_unreclaim,
+        page_tables: info.page_tables,
+        swap_total: known(info.swap_total),
+        swap_free: known(info.swap_free),
     })
 }
 

@@ -1,7 +1,9 @@
 //! `/proc/PID/io` (proc_pid_io(5)); readable by the same user with the same rights, and by root.
 
+use procfs::process::Io;
+
+use super::upstream::{Wanted, absent, known};
 use crate::ParseError;
-use crate::text::fill;
 
 /// Bytes and calls of a process with all its threads, dead ones included. `None` where the kernel does not write the
 /// line.
@@ -23,20 +25,26 @@ pub struct PidIo {
     pub cancelled_write_bytes: Option<u64>,
 }
 
+const WANTED: Wanted = Wanted {
+    separator: b':',
+    keys: &[b"rchar", b"wchar", b"syscr", b"syscw", b"read_bytes", b"write_bytes", b"cancelled_write_bytes"],
+    insisted: absent!("rchar" "wchar" "syscr" "syscw" "read_bytes" "write_bytes" "cancelled_write_bytes"),
+    value: "expected a number",
+    text: "expected lines of keys and values",
+};
+
 /// # Errors
 /// A known line with something else where a number must be.
 pub fn parse(text: &[u8]) -> Result<PidIo, ParseError> {
-    fill(text, b':', |io: &mut PidIo, key| {
-        Some(match key {
-            b"rchar" => &mut io.rchar,
-            b"wchar" => &mut io.wchar,
-            b"syscr" => &mut io.syscr,
-            b"syscw" => &mut io.syscw,
-            b"read_bytes" => &mut io.read_bytes,
-            b"write_bytes" => &mut io.write_bytes,
-            b"cancelled_write_bytes" => &mut io.cancelled_write_bytes,
-            _ => return None,
-        })
+    let io = WANTED.read::<Io>(text)?;
+    Ok(PidIo {
+        rchar: known(io.rchar),
+        wchar: known(io.wchar),
+        syscr: known(io.syscr),
+        syscw: known(io.syscw),
+        read_bytes: known(io.read_bytes),
+        write_bytes: known(io.write_bytes),
+        cancelled_write_bytes: known(io.cancelled_write_bytes),
     })
 }
 

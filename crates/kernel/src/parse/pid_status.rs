@@ -1,7 +1,9 @@
 //! `/proc/PID/status` and `/proc/PID/task/TID/status` (proc_pid_status(5)).
 
+use procfs::process::Status;
+
+use super::upstream::{Wanted, known};
 use crate::ParseError;
-use crate::text::{amount, lines, number, words};
 
 /// Every field is `None` where the kernel does not write it: kernel threads and zombies have no memory lines, older
 /// kernels lack some.
@@ -39,51 +41,56 @@ pub struct PidStatus {
     pub nonvoluntary_ctxt_switches: Option<u64>,
 }
 
+const WANTED: Wanted = Wanted {
+    separator: b':',
+    keys: &[
+        b"Uid",
+        b"NSpid",
+        b"RssAnon",
+        b"RssFile",
+        b"RssShmem",
+        b"VmSwap",
+        b"VmPTE",
+        b"VmSize",
+        b"VmRSS",
+        b"VmHWM",
+        b"HugetlbPages",
+        b"Threads",
+        b"voluntary_ctxt_switches",
+        b"nonvoluntary_ctxt_switches",
+    ],
+    // The number of no user is -1.
+    insisted: "Name:\t\nState:\t\nTgid:\t0\nPid:\t0\nPPid:\t0\nTracerPid:\t0\n\
+        Uid:\t4294967295\t4294967295\t4294967295\t4294967295\nGid:\t0\t0\t0\t0\nFDSize:\t0\nGroups:\t\n\
+        Threads:\t18446744073709551615\nSigQ:\t0/0\nSigPnd:\t0\nShdPnd:\t0\nSigBlk:\t0\nSigIgn:\t0\nSigCgt:\t0\n\
+        CapInh:\t0\nCapPrm:\t0\nCapEff:\t0\n",
+    value: "expected numbers",
+    text: "expected lines of keys and values",
+};
+
 /// # Errors
 /// An empty text, or a known line with something else where a number must be.
 pub fn parse(text: &[u8]) -> Result<PidStatus, ParseError> {
-    let mut status = PidStatus::default();
-    if text.trim_ascii().is_empty() {
-        return Err(ParseError::new(1, text, "expected lines of keys and values"));
-    }
-    for line in lines(text) {
-        let Some((key, value)) = line.split_at_byte(b':') else {
-            return Err(line.error("expected a key and a value"));
-        };
-        let slot = match key {
-            b"Uid" => {
-                let mut uids = words(value).map(small);
-                (status.uid, status.effective_uid) = (uids.next().flatten(), uids.next().flatten());
-                if status.effective_uid.is_none() {
-                    return Err(line.error("expected four user numbers"));
-                }
-                continue;
-            }
-            b"NSpid" => {
-                status.innermost_pid = words(value).last().and_then(small);
-                continue;
-            }
-            b"RssAnon" => &mut status.rss_anon,
-            b"RssFile" => &mut status.rss_file,
-            b"RssShmem" => &mut status.rss_shmem,
-            b"VmSwap" => &mut status.vm_swap,
-            b"VmPTE" => &mut status.vm_pte,
-            b"VmSize" => &mut status.vm_size,
-            b"VmRSS" => &mut status.vm_rss,
-            b"VmHWM" => &mut status.vm_hwm,
-            b"HugetlbPages" => &mut status.hugetlb_pages,
-            b"Threads" => &mut status.threads,
-            b"voluntary_ctxt_switches" => &mut status.voluntary_ctxt_switches,
-            b"nonvoluntary_ctxt_switches" => &mut status.nonvoluntary_ctxt_switches,
-            _ => continue,
-        };
-        *slot = Some(amount(value).ok_or_else(|| line.error("expected a number"))?);
-    }
-    Ok(status)
-}
-
-fn small(word: &[u8]) -> Option<u32> {
-    u32::try_from(number(word)?).ok()
+    let status = WANTED.read::<Status>(text)?;
+    let bytes = |kib: Option<u64>| kib?.checked_mul(1024);
+    let user = |uid: u32| (uid != u32::MAX).then_some(uid);
+    Ok(PidStatus {
+        rss_anon: bytes(status.rssanon),
+        rss_file: bytes(status.rssfile),
+        rss_shmem: bytes(status.rssshmem),
+        vm_swap: bytes(status.vmswap),
+        vm_pte: bytes(status.vmpte),
+        vm_size: bytes(status.vmsize),
+        vm_rss: bytes(status.vmrss),
+        vm_hwm: bytes(status.vmhwm),
+        hugetlb_pages: bytes(status.hugetlbpages),
+        threads: known(status.threads),
+        uid: user(status.ruid),
+        effective_uid: user(status.euid),
+        innermost_pid: status.nspid.and_then(|pids| u32::try_from(*pids.last()?).ok()),
+        voluntary_ctxt_switches: status.voluntary_ctxt_switches,
+        nonvoluntary_ctxt_switches: status.nonvoluntary_ctxt_switches,
+    })
 }
 
 #[cfg(test)]

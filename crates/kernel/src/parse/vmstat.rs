@@ -1,7 +1,9 @@
 //! `/proc/vmstat` (proc_vmstat(5)).
 
+use procfs::VmStat;
+
+use super::upstream::Wanted;
 use crate::ParseError;
-use crate::text::fill_until;
 
 /// Counters of the host since its start. `None` where the kernel does not write the line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -30,24 +32,43 @@ pub struct Vmstat {
     pub pgsteal_direct: Option<u64>,
 }
 
+const WANTED: Wanted = Wanted {
+    separator: b' ',
+    keys: &[
+        b"pgfault",
+        b"pgmajfault",
+        b"pswpin",
+        b"pswpout",
+        b"oom_kill",
+        b"workingset_refault_anon",
+        b"workingset_refault_file",
+        b"pgscan_kswapd",
+        b"pgscan_direct",
+        b"pgsteal_kswapd",
+        b"pgsteal_direct",
+    ],
+    insisted: "",
+    value: "expected a number",
+    text: "expected lines of keys and values",
+};
+
 /// # Errors
 /// A known line with something else where a number must be.
 pub fn parse(text: &[u8]) -> Result<Vmstat, ParseError> {
-    fill_until(text, b' ', 11, |stat: &mut Vmstat, key| {
-        Some(match key {
-            b"pgfault" => &mut stat.pgfault,
-            b"pgmajfault" => &mut stat.pgmajfault,
-            b"pswpin" => &mut stat.pswpin,
-            b"pswpout" => &mut stat.pswpout,
-            b"oom_kill" => &mut stat.oom_kill,
-            b"workingset_refault_anon" => &mut stat.workingset_refault_anon,
-            b"workingset_refault_file" => &mut stat.workingset_refault_file,
-            b"pgscan_kswapd" => &mut stat.pgscan_kswapd,
-            b"pgscan_direct" => &mut stat.pgscan_direct,
-            b"pgsteal_kswapd" => &mut stat.pgsteal_kswapd,
-            b"pgsteal_direct" => &mut stat.pgsteal_direct,
-            _ => return None,
-        })
+    let VmStat(found) = WANTED.read(text)?;
+    let count = |key: &str| u64::try_from(*found.get(key)?).ok();
+    Ok(Vmstat {
+        pgfault: count("pgfault"),
+        pgmajfault: count("pgmajfault"),
+        pswpin: count("pswpin"),
+        pswpout: count("pswpout"),
+        oom_kill: count("oom_kill"),
+        workingset_refault_anon: count("workingset_refault_anon"),
+        workingset_refault_file: count("workingset_refault_file"),
+        pgscan_kswapd: count("pgscan_kswapd"),
+        pgscan_direct: count("pgscan_direct"),
+        pgsteal_kswapd: count("pgsteal_kswapd"),
+        pgsteal_direct: count("pgsteal_direct"),
     })
 }
 
