@@ -105,15 +105,17 @@ proptest! {
     }
 
     #[test]
-    fn a_stat_line_keeps_any_name_and_any_numbers(comm in "[ -~]{0,15}", n in any::<[u64; 8]>(), pid in any::<u32>()) {
+    fn a_stat_line_keeps_any_name_and_any_numbers(
+        comm in "[ -~]{0,15}", n in any::<[u64; 7]>(), pid in 0..=i32::MAX.cast_unsigned(), threads in 0..=i64::MAX.cast_unsigned(),
+    ) {
         let line = format!(
             "{pid} ({comm}) S 1 2 3 4 -1 6 {} 8 {} 9 {} {} 1 1 20 0 {} 0 {} {} 5 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 {} 1 2\n",
-            n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7],
+            n[0], n[1], n[2], n[3], threads, n[4], n[5], n[6],
         );
         let stat = pid_stat::parse(line.as_bytes()).unwrap();
         prop_assert_eq!(stat.comm.as_bytes(), comm.as_bytes());
         prop_assert_eq!((stat.pid, stat.minflt, stat.majflt, stat.utime_ticks), (pid, n[0], n[1], n[2]));
-        prop_assert_eq!((stat.stime_ticks, stat.num_threads, stat.start_ticks, stat.vsize.unwrap_or(0)), (n[3], n[4], n[5], n[6]));
-        prop_assert_eq!(stat.delayacct_blkio_ticks, n[7]);
+        prop_assert_eq!((stat.stime_ticks, stat.num_threads, stat.start_ticks, stat.vsize.unwrap_or(0)), (n[3], threads, n[4], n[5]));
+        prop_assert_eq!(stat.delayacct_blkio_ticks, n[6]);
     }
 }

@@ -200,8 +200,9 @@ fn both_read_the_same_locks() {
     assert_eq!(locks.len(), 2);
     for (lock, line) in locks.iter().zip(text.lines()) {
         let words: Vec<&str> = line.split_whitespace().collect();
-        let file = format!("{:02x}:{:02x}:{}", lock.device.0, lock.device.1, lock.inode);
-        assert_eq!((lock.pid.map(|pid| pid.to_string()).as_deref(), file.as_str()), (Some(words[4]), words[5]));
+        let file = format!("{:02x}:{:02x}:{}", lock.devmaj, lock.devmin, lock.inode);
+        assert_eq!((lock.lock_type.as_str(), file.as_str()), (words[1], words[5]));
+        assert_eq!(lock.pid.map(|pid| pid.to_string()).as_deref(), Some(words[4]));
     }
 }
 

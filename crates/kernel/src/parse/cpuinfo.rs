@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use procfs::{CpuInfo, FromRead};
+
 use crate::ParseError;
-use crate::text::{lines, number};
 
 /// The processors, as far as the architecture tells. x86 tells all of it, arm64 only `threads`.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -16,45 +17,29 @@ pub struct Cpuinfo {
     pub cores: Option<u64>,
     /// Processors that are online.
     pub threads: u64,
-    /// What the first processor ran at when the file was read, in MHz.
-    pub current_mhz: Option<f64>,
 }
 
 /// # Errors
 /// A text without a `processor` line.
 pub fn parse(text: &[u8]) -> Result<Cpuinfo, ParseError> {
-    let mut cpus = Cpuinfo::default();
-    let (mut sockets, mut cores) = (BTreeSet::new(), BTreeSet::new());
-    let mut socket = None;
-    for line in lines(text) {
-        let Some((key, value)) = line.split_at_byte(b':') else { continue };
-        let value = value.trim_ascii();
-        match key.trim_ascii() {
-            b"processor" if number(value).is_some() => {
-                cpus.threads += 1;
-                socket = None;
-            }
-            b"model name" if cpus.model.is_none() => cpus.model = Some(String::from_utf8_lossy(value).into_owned()),
-            b"cpu MHz" if cpus.current_mhz.is_none() => cpus.current_mhz = decimal(value),
-            b"physical id" => {
-                socket = number(value);
-                sockets.extend(socket);
-            }
-            // Cores are counted anew in each socket.
-            b"core id" => cores.extend(number(value).map(|core| (socket, core))),
-            _ => {}
-        }
+    let expected = || ParseError::new(1, text, "expected a processor line");
+    let info = CpuInfo::from_read(text).map_err(|_| expected())?;
+    let number = |cpu: usize, field: &str| info.get_field(cpu, field)?.parse::<u64>().ok();
+    let cpus: Vec<usize> = (0..info.num_cores()).filter(|cpu| number(*cpu, "processor").is_some()).collect();
+    if cpus.is_empty() {
+        return Err(expected());
     }
-    if cpus.threads == 0 {
-        return Err(ParseError::new(1, text, "expected a processor line"));
-    }
+    let sockets: BTreeSet<u64> = cpus.iter().filter_map(|cpu| number(*cpu, "physical id")).collect();
+    // Cores are counted anew in each socket.
+    let core = |cpu: &usize| Some((number(*cpu, "physical id"), number(*cpu, "core id")?));
+    let cores: BTreeSet<_> = cpus.iter().filter_map(core).collect();
     let count = |found: usize| (found > 0).then_some(found as u64);
-    (cpus.sockets, cpus.cores) = (count(sockets.len()), count(cores.len()));
-    Ok(cpus)
-}
-
-fn decimal(text: &[u8]) -> Option<f64> {
-    str::from_utf8(text).ok()?.parse().ok().filter(|value: &f64| value.is_finite() && *value > 0.0)
+    Ok(Cpuinfo {
+        model: info.model_name(0).map(str::to_owned),
+        sockets: count(sockets.len()),
+        cores: count(cores.len()),
+        threads: cpus.len() as u64,
+    })
 }
 
 #[cfg(test)]
@@ -74,7 +59,6 @@ mod tests {
         let cpus = parse(text.as_bytes()).unwrap();
         assert_eq!((cpus.sockets, cpus.cores, cpus.threads), (Some(2), Some(4), 8));
         assert_eq!(cpus.model.as_deref(), Some("AMD EPYC 7R13 Processor"));
-        assert_eq!(cpus.current_mhz, Some(2649.998));
     }
 
     #[test]

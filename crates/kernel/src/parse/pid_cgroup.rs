@@ -1,5 +1,7 @@
 //! `/proc/PID/cgroup` (cgroups(7)): where a process is in each hierarchy.
 
+use procfs::{FromRead, ProcessCGroups};
+
 use crate::ParseError;
 use crate::text::lines;
 
@@ -19,23 +21,20 @@ pub struct Membership {
 /// # Errors
 /// A line without its three fields.
 pub fn parse(text: &[u8]) -> Result<Vec<Membership>, ParseError> {
-    lines(text)
-        .map(|line| {
-            let mut fields = line.text.splitn(3, |&b| b == b':');
-            let (Some(id), Some(controllers), Some(path)) = (fields.next(), fields.next(), fields.next()) else {
-                return Err(line.error("expected three fields"));
-            };
-            let controllers = String::from_utf8_lossy(controllers);
-            let path = String::from_utf8_lossy(path);
-            let living = path.strip_suffix(" (deleted)");
-            Ok(Membership {
-                unified: id == b"0" && controllers.is_empty(),
-                controllers: controllers.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect(),
-                deleted: living.is_some(),
-                path: living.unwrap_or(&path).to_owned(),
-            })
-        })
-        .collect()
+    // Line by line: its errors do not say where.
+    lines(text).map(|line| membership(line.text).ok_or_else(|| line.error("expected three fields"))).collect()
+}
+
+fn membership(line: &[u8]) -> Option<Membership> {
+    // Any bytes are a folder's name, but not for procfs-core.
+    let found = ProcessCGroups::from_read(String::from_utf8_lossy(line).as_bytes()).ok()?.0.pop()?;
+    let living = found.pathname.strip_suffix(" (deleted)");
+    Some(Membership {
+        unified: found.hierarchy == 0 && found.controllers.is_empty(),
+        deleted: living.is_some(),
+        path: living.unwrap_or(&found.pathname).to_owned(),
+        controllers: found.controllers,
+    })
 }
 
 #[cfg(test)]

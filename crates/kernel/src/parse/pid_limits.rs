@@ -1,7 +1,9 @@
 //! `/proc/PID/limits` (proc_pid_limits(5)).
 
+use procfs::process::LimitValue;
+
 use crate::ParseError;
-use crate::text::{Line, lines, number, words};
+use crate::text::{Line, lines, words};
 
 /// How many descriptors a process may have open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,7 +58,10 @@ pub fn parse(text: &[u8]) -> Result<OpenFilesLimit, ParseError> {
 
 /// The outer `None` is a text that is no limit, the inner one is unlimited.
 fn limit(word: &[u8]) -> Option<Option<u64>> {
-    if word == b"unlimited" { Some(None) } else { number(word).map(Some) }
+    match str::from_utf8(word).ok()?.parse().ok()? {
+        LimitValue::Unlimited => Some(None),
+        LimitValue::Value(value) => Some(Some(value)),
+    }
 }
 
 #[cfg(test)]

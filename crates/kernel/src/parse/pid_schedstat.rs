@@ -3,8 +3,9 @@
 
 use std::time::Duration;
 
+use procfs::FromRead;
+
 use crate::ParseError;
-use crate::text::{number, words};
 
 /// What the scheduler counted for one task since its start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,16 +21,13 @@ pub struct Schedstat {
 /// # Errors
 /// Fewer than three numbers.
 pub fn parse(text: &[u8]) -> Result<Schedstat, ParseError> {
-    let mut numbers = words(text.trim_ascii_end()).map(number);
-    let mut next = || numbers.next().flatten();
-    match (next(), next(), next()) {
-        (Some(on_cpu), Some(delay), Some(timeslices)) => Ok(Schedstat {
-            on_cpu: Duration::from_nanos(on_cpu),
-            run_queue_delay: Duration::from_nanos(delay),
-            timeslices,
-        }),
-        _ => Err(ParseError::new(1, text, "expected three numbers")),
-    }
+    let read = procfs::process::Schedstat::from_read(text);
+    let stat = read.map_err(|_| ParseError::new(1, text, "expected three numbers"))?;
+    Ok(Schedstat {
+        on_cpu: Duration::from_nanos(stat.sum_exec_runtime),
+        run_queue_delay: Duration::from_nanos(stat.run_delay),
+        timeslices: stat.pcount,
+    })
 }
 
 #[cfg(test)]

@@ -1,13 +1,9 @@
 //! `/proc/PID/stat` and `/proc/PID/task/TID/stat` (proc_pid_stat(5)).
 
-use crate::text::number;
+use procfs::FromRead;
+use procfs::process::{Stat, StatFlags};
+
 use crate::{Comm, ParseError};
-
-/// In the flags of a thread, from the beginning of its exit.
-const PF_EXITING: u64 = 0x4;
-
-/// The kernel prints at most 63 bytes of name; the closing parenthesis is looked for no further.
-const LONGEST_NAME: usize = 64;
 
 /// One process with all its threads, dead ones included, or one thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,17 +78,17 @@ impl State {
         Self::Idle,
     ];
 
-    fn from_letter(letter: u8) -> Self {
+    fn from_letter(letter: char) -> Self {
         match letter {
-            b'R' => Self::Running,
-            b'S' => Self::Sleeping,
-            b'D' => Self::DiskSleep,
-            b'T' => Self::Stopped,
-            b't' => Self::TracingStop,
-            b'Z' => Self::Zombie,
-            b'X' | b'x' => Self::Dead,
-            b'I' => Self::Idle,
-            other => Self::Other(char::from(other)),
+            'R' => Self::Running,
+            'S' => Self::Sleeping,
+            'D' => Self::DiskSleep,
+            'T' => Self::Stopped,
+            't' => Self::TracingStop,
+            'Z' => Self::Zombie,
+            'X' | 'x' => Self::Dead,
+            'I' => Self::Idle,
+            other => Self::Other(other),
         }
     }
 
@@ -120,55 +116,34 @@ pub fn parse(text: &[u8]) -> Result<PidStat, ParseError> {
 }
 
 fn parse_fields(text: &[u8]) -> Option<PidStat> {
-    let open = text.iter().position(|&b| b == b'(')?;
-    let name_end = text.len().min(open + 1 + LONGEST_NAME + 1);
-    // The last parenthesis, since the name may hold others.
-    let close = open + 1 + text.get(open + 1..name_end)?.iter().rposition(|&b| b == b')')?;
-    let pid = number(text.get(..open)?.trim_ascii_end())?;
-    let (state, rest) = text.get(close + 1..)?.strip_prefix(b" ")?.split_first()?;
-    let mut fields = Fields { rest };
+    let comm = name(text)?;
+    let stat = Stat::from_read(text).ok()?;
     Some(PidStat {
-        pid: u32::try_from(pid).ok()?,
-        comm: Comm::new(text.get(open + 1..close)?),
-        state: State::from_letter(*state),
-        ppid: u32::try_from(fields.next()?).ok()?,
-        exiting: fields.skip(4)?.next()? & PF_EXITING != 0,
-        minflt: fields.next()?,
-        majflt: fields.skip(1)?.next()?,
-        utime_ticks: fields.skip(1)?.next()?,
-        stime_ticks: fields.next()?,
-        num_threads: fields.skip(4)?.next()?,
-        start_ticks: fields.skip(1)?.next()?,
-        vsize: Some(fields.next()?).filter(|bytes| *bytes > 0),
-        rss_pages: fields.next()?,
-        delayacct_blkio_ticks: fields.skip(17)?.next()?,
+        pid: u32::try_from(stat.pid).ok()?,
+        comm: Comm::new(comm),
+        state: State::from_letter(stat.state),
+        ppid: u32::try_from(stat.ppid).ok()?,
+        exiting: StatFlags::from_bits_retain(stat.flags).contains(StatFlags::PF_EXITING),
+        minflt: stat.minflt,
+        majflt: stat.majflt,
+        utime_ticks: stat.utime,
+        stime_ticks: stat.stime,
+        num_threads: u64::try_from(stat.num_threads).ok()?,
+        start_ticks: stat.starttime,
+        vsize: Some(stat.vsize).filter(|bytes| *bytes > 0),
+        rss_pages: stat.rss,
+        delayacct_blkio_ticks: stat.delayacct_blkio_ticks?,
     })
 }
 
-/// The fields after the state: a space before each.
-struct Fields<'a> {
-    rest: &'a [u8],
-}
-
-impl Fields<'_> {
-    /// The next field, which must be a number.
-    fn next(&mut self) -> Option<u64> {
-        let digits = self.rest.strip_prefix(b" ")?;
-        let len = digits.iter().position(|b| !b.is_ascii_digit()).unwrap_or(digits.len());
-        let (digits, rest) = digits.split_at_checked(len)?;
-        self.rest = rest;
-        number(digits)
-    }
-
-    /// Passes over `count` fields whatever they hold.
-    fn skip(&mut self, count: usize) -> Option<&mut Self> {
-        for _ in 0..count {
-            let field = self.rest.strip_prefix(b" ")?;
-            let len = field.iter().position(|&b| b == b' ')?;
-            self.rest = field.get(len..)?;
-        }
-        Some(self)
-    }
+/// What stands between the parentheses: procfs-core's is text, in which bytes that are not UTF-8 are lost. `None` also
+/// without what it slices the line at, unasked: a number and a space before the first parenthesis, a space and a state
+/// behind the last.
+fn name(text: &[u8]) -> Option<&[u8]> {
+    let (open, close) = (memchr::memchr(b'(', text)?, memchr::memrchr(b')', text)?);
+    let state = text.get(close + 1..)?.strip_prefix(b" ")?.first()?;
+    let sliceable = text.first()?.is_ascii_digit() && text.get(..open)?.ends_with(b" ") && state.is_ascii_graphic();
+    text.get(open + 1..close).filter(|_| sliceable)
 }
 
 #[cfg(test)]

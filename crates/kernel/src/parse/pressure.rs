@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use procfs::parse_pressure_record;
+
 use crate::ParseError;
-use crate::text::{lines, number, words};
+use crate::text::lines;
 
 /// Time lost to waiting since the start of the host or of the cgroup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,13 +21,16 @@ pub struct Pressure {
 pub fn parse(text: &[u8]) -> Result<Pressure, ParseError> {
     let (mut some, mut full) = (None, None);
     for line in lines(text) {
-        let mut words = words(line.text);
-        let slot = match words.next() {
-            Some(b"some") => &mut some,
-            Some(b"full") => &mut full,
+        let Some((kind, values)) = line.split_at_byte(b' ') else { continue };
+        let slot = match kind {
+            b"some" => &mut some,
+            b"full" => &mut full,
             _ => continue,
         };
-        let total = words.find_map(|word| word.strip_prefix(b"total=")).and_then(number);
+        // procfs-core insists on the averages; those of the line override these.
+        let record = str::from_utf8(values).ok();
+        let record = record.map(|values| format!("some avg10=0 avg60=0 avg300=0 {values}"));
+        let total = record.and_then(|record| Some(parse_pressure_record(&record).ok()?.total));
         *slot = Some(total.map(Duration::from_micros).ok_or_else(|| line.error("expected total= in microseconds"))?);
     }
     match some {
