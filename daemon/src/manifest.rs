@@ -6,6 +6,7 @@
 mod binary;
 mod follow;
 mod host;
+mod live;
 mod process;
 pub mod redact;
 
@@ -23,7 +24,8 @@ use std::path::Path;
 /// `clock_offset_ns` is the wall clock minus the kernel's monotonic clock, in nanoseconds; `demo` says that the built-in
 /// stand-in is followed.
 pub fn session(root: &HostRoot, config: &Config, clock_offset_ns: i64, demo: bool) -> Value {
-    let hardware = Hardware::read(root);
+    let mut hardware = Hardware::read(root);
+    live::describe(root, &mut hardware);
     let mut clock = Map::new();
     clock.insert("realtime_minus_monotonic_ns".to_owned(), clock_offset_ns.into());
     put(&mut clock, "source", hardware.clock_source.clone());

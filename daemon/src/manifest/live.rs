@@ -1,0 +1,89 @@
+//! The machine that this runs on, as sysinfo tells it. Of another one, which a container or a test gives, it knows nothing.
+
+use faultline_kernel::HostRoot;
+use faultline_kernel::hardware::Hardware;
+use faultline_kernel::parse::mountinfo::Mount;
+use std::ffi::OsStr;
+use sysinfo::{CpuRefreshKind, Disk, DiskKind, DiskRefreshKind, Disks, MemoryRefreshKind, RefreshKind, System};
+
+/// Puts what sysinfo tells in the place of what was read from files, if `root` is that of this machine. What sysinfo does
+/// not know stays: it says 0 or nothing then.
+///
+/// Neither are its processes asked for, which raises the limit of open descriptors, nor its sizes of file systems, which
+/// waits for other machines.
+pub(super) fn describe(root: &HostRoot, hardware: &mut Hardware) {
+    let here = HostRoot::default();
+    if (&root.procfs, &root.sysfs) != (&here.procfs, &here.sysfs) {
+        return;
+    }
+    replace(&mut hardware.name, System::host_name());
+    replace(&mut hardware.kernel_release, System::kernel_version());
+    // The files have the system's own words for itself, and the host's before a container's.
+    hardware.system = hardware.system.take().or_else(|| System::name().zip(System::os_version()).map(of_version));
+    let memory = MemoryRefreshKind::nothing().with_ram().with_swap();
+    let wanted = RefreshKind::nothing().with_cpu(CpuRefreshKind::nothing()).with_memory(memory);
+    let system = System::new_with_specifics(wanted);
+    replace(&mut hardware.processors.model, system.cpus().first().map(|cpu| cpu.brand().to_owned()));
+    replace(&mut hardware.processors.threads, Some(system.cpus().len() as u64));
+    replace(&mut hardware.memory.total, Some(system.total_memory()));
+    replace(&mut hardware.memory.swap_total, Some(system.total_swap()));
+    for told in &Disks::new_with_refreshed_list_specifics(DiskRefreshKind::nothing().with_kind()) {
+        let mount = hardware.mounts.iter().find(|mount| is_mount(told, mount));
+        let disk = mount.and_then(|mount| hardware.disks.iter_mut().find(|disk| disk.holds(mount)));
+        if let Some((disk, turns)) = disk.zip(turns(told.kind())) {
+            disk.rotational = Some(turns);
+        }
+    }
+}
+
+fn replace<T: Default + PartialEq>(known: &mut Option<T>, told: Option<T>) {
+    if let Some(told) = told.filter(|told| *told != T::default()) {
+        *known = Some(told);
+    }
+}
+
+fn of_version((name, version): (String, String)) -> String {
+    format!("{name} {version}")
+}
+
+/// What sysinfo calls a disk is a mount.
+fn is_mount(told: &Disk, mount: &Mount) -> bool {
+    mount.mount_point == told.mount_point() && OsStr::new(&mount.source) == told.name()
+}
+
+fn turns(kind: DiskKind) -> Option<bool> {
+    match kind {
+        DiskKind::HDD => Some(true),
+        DiskKind::SSD => Some(false),
+        DiskKind::Unknown(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sysinfo_and_the_files_tell_the_same_of_this_machine() {
+        let root = HostRoot::default();
+        let files = Hardware::read(&root);
+        let mut told = Hardware { mounts: files.mounts.clone(), disks: files.disks.clone(), ..Hardware::default() };
+        told.disks.iter_mut().for_each(|disk| disk.rotational = None);
+        describe(&root, &mut told);
+        assert_eq!((&told.name, &told.kernel_release), (&files.name, &files.kernel_release));
+        assert_eq!(told.processors.threads, files.processors.threads);
+        assert!(files.processors.model.is_none() || told.processors.model == files.processors.model);
+        assert_eq!(told.memory.total, files.memory.total);
+        assert_eq!(told.memory.swap_total.unwrap_or(0), files.memory.swap_total.unwrap_or(0));
+        for (told, files) in told.disks.iter().zip(&files.disks) {
+            assert!(told.rotational.is_none() || told.rotational == files.rotational, "{told:?}");
+        }
+    }
+
+    #[test]
+    fn of_another_machine_only_its_files_tell() {
+        let mut hardware = Hardware::default();
+        describe(&HostRoot::below("/host".as_ref()), &mut hardware);
+        assert_eq!((hardware.name, hardware.memory.total, hardware.processors.threads), (None, None, None));
+    }
+}
