@@ -17,7 +17,7 @@ use std::time::Instant;
 use faultline_kernel::{HostRoot, ProcessFiles, Threads};
 
 const THREADS: usize = 1000;
-const PROCESS_BUDGET: f64 = 1.3;
+const PROCESS_BUDGET: f64 = 2.0;
 const THREADS_BUDGET: f64 = 1.5;
 
 fn main() {

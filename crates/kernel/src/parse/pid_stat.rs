@@ -218,6 +218,19 @@ mod tests {
     }
 
     #[test]
+    fn what_procfs_would_panic_on_is_refused() {
+        for cut in ["(x) S 1", "1(x) S 1", "1 )x( S 1", "1 (x)", "1 (x) ", "1 (x) \n", "1 (x)\u{e9} S", "1 (", ")"] {
+            assert!(parse(cut.as_bytes()).is_err(), "{cut:?}");
+        }
+    }
+
+    #[test]
+    fn bytes_of_a_name_that_are_no_text_are_kept() {
+        let line = [&b"1 (v\xe9"[..], &numbered("x").as_bytes()[4..]].concat();
+        assert_eq!(parse(&line).unwrap().comm.as_bytes(), b"v\xe9");
+    }
+
+    #[test]
     fn a_negative_terminal_group_is_no_obstacle() {
         assert_eq!(parse(numbered("x").replace(" 8 ", " -1 ").as_bytes()).unwrap().minflt, 10);
     }

@@ -60,6 +60,7 @@ mod tests {
     fn a_line_without_a_total_is_an_error() {
         assert!(parse(b"some avg10=0.00\n").is_err());
         assert!(parse(b"full avg10=0.00 total=1\n").is_err());
+        assert!(parse(b"some").is_err() && parse("some\u{e9}".as_bytes()).is_err());
         assert!(parse(b"").is_err());
     }
 }
