@@ -18,6 +18,7 @@ use crate::discovery::{Finder, Following};
 use crate::hub::{Hub, Latest, Sink};
 use crate::ingest::{self, IngestParts, Listener};
 use crate::push_memory::Budget;
+use crate::ready_file::{self, ReadyFile};
 use crate::sinks::history::History;
 use crate::socket::{self, Bound, Inherited, Place};
 use crate::sources::admin::{Asked, WhomToAsk};
@@ -32,6 +33,7 @@ use anyhow::Context;
 use faultline_agave::identify::Program;
 use faultline_catalog::Tick;
 use faultline_kernel::{HostConstants, HostRoot};
+use signals::Signals;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -144,21 +146,26 @@ impl App {
     /// Starts everything, watches until a signal asks to stop, and ends it. True if everything ended in time.
     ///
     /// # Errors
-    /// A thread cannot be started, or signals cannot be heard.
-    pub fn run(self) -> anyhow::Result<bool> {
+    /// A thread cannot be started, signals cannot be heard, or the ready file cannot be written.
+    pub fn run(self, ready_file: Option<ReadyFile>) -> anyhow::Result<bool> {
         let runtime = runtime()?;
-        let outcome = runtime.block_on(self.live());
+        let outcome = runtime.block_on(self.live(ready_file));
         runtime.shutdown_timeout(Duration::from_secs(1));
         outcome
     }
 
-    async fn live(self) -> anyhow::Result<bool> {
+    async fn live(self, mut ready_file: Option<ReadyFile>) -> anyhow::Result<bool> {
         let demo = self.demo;
+        // Before other programs are told that it is ready: what they send first may be a signal.
+        let signals = Signals::hear()?;
         let handle = tokio::runtime::Handle::current();
         let mut stages = ["sources", "hub", "sinks", "admin"].map(|name| Stage::new(name, &handle));
         let [sources, hub, sinks, face] = &mut stages;
-        let places = (self.web.places(), self.ingest.as_ref().map(Listener::places));
-        let page = self.web.page();
+        let (metrics, pushes) = (self.web.places(), self.ingest.as_ref().map(Listener::places));
+        let places = (metrics.join(","), pushes.as_ref().map(|all| all.join(",")));
+        let (page, following) = (self.web.page(), self.finder.following());
+        // Before anything runs that would have to be ended in order. Clients wait in the sockets until it does.
+        ready_file.as_mut().map(|file| file.appear(metrics, pushes)).transpose()?;
         let (finder, ticker, web) = (self.finder, self.ticker, self.web);
         sources.thread("target", move |stop| finder.run(stop)).context("a thread cannot be started")?;
         if let Some(ingest) = self.ingest {
@@ -187,8 +194,10 @@ impl App {
         if let Some(page) = demo.as_ref().and(page) {
             tracing::info!("demo started: open {page} in a browser");
         }
-        let watched = signals::watch(&self.live, self.flight.as_ref(), &self.ticks, self.clock, &stages).await;
-        let mut graceful = watched?;
+        let mut graceful = tokio::select! {
+            watched = signals.watch(&self.live, self.flight.as_ref(), &self.ticks, self.clock, &stages) => watched,
+            never = ready_file::keep(ready_file, following) => match never {},
+        };
         signals::stopping();
         // Listens from the first stage's end to the last one's: a signal between two stages counts too.
         let mut forced = std::pin::pin!(signals::forced(self.clock));
@@ -339,7 +348,7 @@ fn exporter(
 /// Says that an address which was asked for is not listened on, because systemd listens elsewhere.
 fn overruled(key: &'static str, asked: SocketAddr, default: SocketAddr, inherited: &[Bound]) {
     if asked != default && !inherited.iter().any(|bound| *bound.place() == Place::Tcp(asked)) {
-        let (listening, asked) = (socket::places(inherited), asked.to_string());
+        let (listening, asked) = (socket::places(inherited).join(","), asked.to_string());
         tracing::warn!(
             key,
             asked,

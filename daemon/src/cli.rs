@@ -116,6 +116,9 @@ pub struct RunArgs {
     /// Label of the recording; cluster, experiment, arm and run are also on the metrics. Can be repeated.
     #[arg(long = "label", value_name = "NAME=VALUE", value_parser = parse_label)]
     pub labels: Vec<(String, String)>,
+    /// Write addresses, pid and the followed process as JSON into this file while running, for programs that start the daemon.
+    #[arg(long, value_name = "FILE")]
+    pub ready_file: Option<PathBuf>,
 }
 
 /// `once`.

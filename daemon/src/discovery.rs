@@ -30,6 +30,7 @@ pub(crate) use owner::user;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use tokio::sync::watch as channel;
 use watch::{Waited, Watch};
 use way::Way;
 
@@ -106,6 +107,8 @@ pub struct Following(Arc<Mutex<State>>);
 #[derive(Debug)]
 struct State {
     current: Option<Arc<Target>>,
+    /// The process of `current`, for who waits for a change.
+    process: channel::Sender<Option<ProcessId>>,
     report: Report,
 }
 
@@ -115,12 +118,17 @@ impl Following {
         let (looked_at, took, ended) = (None, Duration::ZERO, None);
         let (restarts, ends) = (none, none);
         let report = Report { looking_for, problems: Vec::new(), restarts, ends, ended, looked_at, took };
-        Following(Arc::new(Mutex::new(State { current: None, report })))
+        Following(Arc::new(Mutex::new(State { current: None, process: channel::Sender::new(None), report })))
     }
 
     /// Who is followed now.
     pub fn current(&self) -> Option<Arc<Target>> {
         self.state().current.clone()
+    }
+
+    /// Which process is followed now, and each one that is followed later.
+    pub fn process(&self) -> channel::Receiver<Option<ProcessId>> {
+        self.state().process.subscribe()
     }
 
     /// How the search stands.
@@ -305,6 +313,7 @@ impl Finder {
         }
         state.report.problems = self.way.doubts(&target);
         state.current = Some(Arc::clone(&target));
+        state.process.send_replace(Some(target.process));
         target
     }
 
@@ -313,6 +322,7 @@ impl Finder {
         {
             let mut state = self.following.state();
             (state.current, state.report.ended) = (None, Some((target.process, reason)));
+            state.process.send_replace(None);
             count(&mut state.report.ends, reason);
         }
         self.ended = Some((target, reason));

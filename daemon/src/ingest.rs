@@ -178,8 +178,8 @@ impl<I: Intake> Listener<I> {
         Ok(Listener { doors, shared })
     }
 
-    /// Where it listens, with the ports the system chose if 0 was configured; separated by commas.
-    pub fn places(&self) -> String {
+    /// Where it listens, with the ports the system chose if 0 was configured.
+    pub fn places(&self) -> Vec<String> {
         socket::places(&self.doors)
     }
 

@@ -35,5 +35,6 @@ pub mod clock;
 mod connection_limit;
 pub mod limits;
 pub mod push_memory;
+pub mod ready_file;
 pub mod socket;
 pub mod supervisor;

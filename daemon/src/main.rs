@@ -4,6 +4,7 @@ use clap::{CommandFactory, Parser};
 use faultlined::app::{self, App, Options, Reload};
 use faultlined::cli::{Cli, Command, ConfigArgs, OnceArgs, RunArgs};
 use faultlined::config::{self, Mistake};
+use faultlined::ready_file::ReadyFile;
 use faultlined::socket::Inherited;
 use faultlined::{demo, limits, once};
 use std::io::{IsTerminal, Write};
@@ -48,6 +49,10 @@ fn run(args: RunArgs) -> ExitCode {
         tracing::warn!(what, "insecure configuration");
     }
     limits::keep_no_core();
+    let ready_file = match args.ready_file.as_deref().map(ReadyFile::open).transpose() {
+        Ok(ready_file) => ready_file,
+        Err(error) => return fail(&error.into()),
+    };
     let (demo, from_file) = (args.demo, args.file.config.is_some());
     let reload: Reload = Box::new(move || app::checked(args.read()));
     let inherited = match Inherited::take() {
@@ -55,7 +60,7 @@ fn run(args: RunArgs) -> ExitCode {
         Err(error) => return fail(&error.into()),
     };
     let options = Options { reload: from_file.then_some(reload), demo, inherited };
-    match App::build(config, options).and_then(App::run) {
+    match App::build(config, options).and_then(|app| app.run(ready_file)) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(FORCED),
         Err(error) => fail(&error),

@@ -51,9 +51,9 @@ impl fmt::Display for Place {
     }
 }
 
-/// Several places, separated by commas.
-pub fn places(doors: &[Bound]) -> String {
-    doors.iter().map(|door| door.place.to_string()).collect::<Vec<_>>().join(",")
+/// Several places, in words.
+pub fn places(doors: &[Bound]) -> Vec<String> {
+    doors.iter().map(|door| door.place.to_string()).collect()
 }
 
 /// A socket that listens and does not block.

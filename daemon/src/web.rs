@@ -205,8 +205,8 @@ impl Server {
         Ok(Server { doors, site: Arc::new(site), tls: tls.map(Arc::new) })
     }
 
-    /// Where it listens, with the ports the system chose if the configuration says 0; separated by commas.
-    pub fn places(&self) -> String {
+    /// Where it listens, with the ports the system chose if the configuration says 0.
+    pub fn places(&self) -> Vec<String> {
         socket::places(&self.doors)
     }
 
@@ -228,7 +228,7 @@ impl Server {
 
     /// Answers until `stop`, then lets open requests finish for a second. Runs on a tokio runtime with I/O and time.
     pub async fn run(self, stop: Stop) {
-        let places = self.places();
+        let places = self.places().join(",");
         let mut doors = match Doors::open(self.doors) {
             Ok(doors) => doors,
             Err(error) => {

@@ -172,7 +172,9 @@ fn the_sockets_that_are_handed_over_go_over_the_configured_addresses() {
     let path = folder.path().join("metrics.sock");
     let (ingest, address) = bind();
     let holder = Holder::new(ingest, UnixListener::bind(&path).expect("a socket"));
-    let daemon = holder.start(&["--pid", &own_pid(), "--listen", "127.0.0.1:1", "--interval", "100ms"]);
+    let ready = folder.path().join("ready").display().to_string();
+    let options = ["--listen", "127.0.0.1:1", "--interval", "100ms", "--ready-file", &ready];
+    let daemon = holder.start(&[["--pid", &own_pid()].as_slice(), &options].concat());
     let push = Request::new("POST", "/write?db=d&u=u&p=p&precision=n").body(b"x,host_id=A a=1i 1\n");
     assert_eq!(push.send(&address).expect("an answer").status, 204);
     let page = eventually(PATIENCE, "the page in the file system", || {
@@ -183,6 +185,10 @@ fn the_sockets_that_are_handed_over_go_over_the_configured_addresses() {
         page.contains("agave_process_threads").then_some(page)
     });
     assert!(page.contains("faultline_ingest_requests_total{code=\"204\"} 1\n"), "{page}");
+    let named: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(&ready).expect("the ready file")).expect("JSON");
+    let places = serde_json::json!([[path.display().to_string()], [address]]);
+    assert_eq!(serde_json::json!([named["metrics"], named["ingest"]]), places);
     assert_eq!(stop(daemon).code(), Some(0));
     let said = holder.said();
     assert!(said.contains(&format!("listening metrics={} ingest={address}", path.display())), "{said}");

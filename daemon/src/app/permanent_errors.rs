@@ -1,5 +1,6 @@
 //! Which starts fail again however often they are tried: those that somebody has to mend something for.
 
+use crate::ready_file;
 use crate::socket::InheritError;
 use crate::{ingest, web};
 use faultline_recording::Error as Unrecordable;
@@ -9,7 +10,7 @@ use std::io::ErrorKind;
 /// Whether the failure is a mistake in the configuration or in the units, which the system can only see while it builds:
 /// a file that is no recording of this run, a socket that others can reach. A service manager need not try again.
 pub fn is_permanent(error: &anyhow::Error) -> bool {
-    error.chain().any(|cause| recording(cause) || socket(cause))
+    error.chain().any(|cause| recording(cause) || socket(cause) || ready_file(cause))
 }
 
 fn recording(cause: &(dyn Error + 'static)) -> bool {
@@ -31,6 +32,10 @@ fn recording(cause: &(dyn Error + 'static)) -> bool {
         }
         _ => false,
     }
+}
+
+fn ready_file(cause: &(dyn Error + 'static)) -> bool {
+    cause.downcast_ref().is_some_and(ready_file::Error::is_permanent)
 }
 
 fn socket(cause: &(dyn Error + 'static)) -> bool {

@@ -10,7 +10,7 @@ use anyhow::Context;
 use faultline_catalog::Tick;
 use sd_notify::NotifyState;
 use std::time::Duration;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// How often the daemon looks after itself.
 const BEAT: Duration = Duration::from_millis(250);
@@ -18,49 +18,68 @@ const BEAT: Duration = Duration::from_millis(250);
 /// Signals to stop that come within this time are one: `timeout` signals its child and then the group of both.
 const SAME_SIGNAL: Duration = Duration::from_secs(1);
 
-/// Says that it is ready once the first tick is there, feeds the watchdog as long as ticks flow, reloads on SIGHUP, saves
-/// the flight recording on SIGUSR1, and returns when asked to stop; false if a task ended unexpectedly.
-///
-/// # Errors
-/// Signals cannot be heard.
-pub(super) async fn watch(
-    live: &Live,
-    flight: Option<&flight::Handle>,
-    ticks: &Latest<Tick>,
-    clock: Clock,
-    stages: &[Stage],
-) -> anyhow::Result<bool> {
-    let hear = |kind| signal(kind).context("signals cannot be heard");
-    let (mut terminate, mut interrupt) = (hear(SignalKind::terminate())?, hear(SignalKind::interrupt())?);
-    let (mut hangup, mut user) = (hear(SignalKind::hangup())?, hear(SignalKind::user_defined1())?);
-    let mut beat = tokio::time::interval(BEAT);
-    let mut ready = false;
-    loop {
-        tokio::select! {
-            _ = terminate.recv() => return Ok(stop("SIGTERM")),
-            _ = interrupt.recv() => return Ok(stop("SIGINT")),
-            _ = hangup.recv() => {
-                notify(&[NotifyState::Reloading, monotonic()]);
-                live.reload();
-                notify(&[NotifyState::Ready]);
-            }
-            _ = user.recv() => match flight.map(|flight| flight.request("", flight::Wish::Operator)) {
-                Some(Some(_)) => tracing::info!("SIGUSR1: saving the flight recording"),
-                Some(None) => tracing::warn!("SIGUSR1 ignored: too many saves are queued"),
-                None => tracing::warn!("SIGUSR1 ignored: the flight recorder is disabled; set flight.folder"),
-            },
-            _ = beat.tick() => {
-                if let Some(name) = stages.iter().find_map(Stage::broken) {
-                    tracing::error!(part = name, "a task ended unexpectedly");
-                    return Ok(false);
-                }
-                let newest = ticks.get().map(|tick| tick.at);
-                if newest.is_some() && !std::mem::replace(&mut ready, newest.is_some()) {
+/// The signals that are acted on, heard from here on.
+pub(super) struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    hangup: Signal,
+    user: Signal,
+}
+
+impl Signals {
+    /// Needs a runtime.
+    ///
+    /// # Errors
+    /// Signals cannot be heard.
+    pub(super) fn hear() -> anyhow::Result<Self> {
+        let hear = |kind| signal(kind).context("signals cannot be heard");
+        Ok(Signals {
+            terminate: hear(SignalKind::terminate())?,
+            interrupt: hear(SignalKind::interrupt())?,
+            hangup: hear(SignalKind::hangup())?,
+            user: hear(SignalKind::user_defined1())?,
+        })
+    }
+
+    /// Says that it is ready once the first tick is there, feeds the watchdog as long as ticks flow, reloads on SIGHUP, saves
+    /// the flight recording on SIGUSR1, and returns when asked to stop; false if a task ended unexpectedly.
+    pub(super) async fn watch(
+        mut self,
+        live: &Live,
+        flight: Option<&flight::Handle>,
+        ticks: &Latest<Tick>,
+        clock: Clock,
+        stages: &[Stage],
+    ) -> bool {
+        let mut beat = tokio::time::interval(BEAT);
+        let mut ready = false;
+        loop {
+            tokio::select! {
+                _ = self.terminate.recv() => return stop("SIGTERM"),
+                _ = self.interrupt.recv() => return stop("SIGINT"),
+                _ = self.hangup.recv() => {
+                    notify(&[NotifyState::Reloading, monotonic()]);
+                    live.reload();
                     notify(&[NotifyState::Ready]);
                 }
-                let interval = live.config().get().map_or(BEAT, |config| config.sampling.interval);
-                if web::health(newest, clock.now(), interval).is_ok() {
-                    notify(&[NotifyState::Watchdog]);
+                _ = self.user.recv() => match flight.map(|flight| flight.request("", flight::Wish::Operator)) {
+                    Some(Some(_)) => tracing::info!("SIGUSR1: saving the flight recording"),
+                    Some(None) => tracing::warn!("SIGUSR1 ignored: too many saves are queued"),
+                    None => tracing::warn!("SIGUSR1 ignored: the flight recorder is disabled; set flight.folder"),
+                },
+                _ = beat.tick() => {
+                    if let Some(name) = stages.iter().find_map(Stage::broken) {
+                        tracing::error!(part = name, "a task ended unexpectedly");
+                        return false;
+                    }
+                    let newest = ticks.get().map(|tick| tick.at);
+                    if newest.is_some() && !std::mem::replace(&mut ready, newest.is_some()) {
+                        notify(&[NotifyState::Ready]);
+                    }
+                    let interval = live.config().get().map_or(BEAT, |config| config.sampling.interval);
+                    if web::health(newest, clock.now(), interval).is_ok() {
+                        notify(&[NotifyState::Watchdog]);
+                    }
                 }
             }
         }

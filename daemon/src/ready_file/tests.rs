@@ -1,0 +1,110 @@
+use super::*;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::os::unix::net::UnixListener;
+
+fn appear(file: &mut ReadyFile) {
+    file.appear(vec!["127.0.0.1:1".to_owned(), "/run/m.sock".to_owned()], None).unwrap();
+}
+
+fn read(path: &Path) -> serde_json::Value {
+    serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
+}
+
+fn target(pid: u32) -> Option<Target> {
+    Some(Target { pid, start_ticks: 7 })
+}
+
+fn names(folder: &Path) -> Vec<OsString> {
+    fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name()).collect()
+}
+
+#[test]
+fn it_is_there_once_it_appears_names_the_process_and_is_gone_when_dropped() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("ready");
+    let mut file = ReadyFile::open(&path).unwrap();
+    assert_eq!(names(folder.path()), <[OsString; 0]>::default());
+    appear(&mut file);
+    let expected = serde_json::json!({
+        "format": 1, "pid": std::process::id(), "metrics": ["127.0.0.1:1", "/run/m.sock"], "ingest": null, "target": null,
+    });
+    assert_eq!(read(&path), expected);
+    for (followed, said) in [
+        (target(4), serde_json::json!({ "pid": 4, "start_ticks": 7 })),
+        (None, serde_json::Value::Null),
+        (target(5), serde_json::json!({ "pid": 5, "start_ticks": 7 })),
+    ] {
+        file.update(followed);
+        assert_eq!(read(&path)["target"], said);
+        assert_eq!(names(folder.path()), ["ready"]);
+    }
+    let before = fs::read(&path).unwrap();
+    fs::write(&path, "mine").unwrap();
+    file.update(target(5));
+    assert_eq!(fs::read(&path).unwrap(), b"mine", "what has not changed is not written");
+    file.update(target(6));
+    assert_ne!(fs::read(&path).unwrap(), before);
+    drop(file);
+    assert_eq!(names(folder.path()), <[OsString; 0]>::default());
+}
+
+#[test]
+fn a_link_in_its_place_is_replaced_and_what_it_leads_to_stays_as_it_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let (other, path) = (folder.path().join("other"), folder.path().join("ready"));
+    fs::write(&other, "precious").unwrap();
+    symlink(&other, &path).unwrap();
+    let mut file = ReadyFile::open(&path).unwrap();
+    // Where it writes first there may be a link too.
+    symlink(&other, folder.path().join(file.part())).unwrap();
+    appear(&mut file);
+    assert!(!path.is_symlink() && path.is_file());
+    fs::remove_file(&path).unwrap();
+    symlink(&other, &path).unwrap();
+    file.update(target(4));
+    assert_eq!(read(&path)["target"]["pid"], 4);
+    drop(file);
+    assert_eq!((names(folder.path()), fs::read(&other).unwrap()), (vec!["other".into()], b"precious".to_vec()));
+}
+
+#[test]
+fn what_cannot_be_written_is_an_error_that_names_it_and_leaves_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    fs::create_dir(at("folder")).unwrap();
+    fs::write(at("file"), "").unwrap();
+    let _socket = UnixListener::bind(at("socket")).unwrap();
+    let before = names(folder.path());
+    for (name, why) in [
+        ("none/ready", "No such file"),
+        ("file/ready", "Not a directory"),
+        ("folder", "Is a directory"),
+        ("folder/..", "Is a directory"),
+        ("socket", "not a regular file"),
+    ] {
+        let error = ReadyFile::open(&at(name)).unwrap_err();
+        let said = error.to_string();
+        assert!(said.contains(&at(name).display().to_string()) && said.contains(why), "{said}");
+        assert!(error.is_permanent());
+    }
+    assert_eq!(names(folder.path()), before);
+}
+
+#[test]
+fn one_that_can_no_longer_be_written_is_removed_and_comes_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("ready");
+    let mut file = ReadyFile::open(&path).unwrap();
+    appear(&mut file);
+    // Neither written first nor replaced: a folder is not removed like a file.
+    let obstacle = folder.path().join(file.part());
+    fs::create_dir(&obstacle).unwrap();
+    file.update(target(4));
+    assert!(!path.exists(), "it would name another process than the one that is followed");
+    file.update(target(4));
+    assert!(!path.exists());
+    fs::remove_dir(&obstacle).unwrap();
+    file.update(target(4));
+    assert_eq!(read(&path)["target"]["pid"], 4);
+}
