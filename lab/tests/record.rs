@@ -20,16 +20,24 @@ use std::time::Duration;
 const FAULTLINE: &str = env!("CARGO_BIN_EXE_faultline");
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Says what the daemon says, in a folder of its own: `args` has its arguments, `daemon` its number, `out.fltl` a recording
-/// made before, and after an orderly end there is `ended`.
+/// Does what the daemon does, in a folder of its own: `args` has its arguments, `daemon` its number, `out.fltl` a recording
+/// made before, its ready file names the process that it was told to follow, and after an orderly end there is `ended`.
 const STAND_IN: &str = r#"#!/bin/sh
 folder=$(dirname "$0")
 echo "$@" > "$folder/args"
 echo $$ > "$folder/daemon"
 cp "$folder/made.fltl" "$folder/out.fltl"
-echo "2026-01-01T00:00:00Z  INFO listening metrics=127.0.0.1:1 ingest=127.0.0.1:2" >&2
-echo "2026-01-01T00:00:00Z  INFO following pid=4711" >&2
+while [ $# -gt 0 ]; do
+    case $1 in
+        --pid) pid=$2 ;;
+        --ready-file) ready=$2 ;;
+    esac
+    shift
+done
+target="{\"pid\":$pid,\"start_ticks\":1}"
+echo "{\"format\":1,\"pid\":$$,\"metrics\":[\"127.0.0.1:1\"],\"ingest\":[\"127.0.0.1:2\"],\"target\":$target}" > "$ready.part"
 trap 'echo ended > "$folder/ended"; exit 0' TERM
+mv "$ready.part" "$ready"
 while :; do sleep 0.05; done
 "#;
 
@@ -120,7 +128,8 @@ fn the_command_is_followed_from_its_beginning_and_its_exit_code_is_the_programs(
     assert_eq!(config, "host=http://127.0.0.1:2,db=faultline,u=any,p=any");
     let out = scene.path("out.fltl");
     let expected = format!(
-        "run --listen 127.0.0.1:0 --ingest 127.0.0.1:0 --pid {pid} --record {} --interval 100ms --label arm=a b",
+        "run --listen 127.0.0.1:0 --ingest 127.0.0.1:0 --pid {pid} --record {0} --ready-file {0}.ready --interval 100ms \
+         --label arm=a b",
         out.display()
     );
     assert_eq!(scene.text("args").trim_end(), expected);

@@ -2,7 +2,7 @@
 
 use super::exec_shim;
 use crate::args::RecordArgs;
-use crate::recorder::{Addresses, LOOK, LOOKS_TO_END, LOOKS_TO_START, Log, PROGRAM, Task, USAGE, Whom};
+use crate::recorder::{Addresses, LOOK, LOOKS_TO_END, LOOKS_TO_START, Log, PROGRAM, ReadyFile, Task, USAGE, Whom};
 use anyhow::{Context, anyhow, bail};
 use faultline_command::args::WrongUsage;
 use faultline_command::signals::Signals;
@@ -18,16 +18,20 @@ const LOOKS_TO_GIVE_UP: u32 = 100;
 pub(super) struct Daemon {
     child: Child,
     log: Log,
+    ready: ReadyFile,
+    pid: u32,
     ended: Option<ExitStatus>,
 }
 
 impl Daemon {
-    /// Starts it, on free ports unless a configuration file says where.
+    /// Starts it, on free ports unless a configuration file says where, to follow the process `pid`.
     ///
     /// # Errors
     /// It cannot be started.
     pub(super) fn start(program: &Path, args: &RecordArgs, out: &Path, pid: Pid) -> anyhow::Result<Daemon> {
         let log = Log::in_memory().context("no space for the daemon's log")?;
+        let ready = ReadyFile::of(out)?;
+        let pid = pid.as_raw_nonzero().get().unsigned_abs();
         let mut command = exec_shim::held(program, task(args, out, pid).arguments(), None)?;
         command
             .env("FAULTLINE_LOG", "info")
@@ -41,7 +45,7 @@ impl Daemon {
             .stdout(Stdio::null())
             .stderr(log.to_write()?);
         let child = command.spawn().with_context(|| program.display().to_string())?;
-        Ok(Daemon { child, log, ended: None })
+        Ok(Daemon { child, log, ready, pid, ended: None })
     }
 
     /// Waits until it listens and follows the process.
@@ -49,15 +53,9 @@ impl Daemon {
     /// # Errors
     /// It ended (with [`WrongUsage`] if it says so), it takes too long, or a signal asks this program to end.
     pub(super) fn wait_until_following(&mut self, signals: &mut Signals) -> anyhow::Result<Addresses> {
-        let mut addresses = None;
-        let mut following = false;
         for _ in 0..LOOKS_TO_START {
-            for line in self.log.news() {
-                addresses = addresses.or_else(|| Addresses::of_line(&line));
-                following |= line.contains(" following pid=");
-            }
-            if let (Some(addresses), true) = (&addresses, following) {
-                return Ok(addresses.clone());
+            if let Some(ready) = self.ready.read()?.filter(|ready| ready.follows(self.pid)) {
+                return Ok(ready.addresses());
             }
             if let Some(status) = self.ended()? {
                 let words = format!("{PROGRAM} ended ({status}) before it recorded:\n{}", self.log.tail());
@@ -126,9 +124,9 @@ impl Drop for Daemon {
     }
 }
 
-fn task<'a>(args: &'a RecordArgs, out: &'a Path, pid: Pid) -> Task<'a> {
+fn task<'a>(args: &'a RecordArgs, out: &'a Path, pid: u32) -> Task<'a> {
     Task {
-        whom: Whom::Pid(pid.as_raw_nonzero().get().unsigned_abs()),
+        whom: Whom::Pid(pid),
         out,
         cache_entries: None,
         labels: &args.labels,

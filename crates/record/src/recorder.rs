@@ -1,8 +1,10 @@
 //! The daemon as a recorder: found, told what to do, listened to. Who starts it, and in which group, is its user's to say.
 
 mod log;
+mod ready;
 
 pub use log::Log;
+pub use ready::{Ready, ReadyFile};
 
 use anyhow::Context;
 use faultline_isolation::End;
@@ -78,6 +80,7 @@ impl Task<'_> {
             all.extend(["--program-cache-entries".into(), OsString::from(entries.to_string())]);
         }
         all.extend([OsString::from("--record"), self.out.into()]);
+        all.extend([OsString::from("--ready-file"), ready::name(self.out).into()]);
         if let Some(interval) = self.interval {
             all.extend(["--interval".into(), OsString::from(format!("{}ms", interval.as_millis()))]);
         }
@@ -95,15 +98,6 @@ pub struct Addresses {
     pub metrics: String,
     /// For pushes; `None` if they are not accepted.
     pub ingest: Option<String>,
-}
-
-impl Addresses {
-    /// From the daemon's line `listening metrics=ADDRESS ingest=ADDRESS`; `None` of any other line.
-    pub fn of_line(line: &str) -> Option<Self> {
-        let words = line.split_once(" listening ")?.1;
-        let word = |key: &str| words.split_whitespace().find_map(|word| word.strip_prefix(key)).map(str::to_owned);
-        Some(Addresses { metrics: word("metrics=")?, ingest: word("ingest=") })
-    }
 }
 
 /// The daemon's program: as given, beside this program, or in `PATH`.
@@ -178,15 +172,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_read_from_the_log() {
-        let line = "2026-01-01T00:00:00.000000Z  INFO listening metrics=127.0.0.1:4 ingest=127.0.0.1:5";
-        let found = Addresses { metrics: "127.0.0.1:4".to_owned(), ingest: Some("127.0.0.1:5".to_owned()) };
-        assert_eq!(Addresses::of_line(line), Some(found));
-        assert_eq!(Addresses::of_line("INFO listening metrics=[::1]:4").unwrap().ingest, None);
-        assert_eq!(Addresses::of_line("INFO following pid=4"), None);
-    }
-
-    #[test]
     fn exceptions_from_a_proxy_are_added_to() {
         let addresses = Addresses { metrics: String::new(), ingest: Some("127.0.0.1:5".to_owned()) };
         let of = |set: &[(&str, &str)]| {
@@ -209,7 +194,8 @@ mod tests {
         let task = Task { whom, out, cache_entries, labels: &labels, interval, config: None, free_ports: true };
         let said: Vec<String> = task.arguments().iter().map(|word| word.to_string_lossy().into_owned()).collect();
         let expected = "run --listen 127.0.0.1:0 --ingest 127.0.0.1:0 --ledger /mnt/ledger \
-                        --program-cache-entries 1024 --record /o/run.fltl --interval 100ms --label arm=a b";
+                        --program-cache-entries 1024 --record /o/run.fltl --ready-file /o/run.fltl.ready \
+                        --interval 100ms --label arm=a b";
         assert_eq!(said.join(" "), expected);
     }
 }

@@ -1,4 +1,4 @@
-//! What the daemon says while it runs.
+//! What the daemon says while it runs, for people: nothing is decided by it.
 
 use rustix::fs::{MemfdFlags, OFlags, fcntl_getfl, fcntl_setfl, memfd_create};
 use std::fs::File;
@@ -53,7 +53,7 @@ impl Log {
     }
 
     /// Whole lines that were not there at the last call.
-    pub fn news(&mut self) -> Vec<String> {
+    fn news(&mut self) -> Vec<String> {
         let text = self.text(self.read);
         let whole = text.rfind('\n').map_or(0, |end| end + 1);
         self.read += whole as u64;
@@ -64,7 +64,7 @@ impl Log {
         lines
     }
 
-    /// Warnings and errors among them, in the daemon's words.
+    /// Warnings and errors since the last call, in the daemon's words.
     pub fn complaints(&mut self) -> Vec<String> {
         self.news().iter().filter_map(|line| complaint(line)).map(str::to_owned).collect()
     }

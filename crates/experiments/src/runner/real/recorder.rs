@@ -8,8 +8,8 @@ use anyhow::{Context, bail};
 use faultline_command::output::say;
 use faultline_isolation::{End, Job, Launched, Launcher, Limits};
 use faultline_record::recorder::{
-    self, Addresses, LOOK, LOOKS_TO_END, LOOKS_TO_START, Log, PROGRAM, Task, USUAL_INTERVAL, Whom, looks_to_write,
-    progress, with_its_words,
+    self, Addresses, LOOK, LOOKS_TO_END, LOOKS_TO_START, Log, PROGRAM, ReadyFile, Task, USUAL_INTERVAL, Whom,
+    looks_to_write, progress, with_its_words,
 };
 use faultline_text::time;
 use rustix::thread::{CpuSet, sched_getaffinity};
@@ -25,6 +25,7 @@ const KNOWN: &str = "it takes from what the validator waits for; put it elsewher
 pub(super) struct Daemon {
     launched: Box<dyn Launched>,
     log: Log,
+    ready: ReadyFile,
     recording: PathBuf,
     interval: Duration,
     addresses: Addresses,
@@ -68,22 +69,22 @@ impl Daemon {
             longest: None,
             grace: LOOK * LOOKS_TO_END,
         };
+        let ready = ReadyFile::of(&recording)?;
         let launched = launcher.launch(&job)?;
         let log = Log::on_disk(&output).with_context(|| output.display().to_string())?;
         let addresses = Addresses { metrics: String::new(), ingest: None };
-        let mut daemon = Daemon { launched, log, recording, interval, addresses };
+        let mut daemon = Daemon { launched, log, ready, recording, interval, addresses };
         daemon.wait_until_ready(order.pid.is_some())?;
         Ok(daemon)
     }
 
     fn wait_until_ready(&mut self, follows: bool) -> anyhow::Result<()> {
-        let mut listening = None;
         for _ in 0..LOOKS_TO_START {
-            listening = listening.or_else(|| self.log.news().iter().find_map(|line| Addresses::of_line(line)));
+            let ready = self.ready.read()?;
             let seen = progress(&self.recording).ok();
             let recorded = seen.is_some_and(|seen| seen.last_tick.is_some() && (seen.process || !follows));
-            if let (Some(addresses), true) = (&listening, recorded) {
-                self.addresses = addresses.clone();
+            if let (Some(ready), true) = (ready, recorded) {
+                self.addresses = ready.addresses();
                 return Ok(());
             }
             if let Some((end, words)) = self.ended()? {
