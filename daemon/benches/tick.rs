@@ -15,7 +15,7 @@ use faultlined::config::{Config, Find};
 use faultlined::discovery::{Finder, Target};
 use faultlined::hub::{Hub, Latest};
 use faultlined::sinks::history::History;
-use faultlined::sources::conclusions::Told;
+use faultlined::sources::conclusions::Inputs;
 use faultlined::sources::{self, listening, rpc, selfwatch};
 use faultlined::tick::{Parts, Ticker};
 use faultlined::validator::intake::Intake;
@@ -103,7 +103,7 @@ impl Ticking {
         let intake = Intake::new(&config.datapoints);
         let live = Latest::default();
         live.set(Some(Arc::new(config.clone())));
-        let told = Told { intake: intake.clone(), rpc: rpc::Handle::default(), admin: Latest::default(), log: None };
+        let told = Inputs { intake: intake.clone(), rpc: rpc::Handle::default(), admin: Latest::default(), log: None };
         let mut sources = sources::polled(config, &root, &finder.following());
         sources.extend(sources::told(config, listening::Datapoints { intake, meter: None, forward: None }, told, live));
         sources.push(Box::new(selfwatch::Selfwatch::new(&root, false)));

@@ -20,9 +20,9 @@ use crate::ingest::{self, IngestParts, Listener};
 use crate::push_memory::Budget;
 use crate::ready_file::{self, ReadyFile};
 use crate::sinks::history::History;
-use crate::socket::{self, Bound, Inherited, Place};
+use crate::socket::{self, Bound, Inherited, ListenAddress};
 use crate::sources::admin::{Asked, WhomToAsk};
-use crate::sources::conclusions::Told;
+use crate::sources::conclusions::Inputs;
 use crate::sources::{self, admin, listening, rpc, selfwatch};
 use crate::supervisor::Stage;
 use crate::tail::{self, LogTail};
@@ -100,11 +100,11 @@ impl App {
         let rpc =
             config.rpc.enabled.then(|| rpc::Poller::new(&config.rpc, clock, whom(&following), admin_facts.clone()));
         let live = Live::new(config.clone(), options.reload, intake.clone());
-        let facts = manifest::Facts {
+        let facts = manifest::ProcessFacts {
             rpc: rpc.as_ref().map(rpc::Poller::handle).unwrap_or_default(),
             admin: admin_facts.clone(),
         };
-        let told = Told {
+        let told = Inputs {
             intake: intake.clone(),
             rpc: facts.rpc.clone(),
             admin: admin_facts,
@@ -347,7 +347,7 @@ fn exporter(
 
 /// Says that an address which was asked for is not listened on, because systemd listens elsewhere.
 fn overruled(key: &'static str, asked: SocketAddr, default: SocketAddr, inherited: &[Bound]) {
-    if asked != default && !inherited.iter().any(|bound| *bound.place() == Place::Tcp(asked)) {
+    if asked != default && !inherited.iter().any(|bound| *bound.place() == ListenAddress::Tcp(asked)) {
         let (listening, asked) = (socket::places(inherited).join(","), asked.to_string());
         tracing::warn!(
             key,

@@ -32,7 +32,7 @@ use crate::config::{self, Credentials};
 use crate::connection_limit::{Connection, Connections, Phase};
 use crate::forward;
 use crate::push_memory::Budget;
-use crate::socket::{self, Bound, Doors, Place, Stream, peer};
+use crate::socket::{self, Bound, Doors, ListenAddress, Stream, peer};
 use crate::supervisor::Stop;
 use faultline_agave::config::MetricsConfig;
 use std::collections::VecDeque;
@@ -73,7 +73,7 @@ pub enum Error {
     #[error(
         "ingest.listen: {0} is not a loopback address; pushes carry their password in the clear, so listen on 127.0.0.1 or [::1], or set beyond_loopback = true with db, user and password_file"
     )]
-    NotLoopback(Place),
+    NotLoopback(ListenAddress),
     /// Somebody else listens there.
     #[error(
         "ingest.listen: {0} is in use: `ss -ltnp` shows by which program; stop it, or set ingest.listen to a free port, and the same port in the validator's SOLANA_METRICS_CONFIG"
@@ -139,7 +139,7 @@ const LIMITS: Limits = Limits {
 /// # Errors
 /// Not a loopback address, and nobody has said that others may push.
 pub fn check(config: &config::Ingest) -> Result<(), Error> {
-    allowed(config, &Place::Tcp(config.listen))
+    allowed(config, &ListenAddress::Tcp(config.listen))
 }
 
 /// Whether pushes of a validator with this configuration carry the wanted credentials.
@@ -148,7 +148,7 @@ pub(crate) fn accepts(wanted: &Credentials, pushed: &MetricsConfig) -> bool {
     url.rsplit_once('?').is_some_and(|(_, query)| request::Query::parse(query).names(wanted))
 }
 
-fn allowed(config: &config::Ingest, place: &Place) -> Result<(), Error> {
+fn allowed(config: &config::Ingest, place: &ListenAddress) -> Result<(), Error> {
     if place.is_local() || config.beyond_loopback { Ok(()) } else { Err(Error::NotLoopback(place.clone())) }
 }
 

@@ -11,7 +11,7 @@ mod process;
 pub mod redact;
 
 pub use binary::{Binary, hash};
-pub use follow::{Described, Describer, Facts, Follower};
+pub use follow::{Described, Describer, Follower, ProcessFacts};
 
 use crate::config::{Config, Find};
 use faultline_kernel::HostRoot;

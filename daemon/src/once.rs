@@ -16,7 +16,7 @@ use crate::config::Config;
 use crate::sources::rpc::identity_of;
 use crate::supervisor::Stage;
 use anyhow::{Context, bail};
-use rights::Seen;
+use rights::ProcessLook;
 use std::time::Duration;
 use tokio::runtime::Handle;
 
@@ -64,11 +64,13 @@ async fn check(config: &Config) -> anyhow::Result<Report> {
 }
 
 /// Looks on a thread: a process that hangs in the kernel can hold its files in procfs for as long as it hangs.
-async fn look(config: &Config, clock: Clock) -> anyhow::Result<Seen> {
+async fn look(config: &Config, clock: Clock) -> anyhow::Result<ProcessLook> {
     let mut stage = Stage::new("once", &Handle::current());
     let (send, seen) = tokio::sync::oneshot::channel();
     let wanted = config.clone();
-    stage.thread("look", move |_| drop(send.send(Seen::look(&wanted, clock)))).context("a thread cannot be started")?;
+    stage
+        .thread("look", move |_| drop(send.send(ProcessLook::look(&wanted, clock))))
+        .context("a thread cannot be started")?;
     match tokio::time::timeout(PATIENCE, seen).await {
         Ok(Ok(seen)) => seen,
         Ok(Err(_)) => bail!("the look at procfs failed; please report this"),

@@ -20,11 +20,11 @@ use crate::manifest::Described;
 use crate::supervisor::Stop;
 use crate::tick::{Finding, Poll};
 use crate::validator::recorded::{Points, Recorded};
-use account::Told;
+use account::RecorderSource;
 use events::{Describe, Events};
 use faultline_catalog::{Stamp, Tick};
 use faultline_recording::{Event, EventKind, Point};
-use queue::{Message, Queue, Seen};
+use queue::{FollowedAtTick, Message, Queue};
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -85,7 +85,7 @@ pub trait RecordingSink: Send {
 #[derive(Debug, Clone)]
 pub struct Handle {
     queue: Arc<Queue>,
-    seen: Arc<Mutex<Seen>>,
+    seen: Arc<Mutex<FollowedAtTick>>,
     accounts: Vec<Arc<Account>>,
 }
 
@@ -107,7 +107,7 @@ impl Handle {
     /// The recorder as a source, asked before the tick goes to the sinks. `more` adds to each finding.
     pub fn source(&self, following: Following, more: impl Fn(&mut Finding) + Send + 'static) -> Box<dyn Poll> {
         let (accounts, queue, seen) = (self.accounts.clone(), Arc::clone(&self.queue), Arc::clone(&self.seen));
-        Box::new(Told { accounts, queue, following, seen, more: Box::new(more), lost: (0, Duration::ZERO) })
+        Box::new(RecorderSource { accounts, queue, following, seen, more: Box::new(more), lost: (0, Duration::ZERO) })
     }
 
     /// Sets a mark; false if there is no room for it.
@@ -268,7 +268,7 @@ mod tests {
         let (kept, news) = (Arc::default(), Latest::default());
         let mut recorder = recorder.with_news(news.clone()).with(Box::new(Memory(Arc::clone(&kept))));
         for (number, comm, late) in [(1, "sh", "sh"), (2, "v", "sh"), (3, "v", "v")] {
-            *handle.seen.lock().unwrap() = Seen { target: Some(Arc::new(target(comm))), ended: None };
+            *handle.seen.lock().unwrap() = FollowedAtTick { target: Some(Arc::new(target(comm))), ended: None };
             handle.clone().tick(&Arc::new(Tick { number, at: Stamp::default(), batches: Vec::new() }));
             let described = Described { target: Arc::new(target(late)), manifest: json!(format!("late {late}")) };
             news.set(Some(Arc::new(described)));

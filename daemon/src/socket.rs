@@ -17,36 +17,36 @@ use tokio_util::either::Either;
 
 /// Where a socket listens.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
+pub enum ListenAddress {
     /// An address with its real port.
     Tcp(SocketAddr),
     /// A socket in the file system; its permissions say who may connect.
     Unix(PathBuf),
 }
 
-impl Place {
+impl ListenAddress {
     /// Whether only this machine reaches it.
     pub fn is_local(&self) -> bool {
         match self {
-            Place::Tcp(address) => address.ip().to_canonical().is_loopback(),
-            Place::Unix(_) => true,
+            ListenAddress::Tcp(address) => address.ip().to_canonical().is_loopback(),
+            ListenAddress::Unix(_) => true,
         }
     }
 
     /// The address; `None` for a socket in the file system.
     pub fn tcp(&self) -> Option<SocketAddr> {
         match self {
-            Place::Tcp(address) => Some(*address),
-            Place::Unix(_) => None,
+            ListenAddress::Tcp(address) => Some(*address),
+            ListenAddress::Unix(_) => None,
         }
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for ListenAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Place::Tcp(address) => write!(f, "{address}"),
-            Place::Unix(path) => write!(f, "{}", path.display()),
+            ListenAddress::Tcp(address) => write!(f, "{address}"),
+            ListenAddress::Unix(path) => write!(f, "{}", path.display()),
         }
     }
 }
@@ -59,7 +59,7 @@ pub fn places(doors: &[Bound]) -> Vec<String> {
 /// A socket that listens and does not block.
 #[derive(Debug)]
 pub struct Bound {
-    place: Place,
+    place: ListenAddress,
     socket: Socket,
     inherited: bool,
 }
@@ -83,18 +83,18 @@ impl Bound {
         let place = match &socket {
             Socket::Tcp(socket) => {
                 socket.set_nonblocking(true)?;
-                Place::Tcp(socket.local_addr()?)
+                ListenAddress::Tcp(socket.local_addr()?)
             }
             Socket::Unix(socket) => {
                 socket.set_nonblocking(true)?;
-                Place::Unix(socket.local_addr()?.as_pathname().map_or_else(PathBuf::new, PathBuf::from))
+                ListenAddress::Unix(socket.local_addr()?.as_pathname().map_or_else(PathBuf::new, PathBuf::from))
             }
         };
         Ok(Bound { place, socket, inherited })
     }
 
     /// Where it listens; the port is known also if 0 was asked for.
-    pub fn place(&self) -> &Place {
+    pub fn place(&self) -> &ListenAddress {
         &self.place
     }
 }

@@ -19,7 +19,7 @@ use crate::config::Config;
 use crate::discovery::Following;
 use crate::hub::Latest;
 use crate::tick::Poll;
-use conclusions::Told;
+use conclusions::Inputs;
 use faultline_kernel::HostRoot;
 
 /// The sources that are asked, in the order in which a tick asks them. Those that are told come after.
@@ -41,7 +41,7 @@ pub fn polled(config: &Config, root: &HostRoot, following: &Following) -> Vec<Bo
 pub fn told(
     config: &Config,
     datapoints: listening::Datapoints,
-    told: Told,
+    told: Inputs,
     live: Latest<Config>,
 ) -> Vec<Box<dyn Poll>> {
     let mut sources: Vec<Box<dyn Poll>> = Vec::new();

@@ -4,7 +4,7 @@ use super::root;
 use crate::clock::Clock;
 use crate::config::{Config, Mistake};
 use crate::discovery::{Finder, Target};
-use crate::manifest::{Describer, Facts, Follower};
+use crate::manifest::{Describer, Follower, ProcessFacts};
 use crate::recorder::{Account, Handle, Recorder, RecordingFile, disks};
 use crate::supervisor::Stage;
 use crate::validator::coverage::{LastPush, Moment};
@@ -70,7 +70,13 @@ impl Prepared {
     ///
     /// # Errors
     /// The recording cannot be made, or is something else than a recording of the same labels; the folder cannot be made.
-    pub(super) fn open(self, config: &Config, clock: Clock, facts: Facts, demo: bool) -> anyhow::Result<Recording> {
+    pub(super) fn open(
+        self,
+        config: &Config,
+        clock: Clock,
+        facts: ProcessFacts,
+        demo: bool,
+    ) -> anyhow::Result<Recording> {
         let root = root(config);
         let session = NewSession {
             started: clock.now(),

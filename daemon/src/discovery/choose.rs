@@ -1,6 +1,6 @@
 //! Which of several processes that look like validators is the one.
 
-use super::process::{Seen, has_validators_thread};
+use super::process::{LiveProcess, has_validators_thread};
 use super::{Around, Target, process};
 use faultline_catalog::{Problem, Status};
 use faultline_kernel::ErrorKind;
@@ -60,7 +60,7 @@ pub(super) fn candidates(
     found
 }
 
-fn candidate(around: &Around<'_>, seen: Seen) -> Candidate {
+fn candidate(around: &Around<'_>, seen: LiveProcess) -> Candidate {
     Candidate { running: has_validators_thread(around.root, seen.pid()), target: seen.target }
 }
 

@@ -1,6 +1,6 @@
 //! The process with a given number.
 
-use super::process::{self, Seen};
+use super::process::{self, LiveProcess};
 use super::{Around, Found, Target};
 use faultline_catalog::{Problem, Status};
 use faultline_kernel::ErrorKind;
@@ -36,7 +36,7 @@ impl ByPid {
     }
 }
 
-fn is_same(before: &Target, seen: &Seen) -> bool {
+fn is_same(before: &Target, seen: &LiveProcess) -> bool {
     let now = &seen.target;
     before.process == now.process || (before.validator.is_none() && before.comm == now.comm && before.exe == now.exe)
 }

@@ -16,7 +16,7 @@ const KEPT_OF_A_NAME: usize = 15;
 
 /// A process that lives.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Seen {
+pub(super) struct LiveProcess {
     pub(super) target: Target,
     /// What a validator's program does that is not validating: `monitor`, `exit`.
     pub(super) subcommand: Option<String>,
@@ -27,7 +27,7 @@ pub(super) struct Seen {
     pub(super) script: Option<String>,
 }
 
-impl Seen {
+impl LiveProcess {
     pub(super) fn pid(&self) -> u32 {
         self.target.process.pid
     }
@@ -42,7 +42,7 @@ impl Seen {
 /// # Errors
 /// `Gone` when there is no such process, when it is a zombie, and when it was replaced while it was looked at; any error
 /// of `stat` and `cmdline`.
-pub(super) fn look(root: &HostRoot, pid: u32, found_by: &'static str) -> Result<Seen, ReadError> {
+pub(super) fn look(root: &HostRoot, pid: u32, found_by: &'static str) -> Result<LiveProcess, ReadError> {
     let files = ProcessFiles::open(root, pid)?;
     let stat = living(root, files.id())?;
     let arguments: Vec<String> =
@@ -57,7 +57,7 @@ pub(super) fn look(root: &HostRoot, pid: u32, found_by: &'static str) -> Result<
     };
     let ledger = validator.as_ref().and_then(|validator| ledger(root, pid, validator));
     let target = Target { process: files.id(), comm, exe: files.exe().ok(), validator, ledger, found_by };
-    Ok(Seen { target, subcommand, parent: stat.ppid, program: arguments.into_iter().next(), script })
+    Ok(LiveProcess { target, subcommand, parent: stat.ppid, program: arguments.into_iter().next(), script })
 }
 
 /// The script for which the kernel has started an interpreter. It calls the process like the script, cut to what it keeps

@@ -1,7 +1,7 @@
 //! The process of a given name, whatever it is.
 
 use super::choose::ambiguous;
-use super::process::{self, Seen};
+use super::process::{self, LiveProcess};
 use super::{Around, Found, Target, names};
 use faultline_catalog::{Problem, Status};
 use faultline_kernel::{Comm, ErrorKind};
@@ -38,7 +38,7 @@ impl ByName {
                 Err(error) => problems.push(process::problem(&error)),
             }
         }
-        let mut parents: Vec<&Seen> =
+        let mut parents: Vec<&LiveProcess> =
             all.iter().filter(|one| !all.iter().any(|other| other.pid() == one.parent)).collect();
         match (parents.pop(), parents.len()) {
             (Some(one), 0) => return Ok(one.target.clone()),
@@ -57,7 +57,7 @@ impl ByName {
         Comm::new(self.name.as_bytes())
     }
 
-    fn is_whole_name(&self, seen: &Seen) -> bool {
+    fn is_whole_name(&self, seen: &LiveProcess) -> bool {
         let is_name = |path: &Path| path.file_name().is_some_and(|name| name.to_str() == Some(self.name.as_str()));
         self.name.len() <= self.comm().as_bytes().len()
             || seen.program.as_ref().is_some_and(|program| is_name(Path::new(program)))

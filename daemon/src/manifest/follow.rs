@@ -39,7 +39,7 @@ struct First {
 
 /// Whom to ask for what the process tells itself.
 #[derive(Debug, Clone, Default)]
-pub struct Facts {
+pub struct ProcessFacts {
     /// JSON-RPC.
     pub rpc: rpc::Handle,
     /// The admin socket.
@@ -58,7 +58,7 @@ pub struct Describer {
 #[derive(Debug)]
 pub struct Follower {
     describer: Describer,
-    facts: Facts,
+    facts: ProcessFacts,
 }
 
 impl Describer {
@@ -68,7 +68,7 @@ impl Describer {
     }
 
     /// Who finds out the rest; to be run.
-    pub fn follower(&self, facts: Facts) -> Follower {
+    pub fn follower(&self, facts: ProcessFacts) -> Follower {
         Follower { describer: self.clone(), facts }
     }
 
@@ -197,7 +197,7 @@ mod tests {
         let (comm, exe) = ("test".to_owned(), std::env::current_exe().ok());
         let target = Target { process, comm, exe, validator: None, ledger: None, found_by: "pid" };
         let describer = Describer::new(root);
-        let facts = Facts::default();
+        let facts = ProcessFacts::default();
         facts.admin.set(Some(Arc::new(told(ProcessId { start_ticks: 1, ..process }, "somebody else"))));
         let (follower, stop) = (describer.follower(facts.clone()), Stop::new());
         std::thread::scope(|scope| {

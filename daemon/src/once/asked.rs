@@ -1,7 +1,7 @@
 //! The validator's own interfaces, asked by the daemon's pollers: the admin socket, JSON-RPC and the log.
 
 use super::report::Check;
-use super::rights::{Seen, as_owner};
+use super::rights::{ProcessLook, as_owner};
 use crate::app;
 use crate::clock::Clock;
 use crate::config::{Config, Find, Log, MIN_INTERVAL};
@@ -45,7 +45,7 @@ async fn wait_for<T>(patience: Duration, look: impl Fn() -> Option<T>) -> Option
 }
 
 /// Asks the admin socket; what it told is for the question to JSON-RPC.
-pub(super) async fn admin(config: &Config, seen: &Seen, clock: Clock) -> (Check, Latest<AdminFacts>) {
+pub(super) async fn admin(config: &Config, seen: &ProcessLook, clock: Clock) -> (Check, Latest<AdminFacts>) {
     let name = "admin";
     let off = |why: &str| (Check::off(name, why), Latest::default());
     if !config.admin.enabled {
@@ -98,7 +98,7 @@ fn words(problems: &[Problem]) -> Option<String> {
 /// Asks JSON-RPC, also without a process if the configuration says where.
 pub(super) async fn rpc(
     config: &Config,
-    seen: &Seen,
+    seen: &ProcessLook,
     admin: Latest<AdminFacts>,
     clock: Clock,
 ) -> (Check, Option<Arc<RpcFacts>>) {

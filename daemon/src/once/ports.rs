@@ -3,7 +3,7 @@
 //! Nothing is bound: a port that is bound here for a moment would be refused to a daemon that starts in that moment.
 
 use super::report::Check;
-use super::rights::{METRICS_CONFIG, Seen};
+use super::rights::{METRICS_CONFIG, ProcessLook};
 use crate::config::{Config, Log};
 use crate::ingest;
 use crate::sources::rpc::reachable;
@@ -106,7 +106,7 @@ fn of_port(name: &'static str, key: &str, listen: SocketAddr, found: Listener) -
 }
 
 /// Whether the validator was started with the address of our listener.
-pub(super) async fn push(config: &Config, seen: &Seen) -> Check {
+pub(super) async fn push(config: &Config, seen: &ProcessLook) -> Check {
     let name = "push";
     match (&config.log, config.ingest.enabled) {
         (_, true) => {}

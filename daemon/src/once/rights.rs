@@ -16,7 +16,7 @@ use std::sync::Arc;
 pub(super) const METRICS_CONFIG: &str = "SOLANA_METRICS_CONFIG";
 
 /// What one look at procfs gave.
-pub(super) struct Seen {
+pub(super) struct ProcessLook {
     pub(super) following: Following,
     pub(super) target: Option<Arc<Target>>,
     /// Whose the process is.
@@ -29,12 +29,12 @@ pub(super) struct Seen {
     pub(super) rights: Vec<Check>,
 }
 
-impl Seen {
+impl ProcessLook {
     /// Looks for the process and reads its files. Blocks while the kernel does.
     ///
     /// # Errors
     /// procfs itself cannot be read.
-    pub(super) fn look(config: &Config, clock: Clock) -> anyhow::Result<Seen> {
+    pub(super) fn look(config: &Config, clock: Clock) -> anyhow::Result<ProcessLook> {
         let root = app::root(config);
         let mut finder = Finder::build(&config.target, root.clone(), clock);
         let following = finder.following();
@@ -45,7 +45,7 @@ impl Seen {
             let rights =
                 tick.batches.iter().filter(|batch| batch.source == Source::Host).map(|host| of_batch(host, None));
             let rights = rights.collect();
-            return Ok(Seen { following, target: None, owner: None, environment: None, process, rights });
+            return Ok(ProcessLook { following, target: None, owner: None, environment: None, process, rights });
         };
         let owner = user(&root, target.process);
         let files = ProcessFiles::open(&root, target.process.pid).ok().filter(|files| files.id() == target.process);
@@ -54,7 +54,7 @@ impl Seen {
         let mut rights = files.map(|files| of_files(files, &folder, environment.as_ref(), owner)).unwrap_or_default();
         rights.extend(of_tick(&tick, owner));
         let process = describe(&target, owner, &root);
-        Ok(Seen { following, target: Some(target), owner, environment, process, rights })
+        Ok(ProcessLook { following, target: Some(target), owner, environment, process, rights })
     }
 }
 

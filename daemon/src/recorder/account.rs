@@ -1,6 +1,6 @@
 //! How each recorder stands, for the tick and the web.
 
-use super::queue::{Queue, Seen};
+use super::queue::{FollowedAtTick, Queue};
 use crate::discovery::Following;
 use crate::tick::{Finding, Look, Poll};
 use faultline_catalog::metrics::daemon as d;
@@ -62,18 +62,18 @@ impl Account {
 
 /// The recorder as a source of a tick: tells how it stands, and notes who is followed, so that the tick is recorded with
 /// its own process.
-pub(super) struct Told {
+pub(super) struct RecorderSource {
     pub(super) accounts: Vec<Arc<Account>>,
     pub(super) queue: Arc<Queue>,
     pub(super) following: Following,
-    pub(super) seen: Arc<Mutex<Seen>>,
+    pub(super) seen: Arc<Mutex<FollowedAtTick>>,
     /// Adds to each finding.
     pub(super) more: Box<dyn Fn(&mut Finding) + Send>,
     /// What had found no room in the queue by the last look, and the uptime until which that is shown.
     pub(super) lost: (u64, Duration),
 }
 
-impl Told {
+impl RecorderSource {
     /// That entries found no room in the queue lately. The words stay the same, so that they are logged once.
     fn overrun(&mut self, now: Duration) -> Option<Problem> {
         let lost = self.queue.lost();
@@ -98,7 +98,7 @@ impl Told {
     }
 }
 
-impl Poll for Told {
+impl Poll for RecorderSource {
     fn source(&self) -> Source {
         Source::Recorder
     }

@@ -61,9 +61,9 @@ fn accounts(arguments: &[String]) -> Vec<String> {
 /// looked at.
 pub fn warnings(root: &HostRoot, recording: &Path, folders: &[Folder]) -> Vec<String> {
     let whole = std::path::absolute(recording).unwrap_or_else(|_| recording.to_owned());
-    let Some(own) = whole.parent().and_then(|folder| Place::of(root, folder, None)) else { return Vec::new() };
+    let Some(own) = whole.parent().and_then(|folder| FolderDisks::of(root, folder, None)) else { return Vec::new() };
     let sentence = |folder: &Folder| {
-        let place = Place::of(root, &folder.path, folder.pid)?;
+        let place = FolderDisks::of(root, &folder.path, folder.pid)?;
         let shared = own.shared(&place)?;
         let (what, path, recording) = (folder.what, folder.path.display(), recording.display());
         Some(format!(
@@ -75,15 +75,15 @@ pub fn warnings(root: &HostRoot, recording: &Path, folders: &[Folder]) -> Vec<St
 
 /// Where a folder's bytes are.
 #[derive(Debug, PartialEq, Eq)]
-struct Place {
+struct FolderDisks {
     /// The file system.
     device: u64,
     /// The disks below it, by the kernel's names; empty where the file system has none.
     disks: BTreeSet<String>,
 }
 
-impl Place {
-    fn of(root: &HostRoot, folder: &Path, pid: Option<u32>) -> Option<Place> {
+impl FolderDisks {
+    fn of(root: &HostRoot, folder: &Path, pid: Option<u32>) -> Option<FolderDisks> {
         let seen = match pid {
             Some(pid) => root.procfs.join(format!("{pid}/root")).join(folder.strip_prefix("/").ok()?),
             None => folder.to_owned(),
@@ -95,11 +95,11 @@ impl Place {
         let block = source.and_then(|path| rustix::fs::stat(path).ok()).map(|found| found.st_rdev);
         let (major, minor) = block.map_or(numbers, |device| (rustix::fs::major(device), rustix::fs::minor(device)));
         add_disks(&root.sysfs.join(format!("dev/block/{major}:{minor}")), &mut disks, 0);
-        Some(Place { device, disks })
+        Some(FolderDisks { device, disks })
     }
 
     /// What both have in common, to be put between "lies" and "as".
-    fn shared(&self, other: &Place) -> Option<String> {
+    fn shared(&self, other: &FolderDisks) -> Option<String> {
         if self.device == other.device {
             return Some("in the same file system".to_owned());
         }

@@ -1,6 +1,6 @@
 //! What happened, from one tick to the next.
 
-use super::queue::Seen;
+use super::queue::FollowedAtTick;
 use super::{Entry, Followed};
 use crate::discovery::{Reason, Target};
 use crate::manifest::Described;
@@ -38,7 +38,7 @@ impl Events {
 
     /// What the tick tells, then the tick itself, appended to `out`. The end of a process comes before the tick at which it
     /// is gone, a start before the tick at which it is there.
-    pub(super) fn tick(&mut self, tick: &Arc<Tick>, seen: &Seen, describe: &Describe, out: &mut Vec<Entry>) {
+    pub(super) fn tick(&mut self, tick: &Arc<Tick>, seen: &FollowedAtTick, describe: &Describe, out: &mut Vec<Entry>) {
         self.time(tick, out);
         if changed(self.target.as_deref(), seen.target.as_deref()) {
             if let (Some(before), Some(target)) = (&self.target, &seen.target)
@@ -77,7 +77,7 @@ impl Events {
     }
 
     /// The end of who was followed, and the beginning of who is.
-    fn replaced(&mut self, tick: &Tick, seen: &Seen, describe: &Describe, out: &mut Vec<Entry>) {
+    fn replaced(&mut self, tick: &Tick, seen: &FollowedAtTick, describe: &Describe, out: &mut Vec<Entry>) {
         if let Some(before) = &self.target {
             let (kind, reason) = match seen.ended.unwrap_or(Reason::Unknown) {
                 Reason::OomKill => (EventKind::OomKill, Reason::OomKill),

@@ -20,7 +20,7 @@ const MOST_MARKS: usize = 64;
 #[derive(Debug)]
 pub(super) enum Message {
     /// A tick, and who was followed at it.
-    Tick(Arc<Tick>, Seen),
+    Tick(Arc<Tick>, FollowedAtTick),
     /// A point of the followed validator.
     Point(Box<Point>),
     /// A mark set by hand or by an experiment.
@@ -29,7 +29,7 @@ pub(super) enum Message {
 
 /// Who was followed at a tick.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Seen {
+pub(super) struct FollowedAtTick {
     /// The process; `None` while there is none.
     pub(super) target: Option<Arc<Target>>,
     /// Why the process that was followed before it ended; `None` if none has.
@@ -100,7 +100,7 @@ mod tests {
 
     fn tick(number: u64) -> Message {
         let tick = Tick { number, at: Stamp::default(), batches: Vec::new() };
-        Message::Tick(Arc::new(tick), Seen::default())
+        Message::Tick(Arc::new(tick), FollowedAtTick::default())
     }
 
     #[test]

@@ -7,8 +7,8 @@ use super::account::{Account, SHOW_FOR};
 use super::{Entry, Followed, RecordingSink};
 use faultline_catalog::{Problem, Stamp, Status};
 use faultline_recording::{Error, EventKind, NewProcess, Opening, Writer};
-use kept::Kept;
-use place::Place;
+use kept::KeptEntries;
+use place::FileIdentity;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -31,11 +31,11 @@ pub struct RecordingFile {
     opening: Opening,
     /// `None` after the file was removed or replaced, until there is a new one.
     writer: Option<Writer>,
-    place: Place,
+    place: FileIdentity,
     account: Arc<Account>,
     /// Who is followed.
     process: Option<Arc<Followed>>,
-    kept: Kept,
+    kept: KeptEntries,
     /// What was lost since the last time that something could be written.
     lost: u64,
     trouble: Option<Trouble>,
@@ -69,10 +69,10 @@ impl RecordingFile {
             path: path.to_owned(),
             opening: opening.clone(),
             writer: None,
-            place: Place::of(path),
+            place: FileIdentity::of(path),
             account,
             process: None,
-            kept: Kept::default(),
+            kept: KeptEntries::default(),
             lost: 0,
             trouble: None,
             shown_until: None,
@@ -124,7 +124,7 @@ impl RecordingFile {
             opening.session.started = now;
             let opened = Writer::append(&self.path, &opening);
             self.writer = Some(opened.inspect_err(|_| self.lose(entries))?);
-            self.place = Place::of(&self.path);
+            self.place = FileIdentity::of(&self.path);
         }
         let Some(trouble) = &self.trouble else { return self.write(entries, entries.len()) };
         let seconds = now.since(trouble.since).as_secs_f64();

@@ -88,9 +88,9 @@ impl Beat {
 /// Logs at each change what a source does not offer, or no longer. The tick's book logs its other problems, and when it goes
 /// up or down.
 #[derive(Debug, Default)]
-pub(crate) struct Standing(Vec<(bool, Status)>);
+pub(crate) struct ProblemLog(Vec<(bool, Status)>);
 
-impl Standing {
+impl ProblemLog {
     /// Logs if being up, or the kinds of problems, are others than the last time.
     pub(crate) fn say(&mut self, source: Source, up: bool, problems: &[Problem]) {
         let now = problems.iter().map(|problem| (up, problem.status)).collect();

@@ -11,7 +11,7 @@ use crate::discovery::Target;
 use crate::hub::Latest;
 use crate::tail;
 use crate::tick::{Finding, Look, Poll};
-use crate::validator::intake::{Facts, Intake};
+use crate::validator::intake::{Intake, PushFacts};
 use crate::validator::phase::{Evidence, Phase, Tracker, word};
 
 use faultline_agave::identify::{HEALTH_DISTANCE, Program, startup_host_id};
@@ -27,7 +27,7 @@ use std::sync::Arc;
 pub struct Conclusions {
     live: Latest<config::Config>,
     config: Arc<config::Config>,
-    told: Told,
+    told: Inputs,
     tracker: Tracker,
     slots: SlotSources,
     followed: Option<ProcessId>,
@@ -35,7 +35,7 @@ pub struct Conclusions {
 }
 
 /// Where the other sources leave what they learn.
-pub struct Told {
+pub struct Inputs {
     /// Datapoints.
     pub intake: Intake,
     /// JSON-RPC.
@@ -50,14 +50,14 @@ pub struct Told {
 struct Known {
     rpc: Option<Arc<RpcFacts>>,
     admin: Option<Arc<AdminFacts>>,
-    datapoints: Facts,
+    datapoints: PushFacts,
     /// Up to so many slots behind the validator calls itself healthy.
     health_distance: u64,
 }
 
 impl Conclusions {
     /// Nothing concluded yet. `live` is the configuration, which may be replaced while the daemon runs.
-    pub fn new(live: Latest<config::Config>, told: Told) -> Self {
+    pub fn new(live: Latest<config::Config>, told: Inputs) -> Self {
         let config = live.get().unwrap_or_default();
         let tracker = Tracker::new(config.phase.clone(), config.sampling.interval);
         let (slots, followed, followed_at) = Default::default();

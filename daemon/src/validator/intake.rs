@@ -9,7 +9,7 @@ use super::allowed::{AllowList, Values};
 use super::coverage::{Coverage, LastPush, Moment, PushEnd};
 use super::recent::Recent;
 use super::recorded::{self, Points};
-use super::senders::{Lines, NO_ID, Senders, Settled, Standing, Sums};
+use super::senders::{Lines, NO_ID, SenderState, Senders, Settled, Sums};
 use super::slots::{self, Plausible, Slots};
 use super::tally::{Tally, add, delta};
 use crate::config::Datapoints;
@@ -58,7 +58,7 @@ struct State {
 
 /// What the tick wants to know besides readings.
 #[derive(Debug, Clone, Default)]
-pub struct Facts {
+pub struct PushFacts {
     /// Newest slots, and when the push that told of them arrived.
     pub slots: Option<(Stamp, Slots)>,
     /// Version, as `validator-new` said it.
@@ -190,9 +190,9 @@ impl Intake {
     }
 
     /// What the phase and the target's labels want.
-    pub fn facts(&self) -> Facts {
+    pub fn facts(&self) -> PushFacts {
         let state = self.lock();
-        Facts {
+        PushFacts {
             slots: state.newest_slots,
             version: state.version.clone(),
             identity: state.senders.identity().map(str::to_owned),
@@ -235,7 +235,7 @@ impl State {
     fn add(&mut self, allow: &AllowList, host: Option<&str>, line: &[u8], point: &Point<'_>, now: Stamp) -> Added {
         let State { senders, total, values, lines, log_recent, plausible, .. } = self;
         let (standing, sums, recent) = match host {
-            None => (Standing::Ours, None, log_recent),
+            None => (SenderState::Ours, None, log_recent),
             Some(host) => match senders.find(host, now) {
                 Some(sender) => (sender.standing, Some(&mut sender.sums), &mut sender.recent),
                 None => {
@@ -245,11 +245,11 @@ impl State {
             },
         };
         let (tally, values, lines, pending) = match (standing, sums) {
-            (Standing::Foreign, _) => {
+            (SenderState::Foreign, _) => {
                 lines.foreign += 1;
                 return Added::default();
             }
-            (Standing::Pending, Some(sums)) => {
+            (SenderState::Pending, Some(sums)) => {
                 (&mut sums.tally, &mut sums.values, &mut sums.lines, Some(&mut sums.slots))
             }
             _ => (total, values, lines, None),
@@ -289,12 +289,12 @@ impl State {
         } else {
             lines.ignored += 1;
         }
-        Added { known: known.map(|decoded| decoded.known), ours: standing == Standing::Ours, time }
+        Added { known: known.map(|decoded| decoded.known), ours: standing == SenderState::Ours, time }
     }
 
     /// What is summed apart of a sender until it is known whether it is ours.
     fn pending(&mut self, host: &str, now: Stamp) -> Option<&mut Sums> {
-        let sender = self.senders.find(host, now).filter(|sender| sender.standing == Standing::Pending)?;
+        let sender = self.senders.find(host, now).filter(|sender| sender.standing == SenderState::Pending)?;
         Some(&mut sender.sums)
     }
 
@@ -310,11 +310,11 @@ impl State {
 
     fn ignore(&mut self, host: &str, count: u64, now: Stamp) -> bool {
         match self.senders.find(host, now) {
-            Some(sender) if sender.standing == Standing::Ours => {
+            Some(sender) if sender.standing == SenderState::Ours => {
                 self.lines.ignored += count;
                 return true;
             }
-            Some(sender) if sender.standing == Standing::Pending => sender.sums.lines.ignored += count,
+            Some(sender) if sender.standing == SenderState::Pending => sender.sums.lines.ignored += count,
             _ => self.lines.foreign += count,
         }
         false

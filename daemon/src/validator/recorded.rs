@@ -39,7 +39,7 @@ impl Points {
     }
 
     /// Hands in what was kept apart.
-    pub fn add_kept(&self, kept: Kept) {
+    pub fn add_kept(&self, kept: PendingPoints) {
         kept.points.into_iter().for_each(|point| self.add(Box::new(point)));
         (self.0)(Recorded::Dropped(kept.lost));
     }
@@ -47,12 +47,12 @@ impl Points {
 
 /// Points of a sender that may turn out to be the followed validator; bounded.
 #[derive(Debug, Clone, Default)]
-pub struct Kept {
+pub struct PendingPoints {
     points: Vec<Point>,
     lost: u64,
 }
 
-impl Kept {
+impl PendingPoints {
     /// Keeps a point; beyond some number they are only counted.
     pub fn add(&mut self, point: Box<Point>) {
         if self.points.len() < MOST_KEPT {
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn points_kept_apart_are_bounded_and_the_rest_is_counted_when_they_are_handed_in() {
-        let ((points, heard), mut kept) = (heard(), Kept::default());
+        let ((points, heard), mut kept) = (heard(), PendingPoints::default());
         let point = || Box::new(Point::SetRoot(SetRootPoint::default()));
         (0..MOST_KEPT + 3).for_each(|_| kept.add(point()));
         points.add_kept(kept);

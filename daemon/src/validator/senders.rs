@@ -9,7 +9,7 @@
 use super::allowed::Values;
 use super::coverage::Coverage;
 use super::recent::Recent;
-use super::recorded::Kept;
+use super::recorded::PendingPoints;
 use super::slots::Slots;
 use super::tally::Tally;
 use faultline_catalog::Stamp;
@@ -67,7 +67,7 @@ impl Lines {
 
 /// Whether a sender's points count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Standing {
+pub enum SenderState {
     /// It is the followed validator.
     Ours,
     /// Nobody knows yet.
@@ -88,7 +88,7 @@ pub struct Sums {
     /// Lines by what would become of them.
     pub lines: Lines,
     /// Points for the recording.
-    pub kept: Kept,
+    pub kept: PendingPoints,
     /// Its pushes and seconds.
     pub coverage: Coverage,
 }
@@ -99,7 +99,7 @@ pub struct Sender {
     /// Its `host_id`.
     pub id: String,
     /// Whether it counts.
-    pub standing: Standing,
+    pub standing: SenderState,
     /// When its first line arrived.
     first: Stamp,
     /// When its newest line arrived.
@@ -142,14 +142,14 @@ impl Senders {
             return Some(sender);
         }
         if self.all.len() >= MOST_SENDERS {
-            let oldest_foreign = self.all.iter().enumerate().filter(|(_, s)| s.standing == Standing::Foreign);
+            let oldest_foreign = self.all.iter().enumerate().filter(|(_, s)| s.standing == SenderState::Foreign);
             let at = oldest_foreign.min_by_key(|(_, sender)| sender.newest).map(|(at, _)| at)?;
             self.all.swap_remove(at);
         }
         let standing = match id {
-            NO_ID => Standing::Foreign,
-            id if self.carried.iter().any(|known| known == id) => Standing::Ours,
-            _ => Standing::Pending,
+            NO_ID => SenderState::Foreign,
+            id if self.carried.iter().any(|known| known == id) => SenderState::Ours,
+            _ => SenderState::Pending,
         };
         let sender = Sender {
             id: id.to_owned(),
@@ -170,7 +170,7 @@ impl Senders {
         self.assumed = false;
         self.startup_id = startup_id;
         for sender in self.all.iter_mut().filter(|sender| sender.id != NO_ID) {
-            sender.standing = Standing::Pending;
+            sender.standing = SenderState::Pending;
         }
         self.settle(None)
     }
@@ -205,14 +205,14 @@ impl Senders {
     }
 
     /// Whether the points under the start-up name are ours, now that the identity is known.
-    fn startup_standing(&self, now: Stamp) -> Standing {
+    fn startup_standing(&self, now: Stamp) -> SenderState {
         let sender = |id: &String| self.all.iter().find(|sender| sender.id == *id);
-        let Some(startup) = self.startup_id.as_ref().and_then(sender) else { return Standing::Pending };
+        let Some(startup) = self.startup_id.as_ref().and_then(sender) else { return SenderState::Pending };
         let first = self.carried.iter().filter_map(sender).map(|sender| sender.first).min();
         match first {
-            Some(first) if startup.newest > first => Standing::Foreign,
-            Some(first) if now.since(first) >= SILENT => Standing::Ours,
-            _ => Standing::Pending,
+            Some(first) if startup.newest > first => SenderState::Foreign,
+            Some(first) if now.since(first) >= SILENT => SenderState::Ours,
+            _ => SenderState::Pending,
         }
     }
 
@@ -221,7 +221,7 @@ impl Senders {
         if !self.carried.is_empty() {
             return None;
         }
-        let mut pending = self.all.iter().filter(|sender| sender.standing == Standing::Pending);
+        let mut pending = self.all.iter().filter(|sender| sender.standing == SenderState::Pending);
         let sole = pending.next().filter(|sender| now.since(sender.first) >= WATCHED)?.id.clone();
         if pending.next().is_some() {
             return None;
@@ -233,27 +233,27 @@ impl Senders {
 
     /// Takes senders that carry our identity. If the identity is known by the validator's word, `startup` says what is
     /// known of the start-up name, and everybody else is foreign.
-    fn settle(&mut self, startup: Option<Standing>) -> Settled {
+    fn settle(&mut self, startup: Option<SenderState>) -> Settled {
         let mut settled = Settled::default();
         for sender in &mut self.all {
             let standing = if self.carried.contains(&sender.id) {
-                Standing::Ours
+                SenderState::Ours
             } else if self.startup_id.as_ref() == Some(&sender.id) {
-                startup.unwrap_or(Standing::Pending)
+                startup.unwrap_or(SenderState::Pending)
             } else if startup.is_some() {
-                Standing::Foreign
+                SenderState::Foreign
             } else {
                 sender.standing
             };
-            if sender.standing == Standing::Pending && standing == Standing::Ours {
+            if sender.standing == SenderState::Pending && standing == SenderState::Ours {
                 settled.ours.push(std::mem::take(&mut *sender.sums));
             }
-            if sender.standing == Standing::Pending && standing == Standing::Foreign {
+            if sender.standing == SenderState::Pending && standing == SenderState::Foreign {
                 settled.foreign += std::mem::take(&mut *sender.sums).lines.total();
                 sender.recent = Recent::default();
             }
             // What was once foreign or ours under the start-up name is settled.
-            if standing != Standing::Pending {
+            if standing != SenderState::Pending {
                 sender.standing = standing;
             }
         }
@@ -271,7 +271,7 @@ impl Senders {
     }
 
     /// Senders of this standing heard of within `age`.
-    pub fn of_standing(&self, standing: Standing, now: Stamp, age: Duration) -> impl Iterator<Item = &str> {
+    pub fn of_standing(&self, standing: SenderState, now: Stamp, age: Duration) -> impl Iterator<Item = &str> {
         let heard = move |sender: &&Sender| sender.standing == standing && now.since(sender.newest) < age;
         self.all.iter().filter(heard).map(|sender| sender.id.as_str())
     }
@@ -285,9 +285,9 @@ mod tests {
         Stamp { uptime: Duration::from_secs(seconds), unix: Duration::ZERO }
     }
 
-    fn send(senders: &mut Senders, id: &str, now: u64) -> Standing {
+    fn send(senders: &mut Senders, id: &str, now: u64) -> SenderState {
         let sender = senders.find(id, at(now)).expect("room");
-        sender.sums.lines.used += u64::from(sender.standing == Standing::Pending);
+        sender.sums.lines.used += u64::from(sender.standing == SenderState::Pending);
         sender.standing
     }
 
@@ -295,20 +295,20 @@ mod tests {
     fn points_wait_for_the_identity_and_are_then_taken_or_dropped() {
         let mut senders = Senders::default();
         senders.restart(None);
-        assert_eq!(send(&mut senders, "ours", 1), Standing::Pending);
-        assert_eq!(send(&mut senders, "other", 1), Standing::Pending);
+        assert_eq!(send(&mut senders, "ours", 1), SenderState::Pending);
+        assert_eq!(send(&mut senders, "other", 1), SenderState::Pending);
         let settled = senders.carries("ours", at(1));
         assert_eq!(settled.ours.iter().map(|s| s.lines.used).sum::<u64>(), 1);
         assert_eq!(settled.foreign, 1);
-        assert_eq!(send(&mut senders, "ours", 2), Standing::Ours);
-        assert_eq!(send(&mut senders, "other", 2), Standing::Foreign);
+        assert_eq!(send(&mut senders, "ours", 2), SenderState::Ours);
+        assert_eq!(send(&mut senders, "other", 2), SenderState::Foreign);
     }
 
     #[test]
     fn the_start_up_name_counts_if_it_falls_silent_when_the_identity_is_heard() {
         let mut senders = Senders::default();
         senders.restart(Some("hash".into()));
-        assert_eq!(send(&mut senders, "hash", 1), Standing::Pending);
+        assert_eq!(send(&mut senders, "hash", 1), SenderState::Pending);
         send(&mut senders, "ours", 11);
         assert_eq!(senders.carries("ours", at(12)).ours.len(), 1, "the identity's own sums");
         let settled = senders.carries("ours", at(26));
@@ -325,7 +325,7 @@ mod tests {
         }
         let settled = senders.carries("ours", at(30));
         assert_eq!((settled.ours.len(), settled.foreign), (1, 3));
-        assert_eq!(send(&mut senders, "hash", 31), Standing::Foreign);
+        assert_eq!(send(&mut senders, "hash", 31), SenderState::Foreign);
     }
 
     #[test]
@@ -333,12 +333,12 @@ mod tests {
         let mut senders = Senders::default();
         senders.restart(None);
         senders.carries("first", at(1));
-        assert_eq!(send(&mut senders, "second", 1), Standing::Pending);
+        assert_eq!(send(&mut senders, "second", 1), SenderState::Pending);
         senders.carries("second", at(1));
-        assert_eq!(send(&mut senders, "second", 2), Standing::Ours);
-        assert_eq!(send(&mut senders, "first", 2), Standing::Ours);
+        assert_eq!(send(&mut senders, "second", 2), SenderState::Ours);
+        assert_eq!(send(&mut senders, "first", 2), SenderState::Ours);
         senders.restart(None);
-        assert_eq!(send(&mut senders, "first", 3), Standing::Pending);
+        assert_eq!(send(&mut senders, "first", 3), SenderState::Pending);
     }
 
     #[test]
@@ -349,8 +349,8 @@ mod tests {
         senders.carries("identity", at(1));
         senders.answers_to("hash", at(2));
         assert_eq!(senders.identity(), Some("identity"));
-        assert_eq!(send(&mut senders, "hash", 3), Standing::Ours);
-        assert_eq!(send(&mut senders, "other", 3), Standing::Pending);
+        assert_eq!(send(&mut senders, "hash", 3), SenderState::Ours);
+        assert_eq!(send(&mut senders, "other", 3), SenderState::Pending);
     }
 
     #[test]
@@ -374,9 +374,9 @@ mod tests {
         senders.restart(None);
         let long = "a".repeat(45);
         for id in ["", &long, "a b", "\u{7}", "\u{202e}abc", "<b>", "\u{fc}"] {
-            assert_eq!(send(&mut senders, id, 1), Standing::Foreign, "{id}");
+            assert_eq!(send(&mut senders, id, 1), SenderState::Foreign, "{id}");
         }
-        assert_eq!(senders.of_standing(Standing::Foreign, at(2), SILENT).collect::<Vec<_>>(), [""]);
+        assert_eq!(senders.of_standing(SenderState::Foreign, at(2), SILENT).collect::<Vec<_>>(), [""]);
     }
 
     #[test]
@@ -389,6 +389,6 @@ mod tests {
             senders.carries("ours", at(1));
         }
         assert!(senders.all.len() <= MOST_SENDERS);
-        assert_eq!(send(&mut senders, "ours", 2000), Standing::Ours);
+        assert_eq!(send(&mut senders, "ours", 2000), SenderState::Ours);
     }
 }

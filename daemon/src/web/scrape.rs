@@ -14,16 +14,16 @@ const WORTH_COMPRESSING: usize = 1024;
 
 /// The pages of the newest tick that somebody asked for, one per dialect and encoding.
 #[derive(Debug, Default)]
-pub(super) struct Pages(Mutex<Kept>);
+pub(super) struct Pages(Mutex<EncodedPages>);
 
 #[derive(Debug, Default)]
-struct Kept {
+struct EncodedPages {
     /// The number of the tick that the pages show.
     tick: u64,
     pages: Vec<(Dialect, bool, Bytes)>,
 }
 
-impl Kept {
+impl EncodedPages {
     fn find(&self, dialect: Dialect, gzip: bool) -> Option<Bytes> {
         self.pages.iter().find(|(d, g, _)| (*d, *g) == (dialect, gzip)).map(|(_, _, page)| page.clone())
     }

@@ -10,7 +10,7 @@ use faultlined::config::Config;
 use faultlined::discovery::{Finder, Target};
 use faultlined::hub::{Hub, Latest};
 use faultlined::sinks::history::History;
-use faultlined::sources::conclusions::Told;
+use faultlined::sources::conclusions::Inputs;
 use faultlined::sources::{self, listening, rpc, selfwatch};
 use faultlined::tick::Poll;
 use faultlined::tick::{Parts, Ticker};
@@ -133,7 +133,7 @@ fn constants(root: &HostRoot) -> HostConstants {
 fn sources(config: &Config, root: &HostRoot, finder: &Finder, intake: &Intake) -> Vec<Box<dyn Poll>> {
     let live = Latest::default();
     live.set(Some(Arc::new(config.clone())));
-    let told = Told { intake: intake.clone(), rpc: rpc::Handle::default(), admin: Latest::default(), log: None };
+    let told = Inputs { intake: intake.clone(), rpc: rpc::Handle::default(), admin: Latest::default(), log: None };
     let datapoints = listening::Datapoints { intake: intake.clone(), meter: None, forward: None };
     let mut sources = sources::polled(config, root, &finder.following());
     sources.extend(sources::told(config, datapoints, told, live));

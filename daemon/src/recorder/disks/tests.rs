@@ -65,7 +65,7 @@ fn partitions_and_volumes_lead_to_their_disks() {
     assert_eq!(disks("259:2"), ["nvme0n1"]);
     assert_eq!(disks("253:0"), ["nvme0n1", "sdb"]);
     assert_eq!(disks("8:0"), Vec::<String>::new());
-    let place = |device, number: &str| Place { device, disks: disks(number).into_iter().collect() };
+    let place = |device, number: &str| FolderDisks { device, disks: disks(number).into_iter().collect() };
     assert_eq!(place(1, "259:2").shared(&place(2, "253:0")).as_deref(), Some("on the same disk (nvme0n1)"));
     assert_eq!(place(1, "8:0").shared(&place(2, "8:0")), None);
 }

@@ -13,8 +13,8 @@ fn target(pid: u32, exe: &str) -> Arc<Target> {
     })
 }
 
-fn seen(target: Option<&Arc<Target>>, ended: Option<Reason>) -> Seen {
-    Seen { target: target.cloned(), ended }
+fn seen(target: Option<&Arc<Target>>, ended: Option<Reason>) -> FollowedAtTick {
+    FollowedAtTick { target: target.cloned(), ended }
 }
 
 /// A tick by whose wall clock it is `set` seconds later, after so many steps of the clock.
@@ -37,7 +37,7 @@ fn tick(number: u64, phase: Option<&'static str>, restarts: u64) -> Arc<Tick> {
 }
 
 /// What a series of ticks tells, in short.
-fn told(ticks: &[(Arc<Tick>, Seen)]) -> Vec<String> {
+fn told(ticks: &[(Arc<Tick>, FollowedAtTick)]) -> Vec<String> {
     let (mut events, mut out) = (Events::default(), Vec::new());
     let describe: Describe = Box::new(|target| json!({ "exe": target.exe }));
     for (tick, seen) in ticks {
@@ -137,7 +137,7 @@ fn an_end_of_unknown_reason_is_an_exit_that_says_so() {
 #[test]
 fn phases_are_told_when_they_change_and_the_tip_by_its_own_name() {
     let ticks = [Some("catching_up"), Some("catching_up"), Some("at_tip"), None, Some("behind"), Some("at_tip")];
-    let ticks: Vec<(Arc<Tick>, Seen)> =
+    let ticks: Vec<(Arc<Tick>, FollowedAtTick)> =
         (1..).zip(ticks).map(|(number, phase)| (tick(number, phase, 0), seen(None, None))).collect();
     let told: Vec<String> = told(&ticks).into_iter().filter(|line| !line.starts_with("tick")).collect();
     assert_eq!(
@@ -158,7 +158,7 @@ fn phases_are_told_when_they_change_and_the_tip_by_its_own_name() {
 #[test]
 fn a_phase_that_was_not_known_for_a_while_is_not_reached_anew() {
     let ticks = [None, Some("behind"), None, None, Some("behind")];
-    let ticks: Vec<(Arc<Tick>, Seen)> =
+    let ticks: Vec<(Arc<Tick>, FollowedAtTick)> =
         (1..).zip(ticks).map(|(number, phase)| (tick(number, phase, 0), seen(None, None))).collect();
     let told: Vec<String> = told(&ticks).into_iter().filter(|line| !line.starts_with("tick")).collect();
     assert_eq!(
@@ -175,7 +175,7 @@ fn a_phase_that_was_not_known_for_a_while_is_not_reached_anew() {
 #[test]
 fn a_slot_that_stands_still_at_the_tip_is_told_once_until_it_advances() {
     let stalls = [Some(0.0), Some(1.0), Some(1.0), None, Some(1.0)];
-    let ticks: Vec<(Arc<Tick>, Seen)> = (1..)
+    let ticks: Vec<(Arc<Tick>, FollowedAtTick)> = (1..)
         .zip(stalls)
         .map(|(number, stalled)| {
             let mut tick = (*tick(number, None, 0)).clone();

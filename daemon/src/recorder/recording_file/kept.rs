@@ -8,13 +8,13 @@ const MOST: usize = 256;
 
 /// Events, changes of process and what became known of it, in order and bounded. Ticks and points are not kept.
 #[derive(Debug, Default)]
-pub(super) struct Kept {
+pub(super) struct KeptEntries {
     entries: Vec<Entry>,
     /// A change of process found no room: what comes after it would belong to the wrong one.
     lost_track: bool,
 }
 
-impl Kept {
+impl KeptEntries {
     /// Keeps what is to be kept of `entries`; how many of them are lost.
     pub(super) fn keep(&mut self, entries: &[Entry]) -> u64 {
         entries.iter().filter(|entry| !self.add(entry)).count() as u64

@@ -10,16 +10,16 @@ type Inode = (u64, u64);
 
 /// A recording and its log, as they are in their folder.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct FileIdentity {
     path: PathBuf,
     file: Option<Inode>,
     log: Option<Inode>,
 }
 
-impl Place {
+impl FileIdentity {
     /// As it is now.
-    pub(super) fn of(path: &Path) -> Place {
-        Place { path: path.to_owned(), file: inode(path).ok(), log: inode(&beside(path, "-wal")).ok() }
+    pub(super) fn of(path: &Path) -> FileIdentity {
+        FileIdentity { path: path.to_owned(), file: inode(path).ok(), log: inode(&beside(path, "-wal")).ok() }
     }
 
     /// What became of the file, in words; `None` while it is there, or cannot be looked at.

@@ -5,7 +5,7 @@ use super::{AdminFacts, Asked, WhomToAsk};
 use crate::clock::Clock;
 use crate::config;
 use crate::hub::Latest;
-use crate::sources::asking::{Aged, Beat, Standing, life};
+use crate::sources::asking::{Aged, Beat, ProblemLog, life};
 use crate::supervisor::Stop;
 use faultline_agave::Error;
 use faultline_agave::admin::{Answer, ContactInfo, Method, StartProgress};
@@ -38,13 +38,13 @@ pub struct Poller {
     asked: WhomToAsk,
     facts: Latest<AdminFacts>,
     memory: Option<Memory>,
-    standing: Standing,
+    standing: ProblemLog,
 }
 
 impl Poller {
     /// Prepares; connects to nothing.
     pub fn new(config: &config::Admin, clock: Clock, asked: WhomToAsk) -> Self {
-        let (facts, standing) = (Latest::default(), Standing::default());
+        let (facts, standing) = (Latest::default(), ProblemLog::default());
         Poller { timeout: config.timeout, pace: PACE, clock, asked, facts, memory: None, standing }
     }
 

@@ -98,7 +98,7 @@ fn points_behind(known: &Known, points: &Slots) -> Option<u64> {
 mod tests {
     use super::*;
     use crate::sources::rpc::RpcFacts;
-    use crate::validator::intake::Facts;
+    use crate::validator::intake::PushFacts;
     use faultline_agave::rpc::EpochInfo;
     use faultline_kernel::ProcessId;
     use std::sync::Arc;
@@ -137,7 +137,7 @@ mod tests {
         Known {
             rpc: rpc.map(Arc::new),
             admin: None,
-            datapoints: Facts { slots, ..Facts::default() },
+            datapoints: PushFacts { slots, ..PushFacts::default() },
             health_distance: 128,
         }
     }

@@ -7,7 +7,7 @@ use crate::clock::Clock;
 use crate::config;
 use crate::hub::Latest;
 use crate::sources::admin::{AdminFacts, Asked, WhomToAsk};
-use crate::sources::asking::{Beat, Standing};
+use crate::sources::asking::{Beat, ProblemLog};
 use crate::supervisor::Stop;
 use faultline_agave::Error;
 use faultline_agave::admin::StartProgress;
@@ -29,7 +29,7 @@ pub struct Poller {
     /// Of the current process: a connection is not carried over to the next one.
     client: Client,
     memory: Option<Memory>,
-    standing: Standing,
+    standing: ProblemLog,
 }
 
 impl Poller {
@@ -44,7 +44,7 @@ impl Poller {
             handle: Handle::default(),
             client: Client::new(),
             memory: None,
-            standing: Standing::default(),
+            standing: ProblemLog::default(),
         }
     }
 

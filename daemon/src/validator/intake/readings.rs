@@ -1,6 +1,6 @@
 //! What the intake shows: its readings, and what is wrong with the pushes.
 
-use super::{Intake, NO_ID, Standing, State};
+use super::{Intake, NO_ID, SenderState, State};
 use faultline_catalog::metrics::daemon as d;
 use faultline_catalog::metrics::validator as v;
 use faultline_catalog::{Problem, Reading, Stamp, Status};
@@ -50,11 +50,11 @@ impl Intake {
     pub fn problems(&self, now: Stamp) -> Vec<Problem> {
         let state = self.lock();
         let mut problems = Vec::new();
-        let foreign = named(state.senders.of_standing(Standing::Foreign, now, FRESH));
+        let foreign = named(state.senders.of_standing(SenderState::Foreign, now, FRESH));
         if !foreign.is_empty() {
             problems.push(Problem::new(Status::Broken, format!("not the followed validator, not counted: {foreign}")));
         }
-        let pending = named(state.senders.of_standing(Standing::Pending, now, FRESH));
+        let pending = named(state.senders.of_standing(SenderState::Pending, now, FRESH));
         if !pending.is_empty() && state.senders.identity().is_none() {
             let text = format!("waiting for the validator's identity; points are kept apart: {pending}");
             problems.push(Problem::new(Status::Absent, text));

@@ -127,17 +127,17 @@ pub struct Tracker {
     last: Option<Stamp>,
     near_since: Option<Stamp>,
     far_since: Option<Stamp>,
-    kept: Option<Kept>,
+    kept: Option<TipTime>,
 }
 
 /// The time since the current process was first at the tip.
 #[derive(Debug, Clone, Copy, Default)]
-struct Kept {
+struct TipTime {
     at_tip: Duration,
     elsewhere: Duration,
 }
 
-impl Kept {
+impl TipTime {
     /// `None` while it depends on the time of which nothing is known.
     fn up(self, unknown: Duration) -> Option<bool> {
         let all = KEPT_UP * (self.at_tip + self.elsewhere + unknown).as_secs_f64();
@@ -258,7 +258,7 @@ impl Tracker {
         }
         self.stalled = evidence.stands_still(now).filter(|_| self.phase == Phase::AtTip);
         if self.known && self.phase == Phase::AtTip && self.kept.is_none() {
-            self.kept = Some(Kept::default());
+            self.kept = Some(TipTime::default());
         }
     }
 
