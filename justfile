@@ -13,6 +13,8 @@ lint:
     cargo fmt --all --check
     cargo clippy --workspace --all-targets -- -D warnings
     cargo run -q -p xtask -- tidy
+    cargo run -q -p xtask -- metrics-doc --check
+    cargo run -q -p xtask -- dashboards --check
     scripts/deny || [ $? = 3 ]
 
 # Renews the expected pages; read the difference before you keep it.

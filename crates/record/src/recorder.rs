@@ -172,6 +172,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_usual_interval_is_the_daemons_default() {
+        let default = include_str!("../../../daemon/src/config/default.toml");
+        let sampling =
+            default.split("[sampling]").nth(1).unwrap().lines().find_map(|line| line.strip_prefix("interval = "));
+        assert_eq!(faultline_text::parse_time(sampling.unwrap().trim_matches('"')), Ok(USUAL_INTERVAL));
+    }
+
+    #[test]
     fn exceptions_from_a_proxy_are_added_to() {
         let addresses = Addresses { metrics: String::new(), ingest: Some("127.0.0.1:5".to_owned()) };
         let of = |set: &[(&str, &str)]| {

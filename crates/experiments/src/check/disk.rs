@@ -3,10 +3,10 @@
 use super::Findings;
 use super::facts::HostFacts;
 use crate::plan::{Begin, Cluster, Kind, Plan};
+use faultline_record::recorder::USUAL_INTERVAL;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::time::Duration;
 
 /// Bytes of a recording in an hour at one tick a second: 84 MiB in twelve hours (docs/PERFORMANCE.md), and a bit.
 const RECORDED_HOURLY: u64 = 8 << 20;
@@ -32,8 +32,7 @@ pub struct Need {
 pub fn needs(plan: &Plan, facts: &HostFacts) -> Vec<Need> {
     let free = |folder: &PathBuf| facts.folders.get(folder).and_then(|folder| folder.free);
     let runs = (plan.arms.len() + usize::from(plan.concurrent.is_some())) as u64 * u64::from(plan.replicates);
-    let hourly =
-        RECORDED_HOURLY as f64 / plan.recorder.interval.unwrap_or(Duration::from_secs(1)).as_secs_f64().max(0.1);
+    let hourly = RECORDED_HOURLY as f64 / plan.recorder.interval.unwrap_or(USUAL_INTERVAL).as_secs_f64().max(0.1);
     let each = (hourly * plan.stop.duration.as_secs_f64() / 3600.0) as u64;
     let mut needs = vec![Need {
         folder: plan.folder.clone(),
