@@ -8,3 +8,4 @@ pub mod clock;
 pub mod files;
 pub mod output;
 pub mod signals;
+pub mod tls;

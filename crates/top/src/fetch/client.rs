@@ -8,13 +8,12 @@ use anyhow::Context;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use chrono::DateTime;
+use faultline_command::tls;
 use rustls::{CertificateError, InvalidMessage};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 use ureq::Agent;
 use ureq::config::Config;
-use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, TlsProvider, parse_pem};
 
 /// A page at most: that of a daemon is far smaller than this.
 const MOST_BYTES: u64 = 16 << 20;
@@ -52,7 +51,7 @@ impl Client {
             .http_status_as_error(false)
             .user_agent(concat!("faultline/", env!("CARGO_PKG_VERSION")));
         let config = match address.url.starts_with("https:") {
-            true => config.tls_config(tls(access.authorities.as_deref())?).build(),
+            true => config.tls_config(tls::trusting(access.authorities.as_deref())?).build(),
             false => config.build(),
         };
         let agent = match &address.socket {
@@ -138,30 +137,4 @@ fn authorization(user: &str, file: &Path) -> anyhow::Result<String> {
         file.display()
     );
     Ok(format!("Basic {}", STANDARD.encode(format!("{user}:{password}"))))
-}
-
-/// The system's certificates, or those of a file alone.
-fn tls(authorities: Option<&Path>) -> anyhow::Result<TlsConfig> {
-    let roots: Vec<Certificate<'static>> = match authorities {
-        Some(file) => {
-            let named = || format!("--ca {}", file.display());
-            let pem = std::fs::read(file).with_context(named)?;
-            let items: Vec<PemItem<'static>> = parse_pem(&pem).collect::<Result<_, _>>().with_context(named)?;
-            let certificates = items.into_iter().filter_map(|item| match item {
-                PemItem::Certificate(certificate) => Some(certificate),
-                _ => None,
-            });
-            certificates.collect()
-        }
-        None => {
-            let system = rustls_native_certs::load_native_certs().certs;
-            system.iter().map(|der| Certificate::from_der(der).to_owned()).collect()
-        }
-    };
-    anyhow::ensure!(!roots.is_empty(), "no certificate to trust: name a PEM file with --ca");
-    Ok(TlsConfig::builder()
-        .provider(TlsProvider::Rustls)
-        .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()))
-        .root_certs(RootCerts::Specific(Arc::new(roots)))
-        .build())
 }
