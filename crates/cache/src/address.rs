@@ -1,0 +1,50 @@
+//! Public keys, as far as the program cache distinguishes them.
+
+use faultline_cachesim::trace::Loader;
+
+/// A public key.
+pub(crate) type Address = [u8; 32];
+
+/// The accounts whose owner makes a program of them, and the clock that deployments read.
+const LOADERS: [(&str, Loader); 4] = [
+    ("BPFLoader1111111111111111111111111111111111", Loader::V1),
+    ("BPFLoader2111111111111111111111111111111111", Loader::V2),
+    ("BPFLoaderUpgradeab1e11111111111111111111111", Loader::V3),
+    ("LoaderV411111111111111111111111111111111111", Loader::V4),
+];
+/// Instructions that deploy or upgrade get this account.
+pub(crate) const CLOCK: &str = "SysvarC1ock11111111111111111111111111111111";
+
+/// The loader with this key.
+pub(crate) fn loader(owner: &str) -> Option<Loader> {
+    LOADERS.iter().find(|(key, _)| *key == owner).map(|(_, loader)| *loader)
+}
+
+/// From base58; `None` if the text is no key.
+pub(crate) fn parse(text: &str) -> Option<Address> {
+    let mut key = [0; 32];
+    // Longer texts are not worth decoding.
+    ((32..=44).contains(&text.len()) && bs58::decode(text).onto(&mut key) == Ok(32)).then_some(key)
+}
+
+/// In base58.
+pub(crate) fn text(address: &Address) -> String {
+    bs58::encode(address).into_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_read_and_written_and_loaders_are_known() {
+        for (key, kind) in LOADERS {
+            assert_eq!(text(&parse(key).unwrap()), key);
+            assert_eq!(loader(key), Some(kind));
+        }
+        assert!(parse(CLOCK).is_some() && loader(CLOCK).is_none());
+        for bad in ["", "1", "0OIl", &"1".repeat(45), &"z".repeat(44)] {
+            assert_eq!(parse(bad), None, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! JSON-RPC over HTTP, patient with nodes that limit requests and with nothing else: answers are bounded in size and time.
+
+use faultline_command::tls;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use std::io::Read;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::sleep;
+use std::time::Duration;
+use ureq::Agent;
+use ureq::config::Config;
+
+/// The largest blocks of mainnet are a tenth of this.
+const MOST_BYTES: u64 = 128 << 20;
+/// An answer may take this long.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// JSON-RPC codes with which nodes and providers refuse for now: too many requests, node behind, internal error.
+const FOR_NOW: [i64; 4] = [429, -32429, -32005, -32603];
+/// Waits between tries double up to this, which is also the longest that a node may ask for.
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
+
+/// Why a question has no answer.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Trouble {
+    /// The node refuses, with a code of JSON-RPC.
+    Refused { code: i64, message: String },
+    /// All else, in words.
+    Failed(String),
+}
+
+impl std::fmt::Display for Trouble {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Trouble::Refused { code, message } => write!(f, "the node answers {code}: {message}"),
+            Trouble::Failed(what) => f.write_str(what),
+        }
+    }
+}
+
+impl std::error::Error for Trouble {}
+
+/// How often something is tried, and how long the first wait is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Tries {
+    pub(crate) most: u32,
+    pub(crate) first_wait: Duration,
+}
+
+/// A node. Its address may hold a key and is never shown.
+#[derive(Debug)]
+pub(crate) struct Rpc {
+    agent: Agent,
+    url: String,
+    tries: Tries,
+    requests: AtomicU64,
+    bytes: AtomicU64,
+}
+
+#[derive(Deserialize)]
+struct Envelope<T> {
+    id: Option<Value>,
+    result: Option<T>,
+    error: Option<Refusal>,
+}
+
+#[derive(Deserialize)]
+struct Refusal {
+    code: i64,
+    #[serde(default)]
+    message: String,
+}
+
+/// What one try brought.
+enum Tried<T> {
+    Answer(T),
+    /// Worth another try, after so long if the node said it.
+    Again(Trouble, Option<Duration>),
+    Never(Trouble),
+}
+
+impl Rpc {
+    /// Asks nothing yet.
+    ///
+    /// # Errors
+    /// The address is none of HTTP; certificates cannot be read.
+    pub(crate) fn new(url: &str, authorities: Option<&Path>, tries: Tries) -> anyhow::Result<Self> {
+        let is_http = ["http://", "https://"].iter().any(|scheme| url.starts_with(scheme));
+        anyhow::ensure!(is_http, "--rpc: an address that begins with http:// or https:// is wanted");
+        let config = Config::builder()
+            .timeout_global(Some(PATIENCE))
+            .max_redirects(0)
+            .http_status_as_error(false)
+            .user_agent(concat!("faultline/", env!("CARGO_PKG_VERSION")));
+        let config = match url.starts_with("https:") {
+            true => config.tls_config(tls::trusting(authorities)?).build(),
+            false => config.build(),
+        };
+        let agent = Agent::new_with_config(config);
+        Ok(Rpc { agent, url: url.to_owned(), tries, requests: AtomicU64::new(0), bytes: AtomicU64::new(0) })
+    }
+
+    /// Requests sent and bytes read so far, after decompression.
+    pub(crate) fn spent(&self) -> (u64, u64) {
+        (self.requests.load(Ordering::Relaxed), self.bytes.load(Ordering::Relaxed))
+    }
+
+    /// Calls a method, again and again where that may help; `None` if its result is null.
+    ///
+    /// # Errors
+    /// The last [`Trouble`].
+    pub(crate) fn ask<T: DeserializeOwned>(&self, method: &str, params: &Value) -> Result<Option<T>, Trouble> {
+        let mut wait = self.tries.first_wait;
+        for left in (0..self.tries.most.max(1)).rev() {
+            match self.once(method, params) {
+                Tried::Answer(answer) => return Ok(answer),
+                Tried::Never(trouble) => return Err(trouble),
+                Tried::Again(trouble, _) if left == 0 => return Err(trouble),
+                Tried::Again(_, asked) => sleep(asked.unwrap_or(wait).min(LONGEST_WAIT)),
+            }
+            wait = wait.saturating_mul(2);
+        }
+        Err(Trouble::Failed("it was not asked".to_owned()))
+    }
+
+    fn once<T: DeserializeOwned>(&self, method: &str, params: &Value) -> Tried<Option<T>> {
+        let id = self.requests.fetch_add(1, Ordering::Relaxed);
+        let body = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string();
+        let failed = |what: String| Trouble::Failed(format!("{method}: {what}"));
+        let sent = self.agent.post(&self.url).header("Content-Type", "application/json").send(body);
+        let mut response = match sent {
+            Ok(response) => response,
+            Err(error) => return Tried::Again(failed(in_words(&error)), None),
+        };
+        let status = response.status().as_u16();
+        if matches!(status, 408 | 429 | 500..=599) {
+            let header = response.headers().get("retry-after").and_then(|value| value.to_str().ok());
+            let asked = header.and_then(|text| text.trim().parse().ok()).map(Duration::from_secs);
+            return Tried::Again(failed(format!("the node answers with HTTP status {status}")), asked);
+        }
+        let mut text = Vec::new();
+        // Bounded behind the decompression.
+        match response.body_mut().as_reader().take(MOST_BYTES + 1).read_to_end(&mut text) {
+            Ok(_) if text.len() as u64 > MOST_BYTES => {
+                return Tried::Never(failed(format!("an answer of more than {}", faultline_text::size(MOST_BYTES))));
+            }
+            Ok(_) => {}
+            Err(_) => return Tried::Again(failed("the answer breaks off".to_owned()), None),
+        }
+        self.bytes.fetch_add(text.len() as u64, Ordering::Relaxed);
+        match serde_json::from_slice::<Envelope<T>>(&text) {
+            Ok(envelope) => opened(envelope, id, method),
+            Err(_) if !(200..300).contains(&status) => {
+                Tried::Never(failed(format!("the node answers with HTTP status {status}")))
+            }
+            Err(error) => Tried::Again(failed(format!("the answer is not as expected: {error}")), None),
+        }
+    }
+}
+
+fn opened<T>(envelope: Envelope<T>, id: u64, method: &str) -> Tried<Option<T>> {
+    if let Some(Refusal { code, message }) = envelope.error {
+        let message = faultline_text::clean(&message.chars().take(200).collect::<String>());
+        let trouble = Trouble::Refused { code, message };
+        return if FOR_NOW.contains(&code) { Tried::Again(trouble, None) } else { Tried::Never(trouble) };
+    }
+    if envelope.id != Some(json!(id)) {
+        return Tried::Never(Trouble::Failed(format!("{method}: the answer is to another question")));
+    }
+    Tried::Answer(envelope.result)
+}
+
+/// Without the address.
+fn in_words(error: &ureq::Error) -> String {
+    match error {
+        ureq::Error::Timeout(_) => "no answer in time".to_owned(),
+        ureq::Error::HostNotFound => "no host of this name".to_owned(),
+        ureq::Error::Io(error) => error.to_string(),
+        ureq::Error::Protocol(_) => "it speaks no HTTP here; if it speaks TLS, write https://".to_owned(),
+        _ => "the request failed".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,52 @@
+use super::*;
+use crate::stand_in::{Reply, StandIn};
+
+const QUICK: Tries = Tries { most: 3, first_wait: Duration::from_millis(1) };
+
+fn ask(replies: Vec<Reply>) -> (Result<Option<u64>, Trouble>, usize) {
+    let node = StandIn::of_replies(replies);
+    let rpc = Rpc::new(&node.url(), None, QUICK).unwrap();
+    let answer = rpc.ask("getSlot", &json!([]));
+    (answer, node.requests().len())
+}
+
+fn failed(answer: Result<Option<u64>, Trouble>) -> String {
+    answer.unwrap_err().to_string()
+}
+
+#[test]
+fn a_node_that_limits_requests_is_asked_again_and_any_other_refusal_is_final() {
+    let limited = Reply::status(429, &[("Retry-After", "0")], "slow down");
+    assert_eq!(ask(vec![limited.clone(), Reply::result(json!(7))]), (Ok(Some(7)), 2));
+    let by_code = Reply::error(-32429, "too many requests");
+    assert_eq!(ask(vec![by_code, Reply::status(503, &[], ""), Reply::result(json!(7))]), (Ok(Some(7)), 3));
+    let (answer, asked) = ask(vec![limited.clone(), limited.clone(), limited]);
+    assert!(failed(answer).contains("429") && asked == 3);
+    let (answer, asked) = ask(vec![Reply::error(-32007, "Slot 5 was\u{1b} skipped")]);
+    assert_eq!(asked, 1);
+    assert_eq!(failed(answer), "the node answers -32007: Slot 5 was[U+001B] skipped");
+    assert_eq!(ask(vec![Reply::status(401, &[], "no")]).1, 1);
+    assert_eq!(ask(vec![Reply::result(Value::Null)]), (Ok(None), 1));
+}
+
+#[test]
+fn half_deep_foreign_and_endless_answers_are_refused() {
+    let half = Reply::Raw(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{\"jsonrpc\"".to_vec());
+    let (answer, asked) = ask(vec![half.clone(), half.clone(), half]);
+    assert!(failed(answer).contains("breaks off") && asked == 3);
+    let deep = Reply::status(200, &[], &format!("{{\"id\":0,\"result\":{}", "[".repeat(100_000)));
+    assert!(failed(ask(vec![deep.clone(), deep.clone(), deep]).0).contains("not as expected"));
+    let foreign = Reply::status(200, &[], r#"{"jsonrpc":"2.0","id":99,"result":7}"#);
+    assert_eq!(failed(ask(vec![foreign]).0), "getSlot: the answer is to another question");
+    let (answer, asked) = ask(vec![Reply::Endless]);
+    assert!(failed(answer).contains("more than 128 MiB") && asked == 1);
+}
+
+#[test]
+fn the_address_is_never_shown() {
+    let secret = "http://127.0.0.1:1/?api-key=SECRET";
+    let rpc = Rpc::new(secret, None, Tries { most: 1, ..QUICK }).unwrap();
+    let said = rpc.ask::<u64>("getSlot", &json!([])).unwrap_err().to_string();
+    assert!(!said.contains("SECRET"), "{said}");
+    assert!(Rpc::new("ftp://SECRET", None, QUICK).unwrap_err().to_string().contains("--rpc"));
+}
