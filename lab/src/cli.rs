@@ -2,6 +2,7 @@
 
 use clap::{Args, Parser, Subcommand};
 use faultline_analysis::args::{ExportArgs, InfoArgs, MergeArgs, ReportArgs};
+use faultline_cache::args::CacheArgs;
 use faultline_experiments::args::ExperimentArgs;
 use faultline_record::args::{HoldArgs, RecordArgs};
 use faultline_top::args::TopArgs;
@@ -34,6 +35,8 @@ pub(crate) enum Command {
     Report(ReportArgs),
     /// Run a plan unattended: arms under limits, each with a cold start, and the report.
     Experiment(ExperimentArgs),
+    /// Predict the program cache of a recorded run at other sizes.
+    Cache(CacheArgs),
     /// Watch a validator live, through its daemon.
     Top(TopArgs),
     /// How `record` and `experiment` start their children.

@@ -1,7 +1,27 @@
 //! `faultline cache`: what a recorded run says of program caches of other sizes.
+//!
+//! A recording (`recorded`) has the slots and what the cache did in them; blocks are public (`fetch`). What follows from both
+//! is computed by `faultline-cachesim`.
 
 mod address;
+pub mod args;
 mod block;
+mod fetch;
+mod owners;
+mod recorded;
 mod rpc;
 #[cfg(test)]
 mod stand_in;
+mod trace_file;
+
+use args::{Cache, CacheArgs};
+
+/// Does what was asked. The answer is for standard output; the exit code is 0, or 1 if it was refused.
+///
+/// # Errors
+/// What was wrong, with what to do about it.
+pub fn run(args: &CacheArgs) -> anyhow::Result<(String, u8)> {
+    match &args.what {
+        Cache::Fetch(args) => fetch::run(args),
+    }
+}

@@ -1,0 +1,164 @@
+//! Which accounts are programs: owners as they are today, each asked for once.
+
+use crate::address::{self, Address};
+use crate::block::{Block, Suspicion, Transaction};
+use crate::rpc::Rpc;
+use crate::trace_file::Growing;
+use anyhow::{Context, ensure};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use faultline_cachesim::trace::{Call, Change, ChangeKind, Loader, Program, Slot, SlotKind, Trace};
+use serde::Deserialize;
+use serde_json::json;
+use std::collections::{HashMap, HashSet};
+
+/// Accounts in one request: what nodes allow.
+const AT_ONCE: usize = 100;
+/// Bytes before the code, in program-data accounts and in programs of the newest loader.
+const HEADER_V3: u64 = 45;
+const HEADER_V4: u64 = 48;
+
+#[derive(Debug, Deserialize)]
+struct Accounts {
+    value: Vec<Option<Account>>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Account {
+    owner: String,
+    executable: bool,
+    space: Option<u64>,
+    /// Bytes 4 to 36, and their encoding: for an upgradeable program the address of its code.
+    data: (String, String),
+}
+
+/// Accounts that were asked for.
+#[derive(Debug, Default)]
+pub(crate) struct Owners {
+    /// The number of the program; `None` for an account that is none.
+    known: HashMap<Address, Option<u32>>,
+    /// Programs that can be called, or could be until they were closed.
+    executable: HashSet<u32>,
+    /// Accounts that no longer exist: what they were is not known.
+    pub(crate) unresolved: u64,
+}
+
+impl Owners {
+    /// Those of a trace that is continued.
+    pub(crate) fn of(trace: &Trace) -> Self {
+        let mut owners = Owners::default();
+        for (number, program) in (0..).zip(trace.programs()) {
+            owners.known.extend(program.address.map(|address| (address, Some(number))));
+            owners.executable.extend(program.has_code.then_some(number));
+        }
+        owners
+    }
+
+    /// Asks for the accounts of these blocks that were not seen before.
+    ///
+    /// # Errors
+    /// The node does not answer, or not as it should.
+    pub(crate) fn learn(&mut self, rpc: &Rpc, blocks: &[Block], trace: &mut Trace) -> anyhow::Result<()> {
+        let keys = blocks.iter().flat_map(|block| &block.transactions).flat_map(|transaction| &transaction.keys);
+        let mut seen = HashSet::new();
+        let is_new = |key: &Address| !self.known.contains_key(key) && seen.insert(*key);
+        let new: Vec<Address> = keys.filter(|(_, ask)| *ask).map(|(key, _)| *key).filter(is_new).collect();
+        for some in new.chunks(AT_ONCE) {
+            let accounts = ask(rpc, some)?;
+            let code_at: Vec<Option<Address>> =
+                accounts.iter().map(|account| account.as_ref().and_then(code_at)).collect();
+            let asked: Vec<Address> = code_at.iter().flatten().copied().collect();
+            let mut code = if asked.is_empty() { Vec::new() } else { ask(rpc, &asked)? }.into_iter();
+            for ((key, account), code_at) in some.iter().zip(accounts).zip(code_at) {
+                let code = code_at.and_then(|_| code.next()).flatten();
+                self.add(*key, account, code, trace)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn add(
+        &mut self,
+        key: Address,
+        account: Option<Account>,
+        code: Option<Account>,
+        trace: &mut Trace,
+    ) -> anyhow::Result<()> {
+        self.unresolved += u64::from(account.is_none());
+        let found = account.and_then(|account| Some((address::loader(&account.owner)?, account)));
+        let Some((loader, account)) = found else {
+            self.known.insert(key, None);
+            return Ok(());
+        };
+        let bytes = match loader {
+            Loader::V1 | Loader::V2 => account.space,
+            Loader::V3 => code.as_ref().and_then(|code| code.space).and_then(|space| space.checked_sub(HEADER_V3)),
+            Loader::V4 => account.space.and_then(|space| space.checked_sub(HEADER_V4)),
+        };
+        let has_code = account.executable && (loader != Loader::V3 || bytes.is_some_and(|bytes| bytes > 0));
+        let number = trace.add_program(Program { address: Some(key), loader: Some(loader), bytes, has_code })?;
+        self.known.insert(key, Some(number));
+        self.executable.extend(account.executable.then_some(number));
+        Ok(())
+    }
+
+    /// Adds a block to the trace.
+    ///
+    /// # Errors
+    /// It contradicts the blocks before it.
+    pub(crate) fn add_block(&self, block: &Block, kind: SlotKind, growing: &mut Growing) -> anyhow::Result<()> {
+        let (mut calls, mut changes) = (Vec::new(), Vec::new());
+        let trace = &mut growing.trace;
+        let slot_index = u32::try_from(trace.slots().len())?;
+        for transaction in &block.transactions {
+            let program = |(key, _): &(Address, bool)| self.known.get(key).copied().flatten();
+            let programs: Vec<u32> = transaction.keys.iter().filter_map(program).collect();
+            if programs.is_empty() {
+                continue;
+            }
+            let set = growing.sets.number(trace, &programs)?;
+            calls.push(Call::new(set, transaction.fees_only).context("too many different sets of programs")?);
+            let position = u32::try_from(calls.len())?;
+            let changed = self.changed(transaction, trace);
+            changes.extend(changed.map(|(program, kind)| Change { slot_index, position, program, kind }));
+        }
+        let transactions = block.transactions.len() as u64;
+        trace.add_slot(Slot { slot: block.slot, parent: block.parent, transactions, kind }, &calls)?;
+        for change in changes {
+            trace.add_change(change)?;
+        }
+        Ok(())
+    }
+
+    /// Programs that a transaction deployed or closed. An extended one is deployed anew.
+    fn changed(&self, transaction: &Transaction, trace: &Trace) -> impl Iterator<Item = (u32, ChangeKind)> {
+        let programs = transaction.changed.iter().filter_map(|key| self.known.get(key).copied().flatten());
+        let kind = |program: u32| {
+            let has_code = trace.programs().get(program as usize).is_some_and(|program| program.has_code);
+            let is_closed = transaction.change == Some(Suspicion::ExtendedOrClosed) && !has_code;
+            if is_closed { ChangeKind::Closed } else { ChangeKind::Deployed }
+        };
+        let changed: Vec<(u32, ChangeKind)> = programs
+            .filter(|program| self.executable.contains(program))
+            .map(|program| (program, kind(program)))
+            .collect();
+        changed.into_iter()
+    }
+}
+
+/// Where the code of an upgradeable program is.
+fn code_at(account: &Account) -> Option<Address> {
+    let is_upgradeable = account.executable && address::loader(&account.owner) == Some(Loader::V3);
+    let bytes = if is_upgradeable { STANDARD.decode(&account.data.0).ok()? } else { return None };
+    bytes.try_into().ok()
+}
+
+fn ask(rpc: &Rpc, keys: &[Address]) -> anyhow::Result<Vec<Option<Account>>> {
+    let names: Vec<String> = keys.iter().map(address::text).collect();
+    let slice = json!({"encoding": "base64", "dataSlice": {"offset": 4, "length": 32}, "commitment": "finalized"});
+    let answer: Option<Accounts> = rpc.ask("getMultipleAccounts", &json!([names, slice]))?;
+    let accounts = answer.context("getMultipleAccounts: the result is null")?.value;
+    let (asked, answered) = (keys.len(), accounts.len());
+    ensure!(asked == answered, "getMultipleAccounts: {answered} accounts in the answer, and {asked} were asked for");
+    Ok(accounts)
+}

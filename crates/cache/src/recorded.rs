@@ -1,0 +1,154 @@
+//! What a recording says of the program cache.
+
+use anyhow::{Context, bail};
+use faultline_agave::version::Version;
+use faultline_cachesim::cost::Observed;
+use faultline_recording::{ProgramCachePoint, Recording, ReplaySlotPoint};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+/// A validator in one of these phases has replayed before.
+const LATER: [&str; 4] = ["catching_up", "at_tip", "behind", "gone"];
+/// The size of a stock build is changed by this variable.
+const ENTRIES: &str = "AGAVE_PROGRAM_CACHE_ENTRIES";
+
+/// One run, as far as it is recorded.
+#[derive(Debug)]
+pub(crate) struct Recorded {
+    /// The version as the validator gives it.
+    pub(crate) version: Option<String>,
+    /// The size, if it was set.
+    pub(crate) entries: Option<u64>,
+    /// Whether the cache was empty when the recording began.
+    pub(crate) from_start: bool,
+    /// Slots with counters of the cache and of their replay.
+    pub(crate) observed: Vec<Observed>,
+    /// All replayed slots and their transactions, in order.
+    pub(crate) slots: Vec<(u64, u64)>,
+    /// Slots that the validator produced itself.
+    pub(crate) own: BTreeSet<u64>,
+    /// Time of replay, added up over threads, in microseconds; `None` if a part of it is unknown.
+    pub(crate) replay_us: Option<f64>,
+    /// Whether the validator was asked to serve all of JSON-RPC.
+    pub(crate) serves_rpc: bool,
+}
+
+impl Recorded {
+    /// Reads it.
+    ///
+    /// # Errors
+    /// It cannot be read, has nothing of the cache, or is of several validators.
+    pub(crate) fn read(path: &Path) -> anyhow::Result<Self> {
+        let recording = Recording::open(path)?;
+        let shown = path.display();
+        let cache = by_slot(&recording.program_cache_points()?);
+        let replay = recording.replay_slot_points()?;
+        if cache.is_empty() || replay.is_empty() {
+            let missing = if cache.is_empty() { "loaded-programs-cache-stats" } else { "replay-slot-stats" };
+            bail!(
+                "{shown} has no datapoints {missing}, so nothing of the program cache can be predicted from it: \
+                 was SOLANA_METRICS_CONFIG of the validator set to the daemon's address?"
+            );
+        }
+        let processes = recording.processes()?;
+        let validators: Vec<_> = processes.iter().filter(|process| process.manifest["validator"].is_object()).collect();
+        let mut pids: Vec<u32> = validators.iter().map(|process| process.pid).collect();
+        pids.dedup();
+        if pids.len() > 1 {
+            bail!("{shown} has {} validator processes, and the cache begins anew with each: record one", pids.len());
+        }
+        let manifest = validators.last().or(processes.last().as_ref()).map(|process| &process.manifest);
+        let manifest = manifest.unwrap_or(&serde_json::Value::Null);
+        let entries = manifest["environment"]["values"][ENTRIES].as_str().map(|text| text.trim().parse());
+        let entries = entries.transpose().with_context(|| format!("{shown}: {ENTRIES} of the validator"))?;
+        let ticks = recording.ticks()?;
+        let phase = ticks.iter().find_map(|tick| tick.process.and(tick.phase.as_deref()));
+        let slots: BTreeMap<u64, u64> =
+            replay.iter().filter_map(|point| Some((point.slot?, point.total_transactions?))).collect();
+        let leader =
+            |point: &faultline_recording::CostTrackerPoint| point.bank_slot.filter(|_| point.is_leader == Some(true));
+        let arguments = manifest["arguments"].as_array();
+        Ok(Recorded {
+            version: manifest["validator"]["version"].as_str().map(ToOwned::to_owned),
+            entries,
+            from_start: phase.is_some_and(|phase| !LATER.contains(&phase)),
+            observed: observed(&cache, &replay),
+            slots: slots.into_iter().collect(),
+            own: recording.cost_tracker_points()?.iter().filter_map(leader).collect(),
+            replay_us: replay_us(&replay),
+            serves_rpc: arguments.into_iter().flatten().any(|argument| argument == "--full-rpc-api"),
+        })
+    }
+
+    /// The version of Agave that runs in the validator: of Frankendancer the embedded one.
+    pub(crate) fn agave(&self) -> Option<String> {
+        let version = self.version.as_deref()?;
+        Some(agave(version))
+    }
+}
+
+/// The Agave version that applies; what is no version is left as it is, to be refused by name.
+pub(crate) fn agave(version: &str) -> String {
+    match Version::parse(version) {
+        Ok(parsed) => {
+            let (major, minor, patch) = parsed.agave();
+            format!("{major}.{minor}.{patch}")
+        }
+        Err(_) => version.to_owned(),
+    }
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Counters {
+    misses: u64,
+    evictions: u64,
+    reloads: u64,
+    insertions: u64,
+}
+
+/// Deltas of the same slot are added up; points without a slot or a counter are left out.
+fn by_slot(points: &[ProgramCachePoint]) -> BTreeMap<u64, Counters> {
+    let mut slots: BTreeMap<u64, Counters> = BTreeMap::new();
+    for point in points {
+        let counters = || Some((point.slot?, point.misses?, point.evictions?, point.reloads?, point.insertions?));
+        let Some((slot, misses, evictions, reloads, insertions)) = counters() else { continue };
+        let sum = slots.entry(slot).or_default();
+        sum.misses = sum.misses.saturating_add(misses);
+        sum.evictions = sum.evictions.saturating_add(evictions);
+        sum.reloads = sum.reloads.saturating_add(reloads);
+        sum.insertions = sum.insertions.saturating_add(insertions);
+    }
+    slots
+}
+
+fn observed(cache: &BTreeMap<u64, Counters>, replay: &[ReplaySlotPoint]) -> Vec<Observed> {
+    let mut slots = BTreeMap::new();
+    for point in replay {
+        let both = || {
+            let slot = point.slot?;
+            let counters = cache.get(&slot)?;
+            let parts = [point.register_syscalls_us, point.load_elf_us, point.verify_code_us, point.jit_compile_us];
+            Some(Observed {
+                slot,
+                transactions: point.total_transactions?,
+                misses: counters.misses,
+                evictions: counters.evictions,
+                reloads: counters.reloads,
+                insertions: counters.insertions,
+                compile_us: parts.into_iter().sum(),
+                cache_us: point.program_cache_us,
+            })
+        };
+        slots.extend(both().map(|observed| (observed.slot, observed)));
+    }
+    slots.into_values().collect()
+}
+
+fn replay_us(replay: &[ReplaySlotPoint]) -> Option<f64> {
+    let of = |point: &ReplaySlotPoint| {
+        let rest = point.filter_executable_us.unwrap_or(0);
+        let parts = [point.program_cache_us?, point.load_us?, point.execute_us?, point.store_us?, rest];
+        Some(parts.iter().map(|part| *part as f64).sum::<f64>())
+    };
+    replay.iter().map(of).sum()
+}

@@ -1,0 +1,91 @@
+//! `RUN.trace` on disk.
+
+use anyhow::{Context, bail};
+use faultline_cachesim::file;
+use faultline_cachesim::trace::{Meta, SetNumbers, Trace};
+use std::fs::{File, OpenOptions};
+use std::io::{BufReader, BufWriter, ErrorKind, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+/// Next to the recording, unless another is given.
+pub(crate) fn path_of(run: &Path, given: Option<&Path>) -> PathBuf {
+    given.map_or_else(|| run.with_extension("trace"), Path::to_owned)
+}
+
+/// Reads a whole trace.
+///
+/// # Errors
+/// It is not there, with the command that makes it, or it is damaged, with the place.
+pub(crate) fn read(run: &Path, path: &Path) -> anyhow::Result<Trace> {
+    let shown = path.display();
+    let file = match File::open(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            let run = run.display();
+            bail!(
+                "{shown} is missing: `faultline cache fetch {run} --rpc URL --out {shown}` makes it from public blocks"
+            )
+        }
+        opened => opened.with_context(|| shown.to_string())?,
+    };
+    file::read(BufReader::new(file)).with_context(|| shown.to_string())
+}
+
+/// A trace that grows with its file.
+pub(crate) struct Growing {
+    pub(crate) trace: Trace,
+    pub(crate) sets: SetNumbers,
+    writer: file::Writer<BufWriter<File>>,
+}
+
+impl Growing {
+    /// Continues the file, or begins it if it is not there.
+    ///
+    /// # Errors
+    /// It is no trace, one of another cluster, in use, or cannot be written.
+    pub(crate) fn open(path: &Path, meta: Meta) -> anyhow::Result<Self> {
+        match OpenOptions::new().read(true).write(true).open(path) {
+            Ok(file) => Self::continued(file, &meta).with_context(|| path.display().to_string()),
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                let file = File::create_new(path).with_context(|| path.display().to_string())?;
+                lock(&file).with_context(|| path.display().to_string())?;
+                let trace = Trace::new(meta);
+                let writer = file::Writer::new(BufWriter::new(file), &trace)?;
+                Ok(Growing { sets: SetNumbers::default(), trace, writer })
+            }
+            Err(error) => Err(error).with_context(|| path.display().to_string()),
+        }
+    }
+
+    fn continued(mut file: File, meta: &Meta) -> anyhow::Result<Self> {
+        lock(&file)?;
+        let kept = file::read_whole_records(BufReader::new(&file))?;
+        let was = kept.trace.meta();
+        if was.source != meta.source {
+            bail!("it was not fetched from blocks, so it cannot be continued: choose another file with --out");
+        }
+        if was.cluster != meta.cluster {
+            bail!(
+                "it was fetched from the cluster with the genesis hash {}, and this node's is {}: choose another file \
+                 with --out",
+                faultline_text::clean(&was.cluster),
+                meta.cluster
+            );
+        }
+        file.set_len(kept.end)?;
+        file.seek(SeekFrom::End(0))?;
+        let writer = file::Writer::append(BufWriter::new(file), &kept.trace);
+        Ok(Growing { sets: SetNumbers::of(&kept.trace), trace: kept.trace, writer })
+    }
+
+    /// Writes what the trace has gained.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub(crate) fn write(&mut self) -> anyhow::Result<()> {
+        Ok(self.writer.write(&self.trace)?)
+    }
+}
+
+fn lock(file: &File) -> anyhow::Result<()> {
+    file.try_lock().map_err(|_| anyhow::anyhow!("another process writes it"))
+}
