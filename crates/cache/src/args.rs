@@ -17,6 +17,102 @@ pub struct CacheArgs {
 pub enum Cache {
     /// Read the blocks of a recording's slots from a JSON-RPC node.
     Fetch(FetchArgs),
+    /// Predict misses, reloads, evictions and time at other sizes.
+    Predict(PredictArgs),
+    /// Compare eviction policies on the recorded run.
+    Policies(PoliciesArgs),
+    /// Compare predictions from one run with other runs.
+    Check(CheckArgs),
+}
+
+/// What predictions are made from.
+#[derive(Debug, Clone, Args)]
+pub struct SourceArgs {
+    /// The trace [default: RUN with the extension .trace].
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
+    /// Version of Agave whose rules apply, such as 2.1.14 [default: the recorded one].
+    #[arg(long, value_name = "V")]
+    pub version: Option<String>,
+    /// Entries of the recorded cache [default: the recorded AGAVE_PROGRAM_CACHE_ENTRIES, otherwise those of a stock build].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(2..=10_000_000))]
+    pub entries: Option<u64>,
+    /// Simulated runs of each size.
+    #[arg(long, value_name = "N", default_value = "64", value_parser = clap::value_parser!(u64).range(2..=10_000))]
+    pub seeds: u64,
+}
+
+/// `cache predict`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  faultline cache predict run.fltl
+  faultline cache predict run.fltl --sizes 512,1024,2048 --json
+
+The recorded size is predicted first. If a counter is off by more than 10 %, nothing else is predicted and the exit code is 1.")]
+pub struct PredictArgs {
+    /// The recording.
+    #[arg(value_name = "RUN")]
+    pub run: PathBuf,
+    /// What it is predicted from.
+    #[command(flatten)]
+    pub source: SourceArgs,
+    /// Sizes in entries [default: 256 to 8192]. The recorded one is added.
+    #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = clap::value_parser!(u64).range(2..=10_000_000))]
+    pub sizes: Vec<u64>,
+    /// Print everything as JSON.
+    #[arg(long)]
+    pub json: bool,
+    /// Print the table as CSV.
+    #[arg(long, conflicts_with = "json")]
+    pub csv: bool,
+}
+
+/// `cache policies`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  faultline cache policies run.fltl
+  faultline cache policies run.fltl --size 1024 --attack 20 --json
+
+Misses of each policy with 90 % and with 100 % of the entries in use, and the least possible (MIN, which knows the future); then the same with further transactions in each block, each of which calls a program that is never called again. Misses of these programs are not counted.")]
+pub struct PoliciesArgs {
+    /// The recording.
+    #[arg(value_name = "RUN")]
+    pub run: PathBuf,
+    /// What is simulated.
+    #[command(flatten)]
+    pub source: SourceArgs,
+    /// Entries [default: those of the recorded cache].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(2..=10_000_000))]
+    pub size: Option<u64>,
+    /// One-hit programs in each block [default: a tenth of the transactions].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub attack: Option<u32>,
+    /// Print everything as JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `cache check`.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  faultline cache check 512.fltl 256.fltl 1024.fltl
+
+Slots that both runs replayed are compared. If there are few, whole runs are, and predictions are scaled by the number of \
+transactions: this assumes the same kind of load. The exit code is 1 if a counter is off by more than 10 % (by more than 10 where \
+fewer than 100 were recorded).")]
+pub struct CheckArgs {
+    /// The recording with a trace.
+    #[arg(value_name = "RUN")]
+    pub run: PathBuf,
+    /// Recordings of the same load, with other sizes.
+    #[arg(value_name = "OTHER", required = true)]
+    pub others: Vec<PathBuf>,
+    /// What it is predicted from.
+    #[command(flatten)]
+    pub source: SourceArgs,
+    /// Print everything as JSON.
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// `cache fetch`.

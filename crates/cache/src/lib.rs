@@ -6,8 +6,12 @@
 mod address;
 pub mod args;
 mod block;
+mod check;
 mod fetch;
 mod owners;
+mod policies;
+mod predict;
+mod prepared;
 mod recorded;
 mod rpc;
 #[cfg(test)]
@@ -23,5 +27,8 @@ use args::{Cache, CacheArgs};
 pub fn run(args: &CacheArgs) -> anyhow::Result<(String, u8)> {
     match &args.what {
         Cache::Fetch(args) => fetch::run(args),
+        Cache::Predict(args) => predict::run(args),
+        Cache::Policies(args) => policies::run(args),
+        Cache::Check(args) => check::run(args),
     }
 }
