@@ -18,6 +18,8 @@ const ATTACK: usize = 10;
 #[derive(Debug, Serialize)]
 struct Said {
     version: String,
+    /// Whether the recorded size is predicted within 10 %.
+    self_test_passed: bool,
     entries: u64,
     /// One-hit programs in each block of the attack.
     attack: usize,
@@ -40,7 +42,8 @@ struct Row {
 /// Recording and trace cannot be used.
 pub(crate) fn run(args: &PoliciesArgs) -> anyhow::Result<(String, u8)> {
     let prepared = Prepared::read(&args.run, &args.source)?;
-    let compile_us = prepared.test()?.compile_us;
+    let tested = prepared.test()?;
+    let (compile_us, self_test_passed) = (tested.compile_us, tested.test.passed());
     let entries = args.size.unwrap_or(prepared.entries);
     let (trace, slots) = (&prepared.trace, prepared.trace.slots().len());
     let usual = (trace.calls() / slots.max(1) / ATTACK).max(1);
@@ -73,8 +76,8 @@ pub(crate) fn run(args: &PoliciesArgs) -> anyhow::Result<(String, u8)> {
         });
     }
     rows.sort_by(|a, b| b.misses_fill_90.total_cmp(&a.misses_fill_90));
-    let said = Said { version: prepared.version.clone(), entries, attack, policies: rows };
-    Ok((if args.json { json(&said)? } else { page(&said) }, 0))
+    let said = Said { version: prepared.version.clone(), self_test_passed, entries, attack, policies: rows };
+    Ok((if args.json { json(&said)? } else { page(&said) }, u8::from(!self_test_passed)))
 }
 
 fn mean_misses(
@@ -106,9 +109,14 @@ fn page(said: &Said) -> String {
     let heads = ["policy", "misses at 90 %", "at 100 %", "times MIN", "attacked: at 90 %", "at 100 %"];
     format!(
         "Misses with {} entries, of which 90 % or 100 % are used; attacked by {} one-hit programs in each block, whose own \
-         misses are not counted\n\n{}",
+         misses are not counted\n\n{}{}",
         count(said.entries),
         count(said.attack as u64),
-        table(&heads, said.policies.iter().map(row).collect())
+        table(&heads, said.policies.iter().map(row).collect()),
+        if said.self_test_passed {
+            ""
+        } else {
+            "\nThe recorded size is not predicted within 10 %: see `faultline cache predict`.\n"
+        }
     )
 }

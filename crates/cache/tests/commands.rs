@@ -122,6 +122,8 @@ fn under_the_rule_of_another_version_nothing_is_extrapolated_and_the_reason_is_n
     assert_eq!(code, 1, "{said}");
     assert!(said.contains("no other size is predicted") && !said.contains("Mean of"), "{said}");
     assert!(said.contains("the rule is that of 2.0.5, and the validator reported 2.1.14"), "{said}");
+    let (said, code) = run(&["policies", "--version", "2.0.5", "--entries", "256"], &[&small]).unwrap();
+    assert!(code == 1 && said.contains("is not predicted within 10 %"), "{said}");
     assert!(refused(&["predict", "--version", "9.9.9"], &[&small]).contains("\"9.9.9\""));
     assert!(refused(&["predict", "--version", "a fork"], &[&small]).contains("\"a fork\""));
 }
