@@ -139,7 +139,7 @@ pub struct FetchArgs {
     /// Requests at the same time.
     #[arg(long, value_name = "N", default_value = "4", value_parser = clap::value_parser!(u8).range(1..=16))]
     pub requests: u8,
-    /// Also read so many slots before the recording, which warm the simulated cache [default: 0 if the recording begins with the \
+    /// Also read so many slots before the recording, which warm the simulated cache [default: 0 if the recording begins with the
     /// validator's start, otherwise 5000].
     #[arg(long, value_name = "SLOTS")]
     pub before: Option<u64>,
