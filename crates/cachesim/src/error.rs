@@ -28,7 +28,9 @@ pub enum Error {
     #[error("the trace contradicts itself: {0}")]
     Contradiction(String),
     /// No rule is known for this version.
-    #[error("no rule of the program cache is known for version {version:?}: known are Agave 2.0 to 4.4")]
+    #[error(
+        "no rule of the program cache is known for version {version:?}: known are releases of Agave from 2.0 to 4.4: 2.0 to 2.3, 3.0, 3.1, 4.0 to 4.4"
+    )]
     UnknownVersion {
         /// As it was given, cut off and without control characters.
         version: String,
