@@ -33,7 +33,8 @@ usage: faultline-cost [options]
 
 /// The first look opens everything.
 const SETTLING: Duration = Duration::from_secs(12);
-const REQUEST: &str = "GET /metrics HTTP/1.1\r\nHost: d\r\nAccept-Encoding: gzip\r\n\
+/// `Host` is an address: of names the daemon answers only those it has been given.
+const REQUEST: &str = "GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept-Encoding: gzip\r\n\
     Accept: application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5,*/*;q=0.1\r\n\r\n";
 
 struct Arguments {
@@ -191,9 +192,16 @@ impl Connection {
             }
             self.answer.extend_from_slice(&room[..n]);
             if whole(&self.answer) {
-                return Ok(began.elapsed());
+                let took = began.elapsed();
+                return if self.answer.starts_with(b"HTTP/1.1 200 ") { Ok(took) } else { Err(self.refused()) };
             }
         }
+    }
+
+    /// Anything but a page is no measurement.
+    fn refused(&self) -> Error {
+        let text = String::from_utf8_lossy(&self.answer).chars().take(200).collect();
+        Error::Malformed { what: "a scrape is answered with 200", text }
     }
 }
 
