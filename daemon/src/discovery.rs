@@ -109,6 +109,8 @@ struct State {
     current: Option<Arc<Target>>,
     /// The process of `current`, for who waits for a change.
     process: channel::Sender<Option<ProcessId>>,
+    /// What a tick has seen last.
+    host_oom_kills: Option<u64>,
     report: Report,
 }
 
@@ -118,7 +120,8 @@ impl Following {
         let (looked_at, took, ended) = (None, Duration::ZERO, None);
         let (restarts, ends) = (none, none);
         let report = Report { looking_for, problems: Vec::new(), restarts, ends, ended, looked_at, took };
-        Following(Arc::new(Mutex::new(State { current: None, process: channel::Sender::new(None), report })))
+        let process = channel::Sender::new(None);
+        Following(Arc::new(Mutex::new(State { current: None, process, host_oom_kills: None, report })))
     }
 
     /// Who is followed now.
@@ -129,6 +132,11 @@ impl Following {
     /// Which process is followed now, and each one that is followed later.
     pub fn process(&self) -> channel::Receiver<Option<ProcessId>> {
         self.state().process.subscribe()
+    }
+
+    /// Takes the host's count of OOM kills, which a tick reads anyway.
+    pub fn saw_host_oom_kills(&self, count: Option<u64>) {
+        self.state().host_oom_kills = count;
     }
 
     /// How the search stands.
@@ -252,7 +260,8 @@ impl Finder {
         let mut current = self.publish(found);
         let mut looked = self.clock.now();
         let end = loop {
-            let waited = watch.wait(&self.root, id, stop);
+            let until_look = LOOK_EVERY.saturating_sub(self.clock.now().since(looked));
+            let waited = watch.wait(&self.root, id, stop, until_look);
             let now = self.clock.now();
             match waited {
                 _ if stop.is_set() => return true,
@@ -261,7 +270,8 @@ impl Finder {
                 Waited::Lives if now.since(looked) < LOOK_EVERY => {}
                 Waited::Lives => {
                     looked = now;
-                    kills.look(&self.root, now);
+                    let on_host = self.following.state().host_oom_kills;
+                    kills.look(&self.root, on_host, now);
                     match self.look_again(&current, now) {
                         Ok(target) => current = target,
                         Err(()) => break Reason::Unknown,
@@ -270,7 +280,8 @@ impl Finder {
             }
         };
         let now = self.clock.now();
-        kills.look(&self.root, now);
+        // The newest tick may be older than the kill.
+        kills.look(&self.root, kills::on_host(&self.root), now);
         self.end(current, if kills.recent(now) { Reason::OomKill } else { end });
         true
     }

@@ -33,7 +33,7 @@ pub fn polled(config: &Config, root: &HostRoot, following: &Following) -> Vec<Bo
     }
     let memory = host::Memory::default();
     sources.push(Box::new(cgroup::Cgroup::new(memory.clone())));
-    sources.push(Box::new(host::Host::new(root, memory)));
+    sources.push(Box::new(host::Host::new(root, memory, following.clone())));
     sources
 }
 

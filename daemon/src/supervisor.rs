@@ -2,11 +2,17 @@
 
 #![expect(clippy::disallowed_methods, reason = "this module is where threads, tasks and programs are started")]
 
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::io::Errno;
 use std::future::Future;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::watch;
+
+/// Longest time until the signal is noticed by who waits for a descriptor as well, if it has none of its own.
+const WITHOUT_DESCRIPTOR: Duration = Duration::from_millis(200);
 
 /// Tells a part of the daemon to stop. Cloned freely; never taken back.
 #[derive(Debug, Clone)]
@@ -14,6 +20,8 @@ pub struct Stop {
     flag: Arc<(Mutex<bool>, Condvar)>,
     watch: watch::Receiver<bool>,
     sender: Arc<watch::Sender<bool>>,
+    /// Becomes readable with the signal. `None` when no descriptor was left for it.
+    descriptor: Option<Arc<OwnedFd>>,
 }
 
 impl Default for Stop {
@@ -26,13 +34,18 @@ impl Stop {
     /// A signal that nobody has given yet.
     pub fn new() -> Self {
         let (sender, watch) = watch::channel(false);
-        Stop { flag: Arc::new((Mutex::new(false), Condvar::new())), watch, sender: Arc::new(sender) }
+        let descriptor = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).ok().map(Arc::new);
+        Stop { flag: Arc::new((Mutex::new(false), Condvar::new())), watch, sender: Arc::new(sender), descriptor }
     }
 
     /// Gives the signal.
     pub fn set(&self) {
         *self.flag.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.flag.1.notify_all();
+        if let Some(descriptor) = &self.descriptor {
+            // It can only fail by overflow, after 2^64 signals.
+            let _ = rustix::io::write(descriptor, &1_u64.to_ne_bytes());
+        }
         self.sender.send_replace(true);
     }
 
@@ -52,6 +65,23 @@ impl Stop {
         let stopped = self.flag.0.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = self.flag.1.wait_timeout_while(stopped, duration, |stopped| !*stopped);
         *waited.unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    /// Blocks until `other` is readable, for `duration` at most, or until the signal; true if `other` is readable.
+    ///
+    /// # Errors
+    /// `other` cannot be waited for.
+    pub fn wait_readable(&self, other: BorrowedFd<'_>, duration: Duration) -> Result<bool, Errno> {
+        let own = self.descriptor.as_deref();
+        let mut waited = vec![PollFd::new(&other, PollFlags::IN)];
+        waited.extend(own.map(|descriptor| PollFd::new(descriptor, PollFlags::IN)));
+        let duration = if own.is_some() { duration } else { duration.min(WITHOUT_DESCRIPTOR) };
+        let timeout = Timespec { tv_sec: duration.as_secs().cast_signed(), tv_nsec: duration.subsec_nanos().into() };
+        match poll(&mut waited, Some(&timeout)) {
+            Ok(_) => Ok(waited.first().is_some_and(|other| !other.revents().is_empty())),
+            Err(Errno::INTR) => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 }
 
@@ -148,6 +178,7 @@ pub fn program_sync(name: impl AsRef<std::ffi::OsStr>) -> std::process::Command 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::fd::AsFd;
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
     async fn a_stage_ends_when_all_its_members_have_ended() {
@@ -156,6 +187,23 @@ mod tests {
         stage.task("waiting", |stop| async move { stop.wait().await });
         assert_eq!(stage.broken(), None);
         assert!(stage.end(Duration::from_secs(20)).await.is_empty());
+    }
+
+    #[test]
+    fn who_waits_for_a_descriptor_hears_the_signal_and_the_descriptor() {
+        let (stop, other) = (Stop::new(), eventfd(0, EventfdFlags::CLOEXEC).unwrap());
+        let long = Duration::from_secs(60);
+        assert_eq!(stop.wait_readable(other.as_fd(), Duration::from_millis(1)), Ok(false), "neither");
+        rustix::io::write(&other, &1_u64.to_ne_bytes()).unwrap();
+        assert_eq!(stop.wait_readable(other.as_fd(), long), Ok(true), "the descriptor");
+        rustix::io::read(&other, &mut [0; 8]).unwrap();
+        let setter = std::thread::spawn({
+            let stop = stop.clone();
+            move || stop.set()
+        });
+        assert_eq!(stop.wait_readable(other.as_fd(), long), Ok(false), "the signal, long before the time is over");
+        assert!(stop.is_set());
+        setter.join().unwrap();
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]

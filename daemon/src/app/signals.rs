@@ -12,8 +12,10 @@ use sd_notify::NotifyState;
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// How often the daemon looks after itself.
-const BEAT: Duration = Duration::from_millis(250);
+/// How often the daemon looks after itself until its first tick, which its supervisor waits for.
+const FIRST_BEAT: Duration = Duration::from_millis(100);
+/// How often it does so later: each time wakes two threads. The units' watchdog waits for 30 s.
+const BEAT: Duration = Duration::from_secs(5);
 
 /// Signals to stop that come within this time are one: `timeout` signals its child and then the group of both.
 const SAME_SIGNAL: Duration = Duration::from_secs(1);
@@ -51,7 +53,7 @@ impl Signals {
         clock: Clock,
         stages: &[Stage],
     ) -> bool {
-        let mut beat = tokio::time::interval(BEAT);
+        let mut beat = tokio::time::interval(FIRST_BEAT);
         let mut ready = false;
         loop {
             tokio::select! {
@@ -75,6 +77,7 @@ impl Signals {
                     let newest = ticks.get().map(|tick| tick.at);
                     if newest.is_some() && !std::mem::replace(&mut ready, newest.is_some()) {
                         notify(&[NotifyState::Ready]);
+                        beat = tokio::time::interval(BEAT);
                     }
                     let interval = live.config().get().map_or(BEAT, |config| config.sampling.interval);
                     if web::health(newest, clock.now(), interval).is_ok() {

@@ -42,19 +42,18 @@ impl Kills {
     pub(super) fn begin(root: &HostRoot, pid: u32, now: Stamp) -> Self {
         let (cgroup, host) = Default::default();
         let mut kills = Kills { pid, events: None, cgroup, host, looks: 0, rose: None };
-        kills.look(root, now);
+        kills.look(root, on_host(root), now);
         kills
     }
 
-    /// Reads both counts.
-    pub(super) fn look(&mut self, root: &HostRoot, now: Stamp) {
+    /// Reads the cgroup's count; `on_host` is the host's.
+    pub(super) fn look(&mut self, root: &HostRoot, on_host: Option<u64>, now: Stamp) {
         if self.looks.is_multiple_of(LOOKS_PER_PLACE) {
             self.find_place(root);
         }
         self.looks = self.looks.wrapping_add(1);
         let read = self.events.as_ref().and_then(|events| std::fs::read(events).ok());
         let in_cgroup = read.and_then(|text| cgroup_events::parse(&text).ok()).and_then(|events| events.oom_kill);
-        let on_host = root.read_proc("vmstat", vmstat::parse).ok().and_then(|vmstat| vmstat.oom_kill);
         // Both counts are taken: a rise seen now must not be seen again. A cgroup that went with its process tells nothing.
         let (here, somewhere) = (self.cgroup.rose(in_cgroup), self.host.rose(on_host));
         if here || (somewhere && in_cgroup.is_none()) {
@@ -78,4 +77,9 @@ impl Kills {
             self.events = Some(events);
         }
     }
+}
+
+/// How many processes the kernel has OOM-killed since its start; since Linux 4.13.
+pub(super) fn on_host(root: &HostRoot) -> Option<u64> {
+    root.read_proc("vmstat", vmstat::parse).ok()?.oom_kill
 }

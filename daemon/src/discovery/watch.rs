@@ -3,14 +3,13 @@
 use super::process::has_ended;
 use crate::supervisor::Stop;
 use faultline_kernel::{HostRoot, ProcessId};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
-/// Longest time until a stop is noticed, and between two looks without a descriptor.
-const WAIT: Duration = Duration::from_millis(200);
+/// Between two looks without a descriptor.
+const LOOK: Duration = Duration::from_millis(200);
 
 /// How the end is noticed.
 #[derive(Debug)]
@@ -47,16 +46,15 @@ impl Watch {
         (!has_ended(root, id)).then_some(watch)
     }
 
-    /// Waits a moment.
-    pub(super) fn wait(&self, root: &HostRoot, id: ProcessId, stop: &Stop) -> Waited {
+    /// Waits for its end, for `most` at most, or until told to stop.
+    pub(super) fn wait(&self, root: &HostRoot, id: ProcessId, stop: &Stop, most: Duration) -> Waited {
         if let Watch::Told(descriptor) = self {
-            let timeout = Timespec { tv_sec: 0, tv_nsec: i64::from(WAIT.subsec_nanos()) };
-            match poll(&mut [PollFd::new(descriptor, PollFlags::IN)], Some(&timeout)) {
-                Ok(0) | Err(Errno::INTR) => return Waited::Lives,
-                Ok(_) => return Waited::Told,
-                Err(_) => {}
+            match stop.wait_readable(descriptor.as_fd(), most) {
+                Ok(true) => return Waited::Told,
+                Ok(false) => return Waited::Lives,
+                Err(error) => tracing::debug!(pid = id.pid, %error, "the end of the process cannot be waited for"),
             }
         }
-        if !stop.sleep(WAIT) && has_ended(root, id) { Waited::FoundGone } else { Waited::Lives }
+        if !stop.sleep(LOOK.min(most)) && has_ended(root, id) { Waited::FoundGone } else { Waited::Lives }
     }
 }

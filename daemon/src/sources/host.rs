@@ -1,5 +1,6 @@
 //! The machine around the validator, every tick.
 
+use crate::discovery::Following;
 use crate::tick::{Finding, Look, Poll};
 use faultline_catalog::metrics::host as h;
 use faultline_catalog::{Metric, Source, Stamp};
@@ -50,13 +51,14 @@ impl Held {
 pub struct Host {
     files: HostFiles,
     memory: Memory,
+    following: Following,
     buffer: Vec<u8>,
 }
 
 impl Host {
     /// Opens nothing yet.
-    pub fn new(root: &HostRoot, memory: Memory) -> Self {
-        Host { files: HostFiles::new(root), memory, buffer: Vec::new() }
+    pub fn new(root: &HostRoot, memory: Memory, following: Following) -> Self {
+        Host { files: HostFiles::new(root), memory, following, buffer: Vec::new() }
     }
 }
 
@@ -83,6 +85,7 @@ impl Poll for Host {
                 finding.whole(&h::MEMORY, [kind], bytes);
             }
         }
+        self.following.saw_host_oom_kills(sample.vmstat.as_ref().ok().and_then(|vmstat| vmstat.oom_kill));
         if let Some(vmstat) = finding.take(sample.vmstat) {
             finding.whole(&h::PAGE_FAULTS, ["major"], vmstat.pgmajfault);
             finding.whole(&h::PAGE_FAULTS, ["minor"], minor_faults(vmstat.pgfault, vmstat.pgmajfault));

@@ -1,4 +1,4 @@
-use super::super::kills::Kills;
+use super::super::kills::{Kills, on_host};
 use super::*;
 
 fn at(seconds: u64) -> Stamp {
@@ -16,11 +16,11 @@ fn a_kill_in_the_cgroup_counts_in_both_versions_and_for_a_minute() {
         host.write(events, "oom_kill 2\n").unwrap();
         let root = HostRoot::below(host.root());
         let mut kills = Kills::begin(&root, 77, at(10));
-        kills.look(&root, at(11));
+        kills.look(&root, on_host(&root), at(11));
         assert!(!kills.recent(at(11)), "kills before it was followed do not count: {events}");
         host.write(events, "oom_kill 3\n").unwrap();
-        kills.look(&root, at(12));
-        kills.look(&root, at(40));
+        kills.look(&root, on_host(&root), at(12));
+        kills.look(&root, on_host(&root), at(40));
         assert!(kills.recent(at(72)), "{events}");
         assert!(!kills.recent(at(73)), "{events}");
     }
@@ -32,12 +32,12 @@ fn a_kill_on_the_host_counts_and_unreadable_counts_do_not() {
     let root = HostRoot::below(host.root());
     let mut kills = Kills::begin(&root, 77, at(1));
     host.write("proc/vmstat", "oom_kill 9\n").unwrap();
-    kills.look(&root, at(2));
+    kills.look(&root, on_host(&root), at(2));
     assert!(!kills.recent(at(2)), "a count that appears has not risen");
     host.write("proc/vmstat", "oom_kill x\n").unwrap();
-    kills.look(&root, at(3));
+    kills.look(&root, on_host(&root), at(3));
     host.write("proc/vmstat", "oom_kill 10\n").unwrap();
-    kills.look(&root, at(4));
+    kills.look(&root, on_host(&root), at(4));
     assert!(kills.recent(at(4)));
 }
 
@@ -51,13 +51,13 @@ fn a_kill_elsewhere_on_the_host_is_no_kill_in_a_cgroup_that_tells_of_none_and_co
     let root = HostRoot::below(host.root());
     let mut kills = Kills::begin(&root, 77, at(1));
     host.write("proc/vmstat", "oom_kill 10\n").unwrap();
-    kills.look(&root, at(2));
+    kills.look(&root, on_host(&root), at(2));
     assert!(!kills.recent(at(2)));
     std::fs::remove_file(host.root().join(events)).unwrap();
-    kills.look(&root, at(3));
+    kills.look(&root, on_host(&root), at(3));
     assert!(!kills.recent(at(3)), "seen before");
     host.write("proc/vmstat", "oom_kill 11\n").unwrap();
-    kills.look(&root, at(4));
+    kills.look(&root, on_host(&root), at(4));
     assert!(kills.recent(at(4)));
 }
 
@@ -70,9 +70,9 @@ fn a_cgroup_made_anew_begins_at_zero_without_a_kill() {
     let root = HostRoot::below(host.root());
     let mut kills = Kills::begin(&root, 77, at(1));
     host.write(events, "oom_kill 0\n").unwrap();
-    kills.look(&root, at(2));
+    kills.look(&root, on_host(&root), at(2));
     assert!(!kills.recent(at(2)));
     host.write(events, "oom_kill 1\n").unwrap();
-    kills.look(&root, at(3));
+    kills.look(&root, on_host(&root), at(3));
     assert!(kills.recent(at(3)));
 }
