@@ -6,6 +6,7 @@ use faultline_kernel::parse::pid_status;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &[u8]| {
+    let _ = value(text, pid_status::switches(text));
     let Some(status) = value(text, pid_status::parse(text)) else { return };
     assert_eq!(pid_status::parse(&[b"\nUnheardOf:\tof\n", text, b"\n"].concat()), Ok(status));
 });

@@ -12,7 +12,8 @@ use rustix::io::Errno;
 
 use crate::file::{Owner, Records, read_whole};
 use crate::parse::pid_schedstat::{self, Schedstat};
-use crate::parse::{pid_stat, pid_status};
+use crate::parse::pid_stat;
+use crate::parse::pid_status::{self, Switches};
 use crate::process::open_folder;
 use crate::{Comm, HostRoot, ParseError, ReadError};
 
@@ -88,9 +89,6 @@ struct Last {
     sample: ThreadSample,
     switches: Option<(Schedstat, Switches)>,
 }
-
-/// Context switches: voluntary, involuntary.
-type Switches = [Option<u64>; 2];
 
 /// Why a thread gave no sample.
 enum Failed {
@@ -291,7 +289,7 @@ impl Held {
         buffer: &mut Vec<u8>,
     ) -> Result<ThreadSample, Failed> {
         read_whole(&self.stat, Records::One, buffer)?;
-        let stat = pid_stat::parse(buffer).map_err(|error| Failed::Parse("stat", error))?;
+        let stat = pid_stat::parse_thread(buffer).map_err(|error| Failed::Parse("stat", error))?;
         if stat.state == pid_stat::State::Dead {
             return Err(Failed::Ended);
         }
@@ -314,8 +312,7 @@ impl Held {
 /// From `status`, which is not held: it is read rarely.
 fn read_switches(folder: &OwnedFd, tid: u32, buffer: &mut Vec<u8>) -> Result<Switches, Failed> {
     read_whole(&list::Name::new(tid).open(folder, "status")?, Records::One, buffer)?;
-    let status = pid_status::parse(buffer).map_err(|error| Failed::Parse("status", error))?;
-    Ok([status.voluntary_ctxt_switches, status.nonvoluntary_ctxt_switches])
+    pid_status::switches(buffer).map_err(|error| Failed::Parse("status", error))
 }
 
 #[cfg(test)]

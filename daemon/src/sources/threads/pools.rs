@@ -7,7 +7,7 @@
 
 use faultline_agave::threads::pool;
 use faultline_kernel::{Comm, ThreadSample};
-use std::collections::HashMap;
+use foldhash::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -95,7 +95,7 @@ proptest! {
         let mut pools = Pools::default();
         let mut living: HashMap<u32, (u64, u64)> = (0..6).map(|tid| (tid, (0, 0))).collect();
         let mut process = 0;
-        let mut before: HashMap<Arc<str>, u64> = HashMap::new();
+        let mut before: HashMap<Arc<str>, u64> = HashMap::default();
         for (generation, (events, race)) in steps.into_iter().enumerate() {
             for (tid, faults, ends) in events {
                 process += faults;
