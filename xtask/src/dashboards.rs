@@ -1,80 +1,93 @@
-//! The Grafana dashboards: written from descriptions, and checked against the catalog, the rules and the runbooks.
+//! The Grafana dashboards, kept as Grafana has them: put in order, and checked against the catalog, the rules and the runbooks.
 
-mod cache;
 mod check;
-mod daemon;
-mod dashboard;
-mod experiment;
-mod fleet;
-mod memory;
-mod overview;
-mod panel;
-mod throughput;
 
+use crate::rules;
+use crate::run::read;
 use anyhow::{Context, bail};
-use dashboard::Dashboard;
-use std::collections::BTreeMap;
+use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
 const FOLDER: &str = "grafana/dashboards";
 
-/// In the order of the links above each.
-fn all() -> Vec<Dashboard> {
-    vec![
-        overview::dashboard(),
-        memory::dashboard(),
-        cache::dashboard(),
-        throughput::dashboard(),
-        experiment::dashboard(),
-        fleet::dashboard(),
-        daemon::dashboard(),
-    ]
-}
+/// Columns of Grafana's grid.
+const COLUMNS: u64 = 24;
 
-/// Each file's name with its text.
-fn pages() -> anyhow::Result<BTreeMap<PathBuf, String>> {
-    let all = all();
-    let names: Vec<_> = all.iter().map(|dashboard| (dashboard.uid, dashboard.title)).collect();
-    let page = |dashboard: &Dashboard| {
-        let file = Path::new(FOLDER).join(format!("{}.json", dashboard.uid.trim_start_matches("faultline-")));
-        Ok((file, serde_json::to_string_pretty(&dashboard.json(&names))? + "\n"))
-    };
-    all.iter().map(page).collect()
-}
-
-/// Writes the files, and says what is wrong with them.
+/// Writes each file in order, and says what is wrong with the dashboards.
 pub(crate) fn write(root: &Path) -> anyhow::Result<()> {
-    for (file, text) in pages()? {
-        let path = root.join(file);
-        std::fs::write(&path, text).with_context(|| format!("{} cannot be written", path.display()))?;
+    for file in rules::files(root, FOLDER, "json")? {
+        let text = in_order(&read(root, &file)?).with_context(|| file.display().to_string())?;
+        std::fs::write(root.join(&file), text).with_context(|| format!("{} cannot be written", file.display()))?;
     }
     check(root)
 }
 
-/// Fails if a file is not what it would be, and with everything that is wrong with a dashboard.
+/// Fails if a file is not in order, and with everything that is wrong with a dashboard.
 pub(crate) fn check(root: &Path) -> anyhow::Result<()> {
-    let pages = pages()?;
+    let files = rules::files(root, FOLDER, "json")?;
     let mut broken = Vec::new();
-    for (file, text) in &pages {
-        if std::fs::read_to_string(root.join(file)).ok().as_ref() != Some(text) {
-            broken.push(format!(
-                "{} is not what its description says; run: cargo run -p xtask -- dashboards",
-                file.display()
-            ));
+    let mut dashboards = Vec::new();
+    for file in &files {
+        let text = read(root, file)?;
+        if in_order(&text).with_context(|| file.display().to_string())? != text {
+            broken.push(format!("{} is not in order; run: cargo run -p xtask -- dashboards", file.display()));
         }
-    }
-    let folder = root.join(FOLDER);
-    let found = std::fs::read_dir(&folder).with_context(|| format!("{} cannot be read", folder.display()))?;
-    for entry in found {
-        let file = Path::new(FOLDER).join(entry.context("a file of the folder")?.file_name());
-        if !pages.contains_key(&file) {
-            broken.push(format!("{}: nothing describes it", file.display()));
+        let dashboard: check::Dashboard = serde_json::from_str(&text).with_context(|| file.display().to_string())?;
+        if *file != dashboard_file(&dashboard.uid) {
+            broken.push(format!("{}: its uid is {}", file.display(), dashboard.uid));
         }
+        dashboards.push(dashboard);
     }
-    check::all(root, &all(), &mut broken)?;
+    check::all(root, &dashboards, &mut broken)?;
     if broken.is_empty() {
-        println!("dashboards: {} files", pages.len());
+        println!("dashboards: {} files", files.len());
         return Ok(());
     }
     bail!("{} things are wrong with the dashboards:\n  {}", broken.len(), broken.join("\n  "));
+}
+
+fn dashboard_file(uid: &str) -> PathBuf {
+    Path::new(FOLDER).join(format!("{}.json", uid.trim_start_matches("faultline-")))
+}
+
+/// A dashboard with its keys sorted and its panels numbered and next to each other, without what a server adds as it saves one.
+fn in_order(text: &str) -> anyhow::Result<String> {
+    let mut dashboard: Value = serde_json::from_str(text)?;
+    let whole = dashboard.as_object_mut().context("no dashboard")?;
+    whole.remove("id");
+    whole.insert("version".to_owned(), json!(1));
+    let panels = whole.get_mut("panels").and_then(Value::as_array_mut).context("no panels")?;
+    let (mut left, mut top, mut tallest) = (0, 0, 0);
+    for (at, panel) in panels.iter_mut().enumerate() {
+        panel.as_object_mut().context("a panel is no object")?.remove("pluginVersion");
+        let size = |name: &str| panel["gridPos"][name].as_u64().with_context(|| format!("panel {at}: no {name}"));
+        let (width, height) = (size("w")?, size("h")?);
+        if left + width > COLUMNS {
+            (left, top, tallest) = (0, top + tallest, 0);
+        }
+        panel["gridPos"] = json!({ "x": left, "y": top, "w": width, "h": height });
+        panel["id"] = json!(at + 1);
+        (left, tallest) = (left + width, tallest.max(height));
+    }
+    Ok(serde_json::to_string_pretty(&dashboard)? + "\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_server_saved_is_put_in_order() {
+        let panel = |x: u64, y: u64, w: u64, h: u64| json!({ "id": 7, "gridPos": { "x": x, "y": y, "w": w, "h": h }, "pluginVersion": "12" });
+        let saved = json!({ "version": 3, "id": 9, "panels": [panel(0, 0, 24, 1), panel(0, 1, 12, 8), panel(12, 1, 8, 4), panel(0, 20, 6, 2)] });
+        let text = in_order(&saved.to_string()).unwrap();
+        let ordered: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!((&ordered["version"], &ordered["id"]), (&json!(1), &Value::Null));
+        let places: Vec<_> =
+            ordered["panels"].as_array().unwrap().iter().map(|panel| panel["gridPos"].clone()).collect();
+        let place = |x: u64, y: u64, w: u64, h: u64| json!({ "x": x, "y": y, "w": w, "h": h });
+        assert_eq!(places, [place(0, 0, 24, 1), place(0, 1, 12, 8), place(12, 1, 8, 4), place(0, 9, 6, 2)]);
+        assert_eq!(ordered["panels"][3], json!({ "id": 4, "gridPos": place(0, 9, 6, 2) }));
+        assert_eq!(in_order(&text).unwrap(), text);
+    }
 }

@@ -19,8 +19,8 @@ cargo run -p xtask -- CHORE
 
   metrics-doc           write docs/METRICS.md from the catalog
   metrics-doc --check   fail if docs/METRICS.md is not what the catalog says
-  dashboards            write grafana/dashboards from their descriptions, and say what is wrong with them
-  dashboards --check    fail if they are not what the descriptions say, or name what does not exist
+  dashboards            put the files of grafana/dashboards in order, and say what is wrong with them
+  dashboards --check    fail if they are not in order, or name what does not exist
   tidy                  fail where the tree breaks a house rule or a document does not match it
   sbom PROGRAM TARGET   print what is linked into the program for this target (CycloneDX)
 ";

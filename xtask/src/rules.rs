@@ -16,7 +16,7 @@ const TESTS: &str = "grafana/prometheus/tests";
 pub(crate) const RUNBOOKS: &str = "docs/runbooks";
 
 /// What every `runbook_url` begins with: a placeholder which the operator replaces in one go.
-const BASE: &str = "https://faultline.example/docs/runbooks/";
+pub(crate) const BASE: &str = "https://faultline.example/docs/runbooks/";
 
 const SEVERITIES: [&str; 3] = ["page", "ticket", "info"];
 
@@ -114,7 +114,8 @@ fn all(root: &Path) -> anyhow::Result<Vec<Rule>> {
     Ok(files.into_iter().flat_map(|file| file.groups).flat_map(|group| group.rules).collect())
 }
 
-fn files(root: &Path, folder: &str, extension: &str) -> anyhow::Result<Vec<PathBuf>> {
+/// The files of a folder with this extension, sorted.
+pub(crate) fn files(root: &Path, folder: &str, extension: &str) -> anyhow::Result<Vec<PathBuf>> {
     let entries = std::fs::read_dir(root.join(folder)).with_context(|| format!("{folder} cannot be read"))?;
     let mut files = Vec::new();
     for entry in entries {

@@ -1,12 +1,12 @@
 //! What a dashboard must have, and may only name.
 
-use super::dashboard::{Choices, Dashboard};
-use super::panel::{Panel, letter};
 use crate::rules;
 use crate::rules::expression::Names;
 use crate::run::read;
 use anyhow::Context;
 use serde::Deserialize;
+use serde_json::Value;
+use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Why panels show nothing, for the tests that look.
@@ -15,11 +15,117 @@ const REASONS: &str = "grafana/render/without-data.json";
 const DATA_SOURCES: &str = "grafana/provisioning/datasources/faultline.yml";
 const SCRAPES: &str = "grafana/prometheus/prometheus.yml";
 
+/// The data source that is chosen above the panels.
+const CHOSEN: &str = "${datasource}";
+
+/// Panels that are used: those which can be drawn and looked at without a Grafana server.
+const KINDS: [&str; 4] = ["timeseries", "stat", "bargauge", "table"];
+
 /// Units that are used: Grafana's own names, or a suffix.
 const UNITS: [&str; 8] = ["none", "short", "bytes", "Bps", "s", "percentunit", "bool_yes_no", "suffix:"];
 
 /// A description shorter than this says nothing.
 const FEW_WORDS: usize = 6;
+
+/// What stands between what a panel shows and what its reader is to do.
+const ACT: &str = "\n\n**What to do:** ";
+
+/// One dashboard, as far as it is checked.
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct Dashboard {
+    pub(super) uid: String,
+    title: String,
+    links: Vec<Link>,
+    templating: Templating,
+    panels: Vec<Panel>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+struct Templating {
+    list: Vec<Variable>,
+}
+
+/// Something to choose above the panels.
+#[derive(Debug, Clone, Deserialize)]
+struct Variable {
+    name: String,
+    #[serde(rename = "type")]
+    kind: String,
+    query: Value,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+struct Link {
+    title: String,
+    url: String,
+}
+
+/// A panel, or the heading of a row, which has nothing but its title.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+#[derive(Default)]
+struct Panel {
+    #[serde(rename = "type")]
+    kind: String,
+    title: String,
+    description: String,
+    datasource: Value,
+    targets: Vec<Query>,
+    field_config: FieldConfig,
+    links: Vec<Link>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Query {
+    ref_id: String,
+    expr: String,
+    legend_format: String,
+    datasource: Value,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+struct FieldConfig {
+    defaults: Value,
+    overrides: Vec<Override>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+struct Override {
+    properties: Vec<Property>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+struct Property {
+    id: String,
+    value: Value,
+}
+
+impl Dashboard {
+    /// Those that ask something, and not the headings of rows.
+    fn panels(&self) -> impl Iterator<Item = &Panel> {
+        self.panels.iter().filter(|panel| panel.kind != "row")
+    }
+
+    /// How others link to it.
+    fn link(&self) -> Link {
+        let title = self.title.trim_start_matches("Faultline / ").to_owned();
+        Link { title, url: format!("/d/{}", self.uid) }
+    }
+}
+
+impl Panel {
+    /// Whether it shows from where on a value is bad: by colours, a line, or a cell.
+    fn shows_a_bound(&self) -> bool {
+        let colours = |value: &Value| value["steps"].as_array().is_some_and(|steps| steps.len() > 1);
+        let mut properties = self.field_config.overrides.iter().flat_map(|change| &change.properties);
+        colours(&self.field_config.defaults["thresholds"])
+            || properties.any(|property| match property.id.as_str() {
+                "thresholds" => colours(&property.value),
+                id => id == "custom.lineStyle",
+            })
+    }
+}
 
 /// Adds everything that is wrong with the dashboards.
 pub(super) fn all(root: &Path, dashboards: &[Dashboard], broken: &mut Vec<String>) -> anyhow::Result<()> {
@@ -31,7 +137,12 @@ pub(super) fn all(root: &Path, dashboards: &[Dashboard], broken: &mut Vec<String
             wrong.extend(links(root, panel, dashboards));
             broken.extend(wrong.into_iter().map(|what| format!("{who}: {what}")));
         }
-        broken.extend(of_dashboard(dashboard, &names).into_iter().map(|what| format!("{}: {what}", dashboard.uid)));
+        let mut wrong = of_dashboard(dashboard, &names);
+        let others = dashboards.iter().filter(|other| other.uid != dashboard.uid).map(Dashboard::link);
+        if others.collect::<BTreeSet<_>>() != dashboard.links.iter().cloned().collect() {
+            wrong.push("the links above it are not those to all other dashboards".to_owned());
+        }
+        broken.extend(wrong.into_iter().map(|what| format!("{}: {what}", dashboard.uid)));
     }
     provisioning(root, broken)?;
     reasons(root, dashboards, broken)
@@ -97,73 +208,85 @@ fn reasons(root: &Path, dashboards: &[Dashboard], broken: &mut Vec<String>) -> a
 
 /// Whether the words are a panel's title, or it and the letter of one of its queries.
 fn is_of(panel: &Panel, words: &str) -> bool {
-    let letters = (0..panel.queries.len()).map(letter);
-    panel.title == words || letters.into_iter().any(|letter| words == format!("{} {letter}", panel.title))
+    panel.title == words || panel.targets.iter().any(|query| words == format!("{} {}", panel.title, query.ref_id))
 }
 
 fn of_dashboard(dashboard: &Dashboard, names: &Names) -> Vec<String> {
     let mut wrong = Vec::new();
-    let mut titles: Vec<&str> = dashboard.panels().map(|panel| panel.title).collect();
+    let mut titles: Vec<&str> = dashboard.panels().map(|panel| panel.title.as_str()).collect();
     titles.sort_unstable();
     let twice = titles.windows(2).filter(|pair| pair.first() == pair.last()).filter_map(|pair| pair.first());
     wrong.extend(twice.map(|title| format!("two panels are called {title:?}")));
-    for variable in &dashboard.variables {
-        // As a label that is asked for, so that it must be one of the metric's.
-        wrong.extend(match variable.choices {
-            Choices::Labels { of: by, label, .. } | Choices::Found { by, label, .. } => {
-                names.wrong_with(&format!("count by ({label}) ({by})"))
-            }
-            Choices::These(_) => Vec::new(),
+    let variables = &dashboard.templating.list;
+    for variable in variables.iter().filter(|variable| variable.kind == "query") {
+        wrong.extend(match choices(variable) {
+            Some(expression) => names.wrong_with(&expression),
+            None => vec![format!("${}: neither label_values nor query_result", variable.name)],
         });
     }
-    // The data source is above each.
-    let missing =
-        ["cluster", "instance"].into_iter().filter(|name| !dashboard.variables.iter().any(|v| v.name == *name));
+    let has = |name: &str| variables.iter().any(|variable| variable.name == name);
+    let missing = ["datasource", "cluster", "instance"].into_iter().filter(|name| !has(name));
     wrong.extend(missing.map(|name| format!("nobody can choose a {name}")));
     if !dashboard.panels().any(Panel::shows_a_bound) {
         wrong.push("no panel shows from where on a value is bad".to_owned());
     }
-    let known = |name: &str| {
-        name.starts_with("__") || name == "datasource" || dashboard.variables.iter().any(|known| known.name == name)
-    };
-    for query in dashboard.panels().flat_map(|panel| &panel.queries) {
-        let unknown = variables(&query.expression).into_iter().filter(|name| !known(name));
-        wrong.extend(unknown.map(|name| format!("there is no variable ${name} in {}", query.expression)));
+    for query in dashboard.panels().flat_map(|panel| &panel.targets) {
+        let unknown = named_variables(&query.expr).into_iter().filter(|name| !name.starts_with("__") && !has(name));
+        wrong.extend(unknown.map(|name| format!("there is no variable ${name} in {}", query.expr)));
     }
     wrong
 }
 
+/// An expression whose answer has the choices as a label. The label is asked for, so that it must be one of the metric's.
+fn choices(variable: &Variable) -> Option<String> {
+    let query = variable.query["query"].as_str()?.strip_suffix(')')?;
+    if let Some(inside) = query.strip_prefix("label_values(") {
+        let (of, label) = inside.rsplit_once(", ")?;
+        return Some(format!("count by ({label}) ({of})"));
+    }
+    query.strip_prefix("query_result(").map(str::to_owned)
+}
+
 /// Names behind a dollar.
-fn variables(text: &str) -> Vec<&str> {
+fn named_variables(text: &str) -> Vec<&str> {
     let name = |after: &'_ str| after.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(after.len());
     text.split('$').skip(1).filter_map(|after| after.get(..name(after))).collect()
 }
 
 fn of_panel(panel: &Panel, names: &Names) -> Vec<String> {
     let mut wrong = Vec::new();
-    if format!("{} {}", panel.shows, panel.act).split_whitespace().count() < FEW_WORDS {
+    if !KINDS.contains(&panel.kind.as_str()) {
+        wrong.push(format!("{:?} is no kind of panel that is used here", panel.kind));
+    }
+    let (shows, act) = panel.description.split_once(ACT).unwrap_or((&panel.description, ""));
+    if act.is_empty() || format!("{shows} {act}").split_whitespace().count() < FEW_WORDS {
         wrong.push("it does not say what it shows and what to do".to_owned());
     }
-    for text in [panel.shows, panel.act].into_iter().filter(|text| !text.ends_with(['.', '?'])) {
+    for text in [shows, act].into_iter().filter(|text| !text.ends_with(['.', '?'])) {
         wrong.push(format!("no sentence: {text:?}"));
     }
-    if !UNITS.iter().any(|unit| panel.unit == *unit || panel.unit.starts_with("suffix:")) {
-        wrong.push(format!("{:?} is no unit that is used here", panel.unit));
+    let unit = panel.field_config.defaults["unit"].as_str().unwrap_or_default();
+    if !UNITS.contains(&unit) && !unit.starts_with("suffix:") {
+        wrong.push(format!("{unit:?} is no unit that is used here"));
     }
-    if tells_a_bound(panel.act) && !panel.shows_a_bound() {
-        wrong.push(format!("it tells a bound and does not show it: {:?}", panel.act));
+    if tells_a_bound(act) && !panel.shows_a_bound() {
+        wrong.push(format!("it tells a bound and does not show it: {act:?}"));
     }
-    if panel.queries.is_empty() {
+    if panel.targets.is_empty() {
         wrong.push("it asks nothing".to_owned());
     }
-    for query in &panel.queries {
-        let expression = plain(&query.expression);
+    let sources = panel.targets.iter().map(|query| &query.datasource).chain([&panel.datasource]);
+    if sources.into_iter().any(|source| source["uid"] != CHOSEN) {
+        wrong.push(format!("its data source is not {CHOSEN}"));
+    }
+    for query in &panel.targets {
+        let expression = plain(&query.expr);
         wrong.extend(names.wrong_with(&expression));
         if expression.contains("vector(") {
-            wrong.push(format!("absent is not zero: {}", query.expression));
+            wrong.push(format!("absent is not zero: {}", query.expr));
         }
         // Labels that the legend shows must be there to be shown.
-        let shown = query.legend.split("{{").skip(1).filter_map(|after| after.split("}}").next());
+        let shown = query.legend_format.split("{{").skip(1).filter_map(|after| after.split("}}").next());
         for label in shown {
             wrong.extend(names.wrong_with(&format!("count by ({label}) ({expression})")));
         }
@@ -188,40 +311,64 @@ fn plain(expression: &str) -> String {
         .fold(expression.to_owned(), |text, variable| text.replace(variable, "5m"))
 }
 
+/// Links lead to runbooks and dashboards that there are.
 fn links(root: &Path, panel: &Panel, dashboards: &[Dashboard]) -> Vec<String> {
     let mut wrong = Vec::new();
-    for alert in &panel.runbooks {
-        if !root.join(rules::RUNBOOKS).join(format!("{alert}.md")).is_file() {
-            wrong.push(format!("there is no runbook {alert}"));
+    for Link { url, .. } in &panel.links {
+        let runbook = url.strip_prefix(rules::BASE);
+        let dashboard = url.strip_prefix("/d/").and_then(|rest| rest.split('?').next());
+        let known = runbook.is_some_and(|page| root.join(rules::RUNBOOKS).join(page).is_file())
+            || dashboard.is_some_and(|uid| dashboards.iter().any(|dashboard| dashboard.uid == uid));
+        if !known {
+            wrong.push(format!("there is no runbook and no dashboard {url}"));
         }
-    }
-    if let Some(uid) = panel.leads_to
-        && !dashboards.iter().any(|dashboard| dashboard.uid == uid)
-    {
-        wrong.push(format!("there is no dashboard {uid}"));
     }
     wrong
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::panel::stat;
     use super::*;
+    use serde_json::json;
 
-    fn good() -> Panel {
-        stat("A")
-            .ask("agave_up{@}", "")
-            .unit("none")
-            .says("Whether one is followed.", "Start one.")
-            .runbook("AgaveDown")
+    fn good() -> Value {
+        let source = json!({ "type": "prometheus", "uid": CHOSEN });
+        json!({
+            "type": "stat",
+            "title": "A",
+            "description": "Whether one is followed.\n\n**What to do:** Start one.",
+            "datasource": source,
+            "targets": [{ "refId": "A", "expr": "agave_up", "legendFormat": "", "datasource": source }],
+            "fieldConfig": { "defaults": { "unit": "none" }, "overrides": [] },
+            "links": [{ "title": "Runbook: AgaveDown", "url": format!("{}AgaveDown.md", rules::BASE) }],
+        })
     }
 
-    fn wrong_with(panel: &Panel) -> String {
+    fn asking(expression: &str, legend: &str) -> Value {
+        let mut panel = good();
+        panel["targets"][0]["expr"] = json!(expression);
+        panel["targets"][0]["legendFormat"] = json!(legend);
+        panel
+    }
+
+    fn with(place: &str, value: Value) -> Value {
+        let mut panel = good();
+        *panel.pointer_mut(place).unwrap() = value;
+        panel
+    }
+
+    fn wrong_with(panel: Value) -> String {
         let root = crate::root();
         let names = rules::names(&root).unwrap();
-        let mut wrong = of_panel(panel, &names);
-        wrong.extend(links(&root, panel, &super::super::all()));
+        let panel: Panel = serde_json::from_value(panel).unwrap();
+        let mut wrong = of_panel(&panel, &names);
+        wrong.extend(links(&root, &panel, &[dashboard("fleet")]));
         wrong.join("\n")
+    }
+
+    fn dashboard(name: &str) -> Dashboard {
+        serde_json::from_str(&read(&crate::root(), Path::new(&format!("grafana/dashboards/{name}.json"))).unwrap())
+            .unwrap()
     }
 
     #[test]
@@ -231,30 +378,42 @@ mod tests {
 
     #[test]
     fn a_panel_that_leaves_its_reader_alone_is_found() {
-        assert_eq!(wrong_with(&good()), "");
-        assert!(wrong_with(&good().says("", "")).contains("what to do"));
-        assert!(wrong_with(&good().unit("")).contains("no unit"));
-        assert!(
-            wrong_with(&stat("A").unit("none").says("Whether one is followed.", "Start one.")).contains("asks nothing")
-        );
+        assert_eq!(wrong_with(good()), "");
+        assert!(wrong_with(with("/description", json!("Whether one is followed by it."))).contains("what to do"));
+        assert!(wrong_with(with("/fieldConfig/defaults/unit", json!(""))).contains("no unit"));
+        assert!(wrong_with(with("/targets", json!([]))).contains("asks nothing"));
+    }
+
+    #[test]
+    fn a_panel_that_cannot_be_drawn_here_or_has_a_data_source_of_its_own_is_found() {
+        assert!(wrong_with(with("/type", json!("heatmap"))).contains("no kind"));
+        assert!(wrong_with(with("/datasource/uid", json!("P1809"))).contains("data source"));
+        assert!(wrong_with(with("/targets/0/datasource/uid", json!("P1809"))).contains("data source"));
     }
 
     #[test]
     fn what_a_panel_names_must_be_there() {
-        assert!(wrong_with(&good().ask("agave_upp{@}", "")).contains("no metric agave_upp"));
-        assert!(wrong_with(&good().ask("sum by (pool) (agave_up{@})", "")).contains("pool"));
-        assert!(wrong_with(&good().ask("agave_up{@}", "{{pool}}")).contains("pool"));
-        assert!(wrong_with(&good().ask("agave_up{@} or vector(0)", "")).contains("absent is not zero"));
-        assert_eq!(wrong_with(&good().ask("instance:agave_memory_headroom:bytes{@}", "{{instance}}")), "");
+        assert!(wrong_with(asking("agave_upp", "")).contains("no metric agave_upp"));
+        assert!(wrong_with(asking("sum by (pool) (agave_up)", "")).contains("pool"));
+        assert!(wrong_with(asking("agave_up", "{{pool}}")).contains("pool"));
+        assert!(wrong_with(asking("agave_up or vector(0)", "")).contains("absent is not zero"));
+        assert_eq!(wrong_with(asking("instance:agave_memory_headroom:bytes", "{{instance}}")), "");
     }
 
     #[test]
     fn a_bound_that_is_told_is_shown() {
-        let told = |panel: Panel| wrong_with(&panel.says("Whether one is followed.", "Above 80 %: start another one."));
-        assert!(told(good()).contains("tells a bound"));
-        assert_eq!(told(good().steps("green", &[(0.8, "red")])), "");
-        assert_eq!(told(good().limit("limit", "red")), "");
-        assert!(told(good().steps("green", &[])).contains("tells a bound"));
+        let told = |changes: &[(&str, Value)]| {
+            let mut panel = with("/description", json!("A share.\n\n**What to do:** Above 80 %: start another one."));
+            for (name, value) in changes {
+                panel["fieldConfig"][name] = value.clone();
+            }
+            wrong_with(panel)
+        };
+        let steps = |count: usize| json!({ "unit": "none", "thresholds": { "steps": vec![json!({}); count] } });
+        assert!(told(&[]).contains("tells a bound"));
+        assert_eq!(told(&[("defaults", steps(2))]), "");
+        assert_eq!(told(&[("overrides", json!([{ "properties": [{ "id": "custom.lineStyle", "value": {} }] }]))]), "");
+        assert!(told(&[("defaults", steps(1))]).contains("tells a bound"));
         assert!(tells_a_bound("More than 1,000 a second.") && !tells_a_bound("A new version far above: hold."));
     }
 
@@ -262,28 +421,38 @@ mod tests {
     fn every_dashboard_lets_its_reader_choose_and_shows_a_bound() {
         let names = rules::names(&crate::root()).unwrap();
         let wrong = |change: fn(&mut Dashboard)| {
-            let mut dashboard = super::super::daemon::dashboard();
+            let mut dashboard = dashboard("daemon");
             change(&mut dashboard);
             of_dashboard(&dashboard, &names).join("\n")
         };
         assert_eq!(wrong(|_| ()), "");
-        assert!(wrong(|dashboard| dashboard.variables.retain(|v| v.name != "cluster")).contains("choose a cluster"));
-        assert!(wrong(|dashboard| dashboard.sections.clear()).contains("from where on a value is bad"));
+        assert!(wrong(|it| it.templating.list.retain(|v| v.name != "cluster")).contains("choose a cluster"));
+        assert!(wrong(|it| it.panels.clear()).contains("from where on a value is bad"));
+        let asks = |query: &str| Variable { name: "x".into(), kind: "query".into(), query: json!({ "query": query }) };
+        assert_eq!(choices(&asks("label_values(a{b=\"c\"}, d)")).unwrap(), "count by (d) (a{b=\"c\"})");
+        assert_eq!(choices(&asks("query_result(count by (d) (a))")).unwrap(), "count by (d) (a)");
+        assert_eq!(choices(&asks("metrics(a)")), None);
     }
 
     #[test]
     fn a_link_must_lead_somewhere() {
-        assert!(wrong_with(&good().runbook("AgaveSleepy")).contains("no runbook AgaveSleepy"));
-        assert!(wrong_with(&good().more("faultline-moon")).contains("no dashboard faultline-moon"));
+        assert!(
+            wrong_with(with("/links/0/url", json!(format!("{}AgaveSleepy.md", rules::BASE)))).contains("AgaveSleepy")
+        );
+        assert!(wrong_with(with("/links/0/url", json!("/d/faultline-moon?x"))).contains("faultline-moon"));
+        assert_eq!(wrong_with(with("/links/0/url", json!("/d/faultline-fleet?x"))), "");
+        let mut broken = Vec::new();
+        all(&crate::root(), &[dashboard("daemon"), dashboard("fleet")], &mut broken).unwrap();
+        assert!(broken.iter().any(|what| what.starts_with("faultline-fleet: the links above")), "{broken:?}");
     }
 
     #[test]
     fn a_variable_that_the_dashboard_does_not_have_is_found() {
-        assert_eq!(variables(r#"a{b=~"$job"}[$__range] $x-$y_z"#), ["job", "__range", "x", "y_z"]);
-        let mut dashboard = super::super::fleet::dashboard();
+        assert_eq!(named_variables(r#"a{b=~"$job"}[$__range] $x-$y_z"#), ["job", "__range", "x", "y_z"]);
+        let mut dashboard = dashboard("fleet");
         let names = rules::names(&crate::root()).unwrap();
         assert_eq!(of_dashboard(&dashboard, &names), Vec::<String>::new());
-        dashboard.variables.pop();
+        dashboard.templating.list.pop();
         assert!(of_dashboard(&dashboard, &names).iter().any(|what| what.contains("$instance")));
     }
 }
