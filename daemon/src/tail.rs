@@ -7,6 +7,9 @@
 pub mod file;
 mod inlet;
 pub mod journal;
+#[cfg(test)]
+#[path = "../../crates/follow/tests/file/probe.rs"]
+mod probe;
 
 pub use faultline_follow::{LogStatus, StartStep, View};
 pub use file::FileTail;

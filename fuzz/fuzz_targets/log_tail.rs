@@ -1,8 +1,13 @@
 //! Any order of writes, rotations and looks: every line of the log comes once.
 #![no_main]
 
-use faultline_follow::model::{Model, Step};
+#[path = "../../crates/follow/tests/file/model.rs"]
+mod model;
+#[path = "../../crates/follow/tests/file/probe.rs"]
+mod probe;
+
 use libfuzzer_sys::fuzz_target;
+use model::{Model, Step};
 
 /// Steps are system calls: a few hundred show what thousands would.
 const MOST_STEPS: usize = 300;

@@ -51,7 +51,7 @@ const CHUNK_BYTES: usize = 64 * 1024;
 const CHUNKS_PER_LOOK: usize = 16;
 
 /// Files followed at once, and files remembered after they were let go.
-pub(crate) const MOST_FILES: usize = 16;
+pub const MOST_FILES: usize = 16;
 
 /// The follower of a file. It reads files whenever it [looks](Follower::look), so that it is for a thread.
 #[derive(Debug)]
@@ -107,8 +107,7 @@ impl Follower {
     }
 
     /// How many files are held open.
-    #[cfg(any(test, feature = "testing"))]
-    pub(crate) fn files(&self) -> usize {
+    pub fn files(&self) -> usize {
         self.held.len()
     }
 
@@ -263,6 +262,3 @@ fn problem(path: &Path, error: &io::Error) -> Problem {
     };
     Problem::new(status, format!("{}: {error}", path.display()))
 }
-
-#[cfg(test)]
-mod tests;

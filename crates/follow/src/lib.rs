@@ -8,15 +8,9 @@
 //! panics on it.
 
 mod file;
-#[cfg(any(test, feature = "testing"))]
-#[doc(hidden)]
-pub mod model;
-#[cfg(any(test, feature = "testing"))]
-#[doc(hidden)]
-pub mod probe;
 mod records;
 mod view;
 
-pub use file::{Follower, Left, POLL, QUIET};
+pub use file::{Follower, Left, MOST_FILES, POLL, QUIET};
 pub use records::{Inlet, Records, Stretch};
 pub use view::{LogStatus, StartStep, View};

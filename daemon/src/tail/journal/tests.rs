@@ -1,6 +1,6 @@
 use super::*;
 use crate::supervisor::Stage;
-use faultline_follow::probe::{Probe, numbered};
+use crate::tail::probe::{Probe, numbered};
 use faultline_testkit::eventually::eventually;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

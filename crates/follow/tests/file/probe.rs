@@ -1,8 +1,16 @@
 //! An inlet for tests that remembers what it was given.
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "for tests: what cannot go on fails them")]
+#![allow(
+    dead_code,
+    unreachable_pub,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "for tests: each uses a part, and what cannot go on fails it"
+)]
 
-use crate::records::{Inlet, Records};
 use faultline_catalog::Stamp;
+use faultline_follow::{Inlet, Records};
+use std::fs::{File, OpenOptions};
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 /// Everything a follower handed on and committed.
@@ -73,4 +81,9 @@ pub fn numbered(number: u64) -> String {
     format!(
         "[2025-03-01T12:00:00.{number:09}Z INFO  solana_metrics::metrics] datapoint: numbered value={number}i other=1i\n"
     )
+}
+
+/// The file at `path`, new or appended to.
+pub fn append(path: &Path) -> File {
+    OpenOptions::new().append(true).create(true).open(path).unwrap()
 }

@@ -1,11 +1,16 @@
 //! A writer, a rotator and a follower in one thread, in an order that a test or a fuzzer gives: whatever it is, every line
 //! must come once.
-#![expect(clippy::unwrap_used, reason = "a model for tests: what cannot go on fails them")]
+#![allow(
+    dead_code,
+    unreachable_pub,
+    clippy::unwrap_used,
+    reason = "a model for tests: each uses a part, and what cannot go on fails it"
+)]
 
-use crate::file::{Follower, Left, MOST_FILES, POLL};
-use crate::probe::{Probe, numbered};
+use crate::probe::{Probe, append, numbered};
 use faultline_catalog::Stamp;
-use std::fs::{self, File, OpenOptions};
+use faultline_follow::{Follower, Left, MOST_FILES, POLL};
+use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -72,11 +77,6 @@ pub(crate) fn assert_all_once(probe: &Probe, written: u64) {
     let mut numbers = probe.numbers();
     numbers.sort_unstable();
     assert_eq!(numbers, (0..written).collect::<Vec<_>>());
-}
-
-/// The file at `path`, new or appended to.
-pub fn append(path: &Path) -> File {
-    OpenOptions::new().append(true).create(true).open(path).unwrap()
 }
 
 /// What happens next.
