@@ -5,7 +5,6 @@
 //! ways (datapoint pushes, JSON-RPC, admin socket, ledger lock) of a start, a catch-up and then a steady load. What it
 //! pushes was recorded from a validator; nothing is validated.
 
-mod answers;
 mod child;
 mod memory;
 mod recording;
@@ -14,6 +13,8 @@ mod story;
 
 use crate::supervisor;
 use anyhow::Context;
+use faultline_stand_in::NAME;
+pub use faultline_stand_in::VERSION;
 use rustix::net::{self, AddressFamily, SocketFlags, SocketType};
 use std::fs::Permissions;
 use std::io::{BufRead, BufReader};
@@ -29,14 +30,10 @@ use tempfile::TempDir;
 const MARK: &str = "FAULTLINE_DEMO_TARGET";
 /// Where the stand-in is told to push, as a validator is.
 const METRICS_CONFIG: &str = "SOLANA_METRICS_CONFIG";
-/// The name that the kernel and the command line show for the stand-in.
-const NAME: &str = "agave-validator";
 /// What the stand-in writes to its standard output once it can be followed.
 const READY: &str = "ready";
 /// The stand-in's identity. A valid public key that nobody has the private key of.
 pub const IDENTITY: &str = "DemoFauLtLine1111111111111111111111111111111";
-/// The release whose datapoints are played.
-pub const VERSION: &str = "2.1.14";
 
 /// A running stand-in. Dropping it ends the process and removes its folder.
 #[derive(Debug)]

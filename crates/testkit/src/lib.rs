@@ -1,4 +1,4 @@
-//! What tests measure the product against, written without a line of the product.
+//! What tests measure the product against, written without a line of the product but for what its stand-in answers.
 //!
 //! | to have | use |
 //! | --- | --- |

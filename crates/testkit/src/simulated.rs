@@ -17,6 +17,7 @@ mod rpc;
 mod state;
 mod truth;
 
+pub use faultline_stand_in::{NAME, VERSION};
 pub use life::{Arguments, run};
 pub use truth::Truth;
 
@@ -24,9 +25,5 @@ pub use truth::Truth;
 pub const CACHE_VARIABLE: &str = "AGAVE_PROGRAM_CACHE_ENTRIES";
 /// The variable with [`Truth`] in one line, `key=value` separated by commas: over that of a file.
 pub const TRUTH_VARIABLE: &str = "FAULTLINE_TRUTH";
-/// The name that the kernel shows, whatever the program's file is called.
-pub const NAME: &str = "agave-validator";
-/// The release that it says it is.
-pub const VERSION: &str = "2.1.14";
 /// The program cache's capacity of that release.
 pub const STOCK_CAPACITY: u64 = 512;

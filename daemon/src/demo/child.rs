@@ -3,12 +3,13 @@
 use super::memory::{self, ColdFile, Heap};
 use super::recording::Recording;
 use super::replay::Replay;
-use super::{MARK, METRICS_CONFIG, NAME, READY, answers, story};
+use super::{MARK, METRICS_CONFIG, READY, story};
 use crate::clock::Clock;
 use crate::supervisor::{Stage, Stop};
 use anyhow::Context;
 use faultline_agave::config::MetricsConfig;
 use faultline_agave::identify::{Process, identify};
+use faultline_stand_in::{Ledger, NAME, NodeState};
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{CONTENT_TYPE, HeaderValue};
@@ -17,14 +18,10 @@ use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
-use serde_json::Value;
-use std::fs::{File, Permissions};
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
-use std::os::unix::fs::PermissionsExt;
-use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -73,6 +70,10 @@ impl Scene {
     fn uptime(&self) -> Duration {
         self.clock.now().uptime
     }
+
+    fn node_state(&self) -> NodeState {
+        story::node_state(&self.recording, self.rpc_address, self.started, self.uptime())
+    }
 }
 
 /// Is the stand-in until it is killed.
@@ -92,17 +93,13 @@ pub(super) fn run() -> anyhow::Result<()> {
         rpc_address: SocketAddr::from(([127, 0, 0, 1], validator.rpc_port.context("no --rpc-port")?)),
         ledger,
     });
-    // Held to the end of the process.
-    let lock = lock(&scene.ledger.join("ledger.lock"))?;
-    let admin = admin_socket(&scene.ledger.join("admin.rpc"))?;
+    let ledger = Ledger::take(&scene.ledger).with_context(|| scene.ledger.display().to_string())?;
     let runtime = rpc_runtime()?;
-    let stage = cast(&scene, admin, config, runtime.handle())?;
+    let stage = cast(&scene, ledger, config, runtime.handle())?;
     let folder = scene.ledger.display();
     say(&format!("simulated validator, ledger {folder}"));
     writeln!(io::stdout(), "{READY}").context("the daemon does not listen")?;
-    runtime.block_on(serve(Arc::clone(&scene), stage.stop()))?;
-    drop(lock);
-    Ok(())
+    runtime.block_on(serve(Arc::clone(&scene), stage.stop()))
 }
 
 /// Has the kernel end this process with the thread that started it.
@@ -111,18 +108,6 @@ fn die_with_parent() -> anyhow::Result<()> {
     let daemon = std::env::var(MARK).ok().and_then(|pid| pid.parse().ok()).and_then(Pid::from_raw);
     anyhow::ensure!(daemon.is_some() && getppid() == daemon, "{MARK} does not name the daemon that started this");
     Ok(())
-}
-
-fn lock(path: &Path) -> anyhow::Result<File> {
-    let file = File::create(path).with_context(|| path.display().to_string())?;
-    file.try_lock().with_context(|| path.display().to_string())?;
-    Ok(file)
-}
-
-fn admin_socket(path: &Path) -> anyhow::Result<UnixListener> {
-    let socket = UnixListener::bind(path).with_context(|| path.display().to_string())?;
-    std::fs::set_permissions(path, Permissions::from_mode(0o600))?;
-    Ok(socket)
 }
 
 /// A runtime whose threads are called as those that answer a validator's JSON-RPC.
@@ -136,7 +121,7 @@ fn rpc_runtime() -> anyhow::Result<tokio::runtime::Runtime> {
 /// Starts the threads.
 fn cast(
     scene: &Arc<Scene>,
-    admin: UnixListener,
+    ledger: Ledger,
     config: MetricsConfig,
     runtime: &tokio::runtime::Handle,
 ) -> anyhow::Result<Stage> {
@@ -155,7 +140,7 @@ fn cast(
     let here = Arc::clone(scene);
     stage.thread("solMetricsAgent", move |stop| push(&here, &config, &stop))?;
     let here = Arc::clone(scene);
-    stage.thread("solAdminRpc", move |_| answer_admin(&here, &admin))?;
+    stage.thread("solAdminRpc", move |_| ledger.answer(|| here.node_state()))?;
     Ok(stage)
 }
 
@@ -221,23 +206,6 @@ fn post(config: &MetricsConfig, body: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// One connection after the other: who asks a validator's admin socket asks shortly.
-fn answer_admin(scene: &Scene, socket: &UnixListener) {
-    for stream in socket.incoming() {
-        // A peer that goes away, or is silent for too long, has lost its answer only.
-        drop(stream.and_then(|stream| answer_requests(scene, &stream)));
-    }
-}
-
-fn answer_requests(scene: &Scene, mut stream: &UnixStream) -> io::Result<()> {
-    stream.set_read_timeout(Some(PATIENCE))?;
-    for request in serde_json::Deserializer::from_reader(stream).into_iter::<Value>() {
-        let answer = answers::admin(&request?, scene.rpc_address, scene.started, scene.uptime());
-        stream.write_all(answer.as_bytes())?;
-    }
-    Ok(())
-}
-
 /// Opens JSON-RPC once services run, and answers from then on. The port is that of the socket handed over as standard
 /// input.
 async fn serve(scene: Arc<Scene>, stop: Stop) -> anyhow::Result<()> {
@@ -264,7 +232,7 @@ async fn serve(scene: Arc<Scene>, stop: Stop) -> anyhow::Result<()> {
 
 async fn answer_rpc(scene: Arc<Scene>, request: Request<Incoming>) -> hyper::Result<Response<Full<Bytes>>> {
     let body = request.into_body().collect().await?.to_bytes();
-    let mut answer = Response::new(Full::from(answers::http(&body, &scene.recording, scene.uptime())));
+    let mut answer = Response::new(Full::from(scene.node_state().http(&body)));
     answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     Ok(answer)
 }

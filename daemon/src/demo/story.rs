@@ -3,9 +3,15 @@
 //! It starts up for 8 s, is then 396 slots behind, plays the recording seven times as fast until it is at the tip, 30 s
 //! later, and as fast as it was recorded from then on.
 
-use super::recording::FIRST_SLOT;
+use super::IDENTITY;
+use super::recording::{FIRST_SLOT, Recording};
+use faultline_stand_in::NodeState;
 use serde_json::{Value, json};
+use std::net::SocketAddr;
 use std::time::Duration;
+
+/// Transactions since genesis, at the start.
+const TRANSACTIONS: u64 = 50_000_000;
 
 /// How long each state of the start lasts.
 const STATE: Duration = Duration::from_secs(2);
@@ -16,8 +22,28 @@ const CATCH_UP: Duration = Duration::from_secs(30);
 /// How much faster than recorded it replays meanwhile.
 const HASTE: u32 = 7;
 
+/// What the stand-in that began at `started`, since 1970, answers from.
+pub(super) fn node_state(
+    recording: &Recording,
+    rpc_address: SocketAddr,
+    started: Duration,
+    uptime: Duration,
+) -> NodeState {
+    let (slot, transactions) = recording.newest(replayed(uptime));
+    NodeState {
+        identity: IDENTITY.to_owned(),
+        rpc_address: Some(rpc_address.to_string()),
+        started,
+        running: uptime >= RUNNING,
+        progress: progress(uptime),
+        slot,
+        tip: recording.newest(tip(uptime)).0,
+        transactions: TRANSACTIONS + transactions,
+    }
+}
+
 /// The result of `startProgress`.
-pub(super) fn progress(uptime: Duration) -> Value {
+fn progress(uptime: Duration) -> Value {
     match uptime.as_secs() / STATE.as_secs() {
         0 => json!("SearchingForRpcService"),
         1 => json!({"DownloadingSnapshot": {"slot": FIRST_SLOT - 100, "rpc_addr": "192.0.2.1:8899"}}),

@@ -3,9 +3,6 @@
 use super::Truth;
 use std::time::Duration;
 
-/// How far behind the processed slot the root is.
-pub(super) const ROOT_DEPTH: u64 = 31;
-
 /// Slot 0: the first of January 2026, in seconds since 1970.
 const GENESIS: u64 = 1_767_225_600;
 

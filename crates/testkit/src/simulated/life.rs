@@ -6,8 +6,7 @@ use super::replay::Replay;
 use super::state::{State, unix};
 use super::{NAME, Truth, rpc};
 use crate::{Error, Result};
-use std::fs::File;
-use std::os::unix::net::UnixListener;
+use faultline_stand_in::Ledger;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -57,9 +56,7 @@ pub fn run(arguments: &Arguments, truth: Truth) -> Result<u8> {
     std::fs::write("/proc/self/comm", NAME).map_err(Error::file(Path::new("/proc/self/comm")))?;
     let ledger = &arguments.ledger;
     std::fs::create_dir_all(ledger).map_err(Error::file(ledger))?;
-    // Held to the end of the process.
-    let _lock = lock(&ledger.join("ledger.lock"))?;
-    let admin = admin_socket(&ledger.join("admin.rpc"))?;
+    let admin = Ledger::take(ledger).map_err(Error::file(ledger))?;
     let server = std::env::var("SOLANA_METRICS_CONFIG").ok().filter(|config| !config.is_empty());
     let server = server.map(|config| Server::parse(&config)).transpose()?;
     if truth.forks {
@@ -84,7 +81,7 @@ pub fn run(arguments: &Arguments, truth: Truth) -> Result<u8> {
 }
 
 /// Starts the threads but for the one that replays.
-fn cast(state: &Arc<State>, arguments: &Arguments, admin: UnixListener, server: Option<Server>) -> Result<()> {
+fn cast(state: &Arc<State>, arguments: &Arguments, admin: Ledger, server: Option<Server>) -> Result<()> {
     for name in IDLE {
         thread(name, || {
             loop {
@@ -104,7 +101,7 @@ fn cast(state: &Arc<State>, arguments: &Arguments, admin: UnixListener, server: 
         started.map_err(|source| Error::Start { program: "a thread".into(), source })?;
     }
     let here = Arc::clone(state);
-    thread("solAdminRpc", move || rpc::answer_admin(&admin, &here))?;
+    thread("solAdminRpc", move || admin.answer(|| here.node_state()))?;
     let here = Arc::clone(state);
     thread("solBgAccounts", move || allocate(&here))?;
     if state.truth.file_mib > 0 {
@@ -210,21 +207,6 @@ fn push(state: &State, server: &Server) {
             eprintln!("submit error: {error}");
         }
     }
-}
-
-fn lock(path: &Path) -> Result<File> {
-    let file = File::create(path).map_err(Error::file(path))?;
-    let taken = |error: std::fs::TryLockError| Error::File { path: path.to_owned(), source: error.into() };
-    file.try_lock().map_err(taken)?;
-    Ok(file)
-}
-
-/// Whoever has the lock owns the socket: one that is there was left by a kill.
-fn admin_socket(path: &Path) -> Result<UnixListener> {
-    if path.exists() {
-        std::fs::remove_file(path).map_err(Error::file(path))?;
-    }
-    UnixListener::bind(path).map_err(Error::file(path))
 }
 
 /// The public key of the keypair's file; without one, a key made of the ledger's path.

@@ -2,6 +2,7 @@
 
 use super::VERSION;
 use super::chain::{Cache, Contents, Cost};
+use faultline_stand_in::ROOT_DEPTH;
 
 /// A slot that was replayed.
 #[derive(Debug, Clone, Copy)]
@@ -63,7 +64,7 @@ impl Lines {
             1500 * transactions
         );
         self.add("cost_tracker_stats", identity, &fields, unix_ns);
-        let root = slot.saturating_sub(super::chain::ROOT_DEPTH);
+        let root = slot.saturating_sub(ROOT_DEPTH);
         let rooted = super::chain::contents(root).transactions;
         let fields = format!("elapsed_ms=0i,slot={root}i,total_banks=33i,tx_count={rooted}i,dropped_banks_len=0i");
         self.add("bank-forks_set_root", identity, &fields, unix_ns);

@@ -2,6 +2,9 @@
 
 use super::points::Lines;
 use super::{Truth, chain};
+use faultline_stand_in::NodeState;
+use serde_json::json;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -24,20 +27,27 @@ pub(super) struct State {
 }
 
 impl State {
-    pub(super) fn runs(&self) -> bool {
-        self.running.load(Ordering::Relaxed)
-    }
-
-    pub(super) fn slot(&self) -> u64 {
-        self.slot.load(Ordering::Relaxed)
+    /// What it answers from.
+    pub(super) fn node_state(&self) -> NodeState {
+        let (running, tip) = (self.running.load(Ordering::Relaxed), self.tip());
+        NodeState {
+            identity: self.identity.clone(),
+            rpc_address: self.rpc_port.map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)).to_string()),
+            started: self.started,
+            running,
+            progress: if running {
+                json!("Running")
+            } else {
+                json!({"ProcessingLedger": {"slot": tip, "max_slot": tip}})
+            },
+            slot: self.slot.load(Ordering::Relaxed),
+            tip,
+            transactions: self.transactions.load(Ordering::Relaxed),
+        }
     }
 
     pub(super) fn tip(&self) -> u64 {
         chain::tip(&self.truth, unix())
-    }
-
-    pub(super) fn transactions(&self) -> u64 {
-        self.transactions.load(Ordering::Relaxed)
     }
 
     pub(super) fn lines(&self) -> MutexGuard<'_, Lines> {

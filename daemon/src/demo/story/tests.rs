@@ -1,3 +1,5 @@
+mod answers;
+
 use super::*;
 use proptest::prelude::*;
 

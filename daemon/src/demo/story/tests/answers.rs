@@ -1,4 +1,7 @@
-use super::*;
+//! What the daemon reads in the answers.
+
+use super::super::*;
+use crate::demo::VERSION;
 use faultline_agave::admin::{Answer as Told, Method, StartProgress};
 use faultline_agave::rpc::{Answer, Batch, Call, Commitment, Health};
 use faultline_agave::{Error, identify};
@@ -14,10 +17,14 @@ const CALLS: [Call; 8] = [
     Call::Identity,
 ];
 
+fn at(uptime: Duration) -> NodeState {
+    let address = SocketAddr::from(([127, 0, 0, 1], 8899));
+    node_state(&Recording::embedded().unwrap(), address, Duration::from_millis(1_800_000_000_500), uptime)
+}
+
 fn ask(after_running: u64) -> Vec<Answer> {
-    let recording = Recording::embedded().unwrap();
     let batch = Batch::new(CALLS);
-    let body = http(batch.body().as_bytes(), &recording, story::RUNNING + Duration::from_secs(after_running));
+    let body = at(RUNNING + Duration::from_secs(after_running)).http(batch.body().as_bytes());
     batch.read(body.as_bytes()).unwrap().into_iter().map(Result::unwrap).collect()
 }
 
@@ -48,19 +55,15 @@ fn it_is_unhealthy_while_it_catches_up() {
 
 #[test]
 fn what_is_no_request_is_refused() {
-    let recording = Recording::embedded().unwrap();
-    for (body, code) in
-        [("", GARBAGE), ("{", GARBAGE), ("7", NO_SUCH_METHOD), (r#"{"method":"getBlock"}"#, NO_SUCH_METHOD)]
-    {
-        let answer: Value = serde_json::from_str(&http(body.as_bytes(), &recording, Duration::ZERO)).unwrap();
+    for (body, code) in [("", -32700), ("{", -32700), ("7", -32601), (r#"{"method":"getBlock"}"#, -32601)] {
+        let answer: Value = serde_json::from_str(&at(Duration::ZERO).http(body.as_bytes())).unwrap();
         assert_eq!(answer["error"]["code"], code, "{body}");
     }
 }
 
 fn ask_admin(method: Method, uptime: Duration) -> Result<Told, Error> {
     let request = serde_json::from_str(&method.request(5)).unwrap();
-    let started = Duration::from_millis(1_800_000_000_500);
-    let answer = admin(&request, SocketAddr::from(([127, 0, 0, 1], 8899)), started, uptime);
+    let answer = at(uptime).admin(&request);
     assert!(answer.ends_with('\n'));
     method.read(5, answer.as_bytes())
 }
@@ -81,8 +84,8 @@ fn the_admin_socket_tells_of_the_start() {
 #[test]
 fn the_admin_socket_names_the_identity_once_services_run() {
     let early = ask_admin(Method::ContactInfo, Duration::ZERO);
-    assert!(matches!(early, Err(Error::Rpc { code: BAD_PARAMS, .. })), "{early:?}");
-    let Told::ContactInfo(info) = ask_admin(Method::ContactInfo, story::RUNNING).unwrap() else { panic!("not it") };
+    assert!(matches!(early, Err(Error::Rpc { code: -32602, .. })), "{early:?}");
+    let Told::ContactInfo(info) = ask_admin(Method::ContactInfo, RUNNING).unwrap() else { panic!("not it") };
     assert_eq!((info.id.as_str(), info.shred_version), (IDENTITY, Some(1)));
-    assert!(matches!(ask_admin(Method::Pid, story::RUNNING), Err(Error::NotOffered { .. })));
+    assert!(matches!(ask_admin(Method::Pid, RUNNING), Err(Error::NotOffered { .. })));
 }

@@ -1,0 +1,171 @@
+//! What a stand-in for a validator answers, as the validator words it: JSON-RPC over HTTP and on the admin socket. The
+//! demo of the daemon and the simulated validator of the tests differ in what happens; this is what they have in common.
+
+use serde_json::{Value, json};
+use std::fs::{File, Permissions};
+use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::time::Duration;
+
+/// The name that the kernel shows, whatever the program's file is called.
+pub const NAME: &str = "agave-validator";
+/// The release that it says it is, and whose words these are.
+pub const VERSION: &str = "2.1.14";
+/// How far behind the processed slot the root is.
+pub const ROOT_DEPTH: u64 = 31;
+
+const SLOTS_IN_EPOCH: u64 = 432_000;
+/// Blocks skipped since genesis.
+const SKIPPED: u64 = 1_000;
+/// `--health-check-slot-distance`.
+const HEALTHY: u64 = 128;
+/// How long the other side of the admin socket may be silent.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A JSON-RPC error: its code, its message, its data.
+type Refusal = (i64, &'static str, Value);
+
+const NO_SUCH_METHOD: Refusal = (-32601, "Method not found", Value::Null);
+
+/// A stand-in at one moment: what it answers from.
+#[derive(Debug, Clone)]
+pub struct NodeState {
+    /// Its public key.
+    pub identity: String,
+    /// Where it answers JSON-RPC, `IP:PORT`; `None` if nowhere.
+    pub rpc_address: Option<String>,
+    /// When it began, since 1970.
+    pub started: Duration,
+    /// Whether its services run.
+    pub running: bool,
+    /// The result of `startProgress`.
+    pub progress: Value,
+    /// The newest slot that it has replayed, at least [`ROOT_DEPTH`].
+    pub slot: u64,
+    /// The newest slot of the cluster.
+    pub tip: u64,
+    /// Transactions since genesis, up to `slot`.
+    pub transactions: u64,
+}
+
+impl NodeState {
+    /// Answers an HTTP body: one request, or a batch of them.
+    #[must_use]
+    pub fn http(&self, body: &[u8]) -> String {
+        let answer = |request: &Value| frame(request, self.rpc(request));
+        let answer = match serde_json::from_slice(body) {
+            Ok(Value::Array(requests)) => Value::Array(requests.iter().map(answer).collect()),
+            Ok(request) => answer(&request),
+            Err(_) => frame(&Value::Null, Err((-32700, "Parse error", Value::Null))),
+        };
+        answer.to_string()
+    }
+
+    /// Answers one request of the admin socket; ends with a newline.
+    #[must_use]
+    pub fn admin(&self, request: &Value) -> String {
+        let started = self.started;
+        let outcome = match method(request) {
+            "startProgress" => Ok(self.progress.clone()),
+            "startTime" => {
+                Ok(json!({"secs_since_epoch": started.as_secs(), "nanos_since_epoch": started.subsec_nanos()}))
+            }
+            "rpcAddress" => Ok(json!(self.rpc_address)),
+            "contactInfo" if self.running => {
+                Ok(json!({"id": self.identity, "rpc": self.rpc_address, "shred_version": 1}))
+            }
+            "contactInfo" => Err((-32602, "Retry once validator start up is complete", Value::Null)),
+            _ => Err(NO_SUCH_METHOD),
+        };
+        format!("{}\n", frame(request, outcome))
+    }
+
+    fn rpc(&self, request: &Value) -> Result<Value, Refusal> {
+        let slot = self.slot;
+        let behind = self.tip.saturating_sub(slot);
+        match method(request) {
+            "getSlot" => Ok(json!(match request.pointer("/params/0/commitment").and_then(Value::as_str) {
+                Some("processed") => slot,
+                Some("confirmed") => slot.saturating_sub(1),
+                _ => slot.saturating_sub(ROOT_DEPTH),
+            })),
+            "getEpochInfo" => Ok(json!({
+                "absoluteSlot": slot,
+                "blockHeight": slot.saturating_sub(SKIPPED),
+                "epoch": slot / SLOTS_IN_EPOCH,
+                "slotIndex": slot % SLOTS_IN_EPOCH,
+                "slotsInEpoch": SLOTS_IN_EPOCH,
+                "transactionCount": self.transactions,
+            })),
+            "getTransactionCount" => Ok(json!(self.transactions)),
+            "getHealth" if behind <= HEALTHY => Ok(json!("ok")),
+            "getHealth" => Err((-32005, "Node is behind", json!({"numSlotsBehind": behind}))),
+            "getMaxShredInsertSlot" => Ok(json!(self.tip)),
+            "getVersion" => Ok(json!({"solana-core": VERSION, "feature-set": 0})),
+            "getIdentity" => Ok(json!({"identity": self.identity})),
+            "getVoteAccounts" => Ok(json!({"current": [], "delinquent": []})),
+            _ => Err(NO_SUCH_METHOD),
+        }
+    }
+}
+
+fn method(request: &Value) -> &str {
+    request.get("method").and_then(Value::as_str).unwrap_or_default()
+}
+
+fn frame(request: &Value, outcome: Result<Value, Refusal>) -> Value {
+    let id = request.get("id").cloned().unwrap_or_default();
+    match outcome {
+        Ok(result) => json!({"jsonrpc": "2.0", "id": id, "result": result}),
+        Err((code, message, Value::Null)) => {
+            json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}})
+        }
+        Err((code, message, data)) => {
+            json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message, "data": data}})
+        }
+    }
+}
+
+/// A ledger's lock and admin socket, which tell who runs there. Both are held as long as the value.
+#[derive(Debug)]
+pub struct Ledger {
+    _lock: File,
+    socket: UnixListener,
+}
+
+impl Ledger {
+    /// Locks `ledger.lock` in the folder and listens at `admin.rpc`, for its own user only.
+    ///
+    /// # Errors
+    /// Another process has the lock; the folder cannot be written.
+    pub fn take(folder: &Path) -> io::Result<Self> {
+        let lock = File::create(folder.join("ledger.lock"))?;
+        lock.try_lock()?;
+        let path = folder.join("admin.rpc");
+        // Whoever has the lock owns the socket: one that is there was left by a kill.
+        if path.exists() {
+            std::fs::remove_file(&path)?;
+        }
+        let socket = UnixListener::bind(&path)?;
+        std::fs::set_permissions(&path, Permissions::from_mode(0o600))?;
+        Ok(Ledger { _lock: lock, socket })
+    }
+
+    /// Answers at the admin socket until the process ends, one connection after the other: who asks there asks shortly.
+    pub fn answer(&self, now: impl Fn() -> NodeState) {
+        for stream in self.socket.incoming() {
+            // A peer that goes away, or is silent for too long, has lost its answer only.
+            drop(stream.and_then(|stream| answer_requests(&stream, &now)));
+        }
+    }
+}
+
+fn answer_requests(mut stream: &UnixStream, now: impl Fn() -> NodeState) -> io::Result<()> {
+    stream.set_read_timeout(Some(PATIENCE))?;
+    for request in serde_json::Deserializer::from_reader(stream).into_iter::<Value>() {
+        stream.write_all(now().admin(&request?).as_bytes())?;
+    }
+    Ok(())
+}
