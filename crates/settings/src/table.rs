@@ -3,6 +3,7 @@
 use crate::Mistakes;
 use crate::values::{EMPTY, kind};
 use std::fmt;
+use strsim::levenshtein;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -207,7 +208,7 @@ impl<'a> Table<'a> {
                 continue;
             }
             let near = self.known.iter().filter(|known| alike(known, text));
-            let meant = near.min_by_key(|known| distance(known.as_bytes(), text.as_bytes())).copied();
+            let meant = near.min_by_key(|known| levenshtein(known, text)).copied();
             self.absent.retain(|(absent, _)| meant != Some(absent));
             let hint = match meant {
                 Some(known) => format!("; did you mean {known}?"),
@@ -224,20 +225,5 @@ impl<'a> Table<'a> {
 /// Whether a key was probably meant: at most two letters differ, or one begins with the other.
 fn alike(known: &str, written: &str) -> bool {
     let prefix = written.len() >= 3 && (known.starts_with(written) || written.starts_with(known));
-    prefix || (written.len() <= 64 && distance(known.as_bytes(), written.as_bytes()) <= 2)
-}
-
-/// Letters to insert, delete or replace.
-fn distance(a: &[u8], b: &[u8]) -> usize {
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.iter().enumerate() {
-        let (mut diagonal, mut left) = (i, i + 1);
-        for (y, cell) in b.iter().zip(row.iter_mut().skip(1)) {
-            let above = *cell;
-            left = (diagonal + usize::from(x != y)).min(above + 1).min(left + 1);
-            diagonal = above;
-            *cell = left;
-        }
-    }
-    row.last().copied().unwrap_or(0)
+    prefix || (written.len() <= 64 && levenshtein(known, written) <= 2)
 }
