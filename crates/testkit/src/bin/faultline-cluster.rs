@@ -2,6 +2,7 @@
 #![expect(clippy::disallowed_methods, reason = "a tool for people: it reads the clock and chooses its exit code")]
 
 use std::io::Read;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
@@ -9,77 +10,69 @@ use std::time::{Duration, Instant};
 use faultline_testkit::Result;
 use faultline_testkit::cluster::{Cluster, ClusterOptions, FirstSnapshot};
 use faultline_testkit::load::Load;
-use faultline_testkit::program::{self, Options};
+use faultline_testkit::program;
 
-const USAGE: &str = "\
-usage: faultline-cluster [options]
-Starts a leader and a follower on loopback and a load on them; ends after --seconds or when stdin closes.
-  --metrics URL         the follower pushes its metrics there, e.g. http://127.0.0.1:9913
-  --leader-metrics URL  the leader too
-  --seconds N           run for N seconds after the start (default: until stdin closes)
-  --cache-entries N     capacity of the program caches (default: the validator's own)
-  --programs N          memo programs to call (default 640)
-  --rate N              transactions a second (default 300)
-  --no-load             no transactions
-  --download            the follower fetches its snapshot itself (starts about 40 s later)
-  --leader-only         start no follower: it is told how to start some, which download their snapshots
-  --folder DIR          ledgers and logs there, kept (default: a temporary folder, removed)
-  --ports N             lowest port to use (default 18000)
-  --ignore-stdin        do not end when stdin closes (needs --seconds)";
-
+/// Starts a leader and a follower on loopback and a load on them; ends after --seconds or when stdin closes.
+#[derive(Debug, clap::Parser)]
 struct Arguments {
-    options: ClusterOptions,
+    /// The follower pushes its metrics there, e.g. http://127.0.0.1:9913
+    #[arg(long, value_name = "URL")]
+    metrics: Option<String>,
+    /// The leader too
+    #[arg(long, value_name = "URL")]
+    leader_metrics: Option<String>,
+    /// Run for N seconds after the start (default: until stdin closes)
+    #[arg(long, value_name = "N")]
     seconds: Option<u64>,
+    /// Capacity of the program caches (default: the validator's own)
+    #[arg(long, value_name = "N")]
+    cache_entries: Option<u32>,
+    /// Memo programs to call
+    #[arg(long, value_name = "N", default_value_t = 640)]
+    programs: u32,
+    /// Transactions a second
+    #[arg(long, value_name = "N", default_value_t = 300)]
     rate: u32,
-    ignore_stdin: bool,
+    /// No transactions
+    #[arg(long)]
+    no_load: bool,
+    /// The follower fetches its snapshot itself (starts about 40 s later)
+    #[arg(long)]
+    download: bool,
+    /// Start no follower: it is told how to start some, which download their snapshots
+    #[arg(long)]
     leader_only: bool,
+    /// Ledgers and logs there, kept (default: a temporary folder, removed)
+    #[arg(long, value_name = "DIR")]
+    folder: Option<PathBuf>,
+    /// Lowest port to use
+    #[arg(long, value_name = "N", default_value_t = 18_000)]
+    ports: u16,
+    /// Do not end when stdin closes
+    #[arg(long, requires = "seconds")]
+    ignore_stdin: bool,
 }
 
 fn main() -> ExitCode {
-    program::main("faultline-cluster", USAGE, parse, run)
-}
-
-fn parse(given: &mut Options) -> std::result::Result<Arguments, String> {
-    let mut arguments = Arguments {
-        options: ClusterOptions::default(),
-        seconds: None,
-        rate: 300,
-        ignore_stdin: false,
-        leader_only: false,
-    };
-    let options = &mut arguments.options;
-    while let Some(name) = given.next_name() {
-        match name {
-            "--metrics" => options.follower_metrics = Some(given.value()?),
-            "--leader-metrics" => options.leader_metrics = Some(given.value()?),
-            "--seconds" => arguments.seconds = Some(given.number()?),
-            "--cache-entries" => options.cache_entries = Some(given.number()?),
-            "--programs" => options.programs = given.number()?,
-            "--rate" => arguments.rate = given.number()?,
-            "--no-load" => arguments.rate = 0,
-            "--download" => options.first_snapshot = FirstSnapshot::Downloaded,
-            "--leader-only" => {
-                arguments.leader_only = true;
-                options.first_snapshot = FirstSnapshot::Downloaded;
-            }
-            "--folder" => options.folder = Some(given.value()?.into()),
-            "--ports" => options.ports_base = given.number()?,
-            "--ignore-stdin" => arguments.ignore_stdin = true,
-            _ => return Err(given.unknown()),
-        }
-    }
-    if arguments.ignore_stdin && arguments.seconds.is_none() {
-        return Err("--ignore-stdin needs --seconds".to_owned());
-    }
-    Ok(arguments)
+    program::main("faultline-cluster", run)
 }
 
 fn run(arguments: Arguments) -> Result<()> {
     let begun = Instant::now();
-    let programs = arguments.options.programs;
+    let downloads = arguments.download || arguments.leader_only;
+    let options = ClusterOptions {
+        programs: arguments.programs,
+        cache_entries: arguments.cache_entries,
+        follower_metrics: arguments.metrics,
+        leader_metrics: arguments.leader_metrics,
+        first_snapshot: if downloads { FirstSnapshot::Downloaded } else { FirstSnapshot::Handed },
+        ports_base: arguments.ports,
+        folder: arguments.folder,
+        ..ClusterOptions::default()
+    };
     let mut cluster = match arguments.leader_only {
-        true => Cluster::start_leader(arguments.options)?,
-        false => Cluster::start(arguments.options)?,
+        true => Cluster::start_leader(options)?,
+        false => Cluster::start(options)?,
     };
     println!("started after {:.1} s", begun.elapsed().as_secs_f64());
     println!(
@@ -96,9 +89,9 @@ fn run(arguments: Arguments) -> Result<()> {
         }
         None => tell_how_to_follow(&cluster),
     }
-    let load = match arguments.rate {
+    let load = match if arguments.no_load { 0 } else { arguments.rate } {
         0 => None,
-        rate => Some(Load::start(cluster.leader_rpc().address(), rate, programs)?),
+        rate => Some(Load::start(cluster.leader_rpc().address(), rate, arguments.programs)?),
     };
     let end = arguments.seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
     let stdin_closed = (!arguments.ignore_stdin).then(watch_stdin);

@@ -17,19 +17,9 @@ use std::time::{Duration, Instant};
 use faultline_testkit::daemon::Daemon;
 use faultline_testkit::ports::PortBlock;
 use faultline_testkit::process::{Program, Running};
-use faultline_testkit::program::{self, Options};
+use faultline_testkit::program;
 use faultline_testkit::simulated::TRUTH_VARIABLE;
 use faultline_testkit::{Error, Result};
-
-const USAGE: &str = "\
-usage: faultline-cost [options]
-  --threads N      idle threads of the target; may be given again (default 0, 600 and 2000)
-  --waking N       so many of a hundred of them wake once a second (default 0)
-  --seconds N      length of a block (default 30)
-  --rounds N       blocks of each daemon (default 3)
-  --config FILE    the daemon's configuration (default: none)
-  --daemon FILE    the program (default: faultlined beside this one); may be given again, to compare
-  --validator FILE the simulated validator (default: beside this one)";
 
 /// The first look opens everything.
 const SETTLING: Duration = Duration::from_secs(12);
@@ -37,43 +27,34 @@ const SETTLING: Duration = Duration::from_secs(12);
 const REQUEST: &str = "GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept-Encoding: gzip\r\n\
     Accept: application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5,*/*;q=0.1\r\n\r\n";
 
+/// Measures the daemon's CPU and scrapes beside a simulated validator.
+#[derive(Debug, clap::Parser)]
 struct Arguments {
+    /// Idle threads of the target; may be given again
+    #[arg(long, value_name = "N", default_values_t = [0, 600, 2000])]
     threads: Vec<u64>,
+    /// So many of a hundred of them wake once a second
+    #[arg(long, value_name = "N", default_value_t = 0)]
     waking: u64,
+    /// Length of a block
+    #[arg(long, value_name = "N", default_value_t = 30)]
     seconds: u64,
+    /// Blocks of each daemon
+    #[arg(long, value_name = "N", default_value_t = 3)]
     rounds: u64,
+    /// The daemon's configuration (default: none)
+    #[arg(long, value_name = "FILE")]
     config: Option<String>,
+    /// The program; may be given again, to compare
+    #[arg(long = "daemon", value_name = "FILE", default_values_t = [program::beside("faultlined").display().to_string()])]
     daemons: Vec<String>,
+    /// The simulated validator
+    #[arg(long, value_name = "FILE", default_value_os_t = program::beside("faultline-simulated-validator"))]
     validator: PathBuf,
 }
 
 fn main() -> ExitCode {
-    program::main("faultline-cost", USAGE, parse, |arguments| run(&arguments))
-}
-
-fn parse(given: &mut Options) -> std::result::Result<Arguments, String> {
-    let validator = program::beside("faultline-simulated-validator");
-    let (threads, daemons) = Default::default();
-    let mut arguments = Arguments { threads, waking: 0, seconds: 30, rounds: 3, config: None, daemons, validator };
-    while let Some(name) = given.next_name() {
-        match name {
-            "--threads" => arguments.threads.push(given.number()?),
-            "--waking" => arguments.waking = given.number()?,
-            "--seconds" => arguments.seconds = given.number()?,
-            "--rounds" => arguments.rounds = given.number()?,
-            "--config" => arguments.config = Some(given.value()?),
-            "--daemon" => arguments.daemons.push(given.value()?),
-            "--validator" => arguments.validator = given.value()?.into(),
-            _ => return Err(given.unknown()),
-        }
-    }
-    if arguments.threads.is_empty() {
-        arguments.threads = vec![0, 600, 2000];
-    }
-    if arguments.daemons.is_empty() {
-        arguments.daemons.push(program::beside("faultlined").display().to_string());
-    }
-    Ok(arguments)
+    program::main("faultline-cost", |arguments| run(&arguments))
 }
 
 /// What was measured of one daemon beside one target.

@@ -14,23 +14,14 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use faultline_testkit::daemon::Daemon;
-use faultline_testkit::program::{self, Options};
+use faultline_testkit::program;
 use faultline_testkit::{Error, Result, proc};
 use memmap2::{Mmap, MmapMut};
-
-const USAGE: &str = "\
-usage: faultline-stall [options]
-  --gib N        resident memory of the target (default 8)
-  --mappings N   in so many mappings (default 32768)
-  --threads N    parked threads of the target (default 1000)
-  --seconds N    length of a block (default 20)
-  --rounds N     blocks of each arm (default 3)
-  --daemon FILE  the program (default: faultlined beside this one)";
 
 const PROBED: usize = 64 * 1024;
 const PAUSE: Duration = Duration::from_micros(200);
 const PAGE: usize = 4096;
-const AS_TARGET: &str = "--be-the-target";
+const AS_TARGET: &str = "be-the-target";
 /// The daemon's first look opens everything; the control needs no such time.
 const SETTLING: Duration = Duration::from_secs(3);
 
@@ -55,39 +46,42 @@ impl Arm {
     }
 }
 
+/// Measures how long a thread that maps, touches and unmaps waits while the daemon watches its process.
+#[derive(Debug, clap::Parser)]
 struct Arguments {
+    /// Resident memory of the target
+    #[arg(long, value_name = "N", default_value_t = 8)]
     gib: usize,
+    /// In so many mappings
+    #[arg(long, value_name = "N", default_value_t = 32_768, value_parser = at_least_one)]
     mappings: usize,
+    /// Parked threads of the target
+    #[arg(long, value_name = "N", default_value_t = 1000)]
     threads: usize,
+    /// Length of a block
+    #[arg(long, value_name = "N", default_value_t = 20)]
     seconds: u64,
+    /// Blocks of each arm
+    #[arg(long, value_name = "N", default_value_t = 3)]
     rounds: usize,
+    /// The program
+    #[arg(long, value_name = "FILE", default_value_os_t = program::beside("faultlined"))]
     daemon: PathBuf,
+    #[arg(long = AS_TARGET, hide = true)]
     as_target: bool,
 }
 
-fn main() -> ExitCode {
-    program::main("faultline-stall", USAGE, parse, |arguments| {
-        if arguments.as_target { be_the_target(&arguments) } else { run(&arguments) }
-    })
+fn at_least_one(text: &str) -> std::result::Result<usize, std::num::ParseIntError> {
+    text.parse::<usize>().map(|number| number.max(1))
 }
 
-fn parse(given: &mut Options) -> std::result::Result<Arguments, String> {
-    let (gib, mappings, threads, seconds, rounds) = (8, 32_768, 1000, 20, 3);
-    let daemon = program::beside("faultlined");
-    let mut arguments = Arguments { gib, mappings, threads, seconds, rounds, daemon, as_target: false };
-    while let Some(name) = given.next_name() {
-        match name {
-            AS_TARGET => arguments.as_target = true,
-            "--gib" => arguments.gib = given.number()?,
-            "--mappings" => arguments.mappings = given.number::<usize>()?.max(1),
-            "--threads" => arguments.threads = given.number()?,
-            "--seconds" => arguments.seconds = given.number()?,
-            "--rounds" => arguments.rounds = given.number()?,
-            "--daemon" => arguments.daemon = given.value()?.into(),
-            _ => return Err(given.unknown()),
-        }
-    }
-    Ok(arguments)
+fn main() -> ExitCode {
+    program::main(
+        "faultline-stall",
+        |arguments: Arguments| {
+            if arguments.as_target { be_the_target(&arguments) } else { run(&arguments) }
+        },
+    )
 }
 
 fn own(source: std::io::Error) -> Error {
@@ -154,7 +148,8 @@ impl Target {
         {
             command.arg(name).arg(value.to_string());
         }
-        let mut child = command.arg(AS_TARGET).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map_err(own)?;
+        let mut child =
+            command.arg(format!("--{AS_TARGET}")).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map_err(own)?;
         let (Some(commands), Some(answers)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(Error::Missing("the target has no pipes".to_owned()));
         };

@@ -21,23 +21,11 @@ use blocks::{Block, Cost};
 use faultline_testkit::cluster::{Cluster, ClusterOptions};
 use faultline_testkit::daemon::Daemon;
 use faultline_testkit::load::Load;
-use faultline_testkit::program::{self, Options};
+use faultline_testkit::program;
 use faultline_testkit::sink::Sink;
 use faultline_testkit::{Error, Result};
 use relay::Relay;
 use witness::{Snapshot, host_load, replay_points};
-
-const USAGE: &str = "\
-usage: faultline-observer [options]
-Starts a leader and a follower on loopback under load, compares blocks without and with the daemon, prints Markdown.
-  --blocks N        blocks, a multiple of 4 (default 20)
-  --seconds N       length of a block (default 30)
-  --short           4 blocks of 10 s: about 2 minutes in all; shows that the test works, proves nothing
-  --cost-seconds N  how long the daemon's own cost is measured at the end (default 60)
-  --interval TIME   the daemon's tick (default 1s)
-  --rate N          transactions a second (default 300)
-  --daemon FILE     the program (default: faultlined beside this one)
-  --out FILE        writes the Markdown there as well";
 
 /// After a block has begun this much of it does not count: the daemon starts, or has just ended.
 const SETTLING: Duration = Duration::from_secs(3);
@@ -46,18 +34,43 @@ const WARM_UP: Duration = Duration::from_secs(30);
 /// The follower pushes every 10 s.
 const LAST_PUSH: Duration = Duration::from_secs(14);
 
+/// Starts a leader and a follower on loopback under load, compares blocks without and with the daemon, prints Markdown.
+#[derive(Debug, clap::Parser)]
 struct Arguments {
+    /// Blocks, a multiple of 4
+    #[arg(long, value_name = "N", default_value_t = 20, default_value_if("short", "true", "4"), value_parser = fours)]
     blocks: usize,
+    /// Length of a block, more than 3
+    #[arg(long, value_name = "N", default_value_t = 30, default_value_if("short", "true", "10"))]
+    #[arg(value_parser = clap::value_parser!(u64).range(SETTLING.as_secs() + 1..))]
     seconds: u64,
+    /// 4 blocks of 10 s: about 2 minutes in all; shows that the test works, proves nothing
+    #[arg(long)]
+    short: bool,
+    /// How long the daemon's own cost is measured at the end
+    #[arg(long, value_name = "N", default_value_t = 60, default_value_if("short", "true", "10"))]
     cost_seconds: u64,
+    /// The daemon's tick
+    #[arg(long, value_name = "TIME", default_value = "1s")]
     interval: String,
+    /// Transactions a second
+    #[arg(long, value_name = "N", default_value_t = 300)]
     rate: u32,
+    /// The program
+    #[arg(long, value_name = "FILE", default_value_os_t = program::beside("faultlined"))]
     daemon: PathBuf,
+    /// Writes the Markdown there as well
+    #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 }
 
+fn fours(text: &str) -> std::result::Result<usize, String> {
+    let number = text.parse().ok().filter(|number: &usize| *number > 0 && number.is_multiple_of(4));
+    number.ok_or_else(|| "blocks come in fours".to_owned())
+}
+
 fn main() -> ExitCode {
-    program::main("faultline-observer", USAGE, parse, |arguments| {
+    program::main("faultline-observer", |arguments: Arguments| {
         let text = run(&arguments)?;
         println!("{text}");
         let Some(path) = arguments.out else { return Ok(()) };
@@ -65,39 +78,11 @@ fn main() -> ExitCode {
     })
 }
 
-fn parse(given: &mut Options) -> std::result::Result<Arguments, String> {
-    let mut arguments = Arguments {
-        blocks: 20,
-        seconds: 30,
-        cost_seconds: 60,
-        interval: "1s".to_owned(),
-        rate: 300,
-        daemon: program::beside("faultlined"),
-        out: None,
-    };
-    while let Some(name) = given.next_name() {
-        match name {
-            "--blocks" => arguments.blocks = given.number()?,
-            "--seconds" => arguments.seconds = given.number()?,
-            "--short" => (arguments.blocks, arguments.seconds, arguments.cost_seconds) = (4, 10, 10),
-            "--cost-seconds" => arguments.cost_seconds = given.number()?,
-            "--interval" => arguments.interval = given.value()?,
-            "--rate" => arguments.rate = given.number()?,
-            "--daemon" => arguments.daemon = given.value()?.into(),
-            "--out" => arguments.out = Some(given.value()?.into()),
-            _ => return Err(given.unknown()),
-        }
-    }
-    if arguments.blocks == 0 || !arguments.blocks.is_multiple_of(4) || arguments.seconds <= SETTLING.as_secs() {
-        return Err(format!("blocks come in fours, each longer than {SETTLING:?}"));
-    }
-    if !arguments.daemon.is_file() {
-        return Err(format!("no daemon at {}: cargo build --release -p faultlined", arguments.daemon.display()));
-    }
-    Ok(arguments)
-}
-
 fn run(arguments: &Arguments) -> Result<String> {
+    if !arguments.daemon.is_file() {
+        let daemon = arguments.daemon.display();
+        return Err(Error::Missing(format!("no daemon at {daemon}: cargo build --release -p faultlined")));
+    }
     let sink = Sink::start()?;
     let options = ClusterOptions { follower_metrics: Some(sink.url()), ..ClusterOptions::default() };
     let programs = options.programs;
@@ -182,4 +167,21 @@ fn nanoseconds() -> i64 {
 
 fn text(path: &Path) -> String {
     path.to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[test]
+    fn a_short_test_is_short_but_for_what_is_asked_otherwise() {
+        let of = |words: &[&str]| {
+            let given = Arguments::try_parse_from([&["x"], words].concat()).unwrap();
+            (given.blocks, given.seconds, given.cost_seconds)
+        };
+        assert_eq!(of(&[]), (20, 30, 60));
+        assert_eq!(of(&["--short"]), (4, 10, 10));
+        assert_eq!(of(&["--short", "--seconds", "7"]), (4, 7, 10));
+    }
 }
