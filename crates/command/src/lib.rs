@@ -7,5 +7,6 @@ pub mod args;
 pub mod clock;
 pub mod files;
 pub mod output;
+pub mod progress;
 pub mod signals;
 pub mod tls;

@@ -1,0 +1,86 @@
+//! How far something is that takes long, on standard error: a bar with the time left on a terminal, else a line now and then.
+
+use crate::clock;
+use crate::output::say;
+use faultline_text::{clean, count, time};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::io::IsTerminal;
+use std::time::Duration;
+
+/// Without a terminal, from line to line.
+const LINES: Duration = Duration::from_secs(30);
+/// The bar is drawn at most so often a second.
+const HERTZ: u8 = 5;
+
+/// Progress of one thing. A bar disappears with it, lines stay.
+#[derive(Debug)]
+pub struct Progress {
+    unit: &'static str,
+    total: u64,
+    begun: Duration,
+    next: Duration,
+    bar: Option<ProgressBar>,
+}
+
+impl Progress {
+    /// Of so many units, such as `slots`.
+    pub fn new(total: u64, unit: &'static str) -> Self {
+        let begun = clock::uptime();
+        let bar = std::io::stderr().is_terminal().then(|| bar(total, unit));
+        Progress { unit, total, begun, next: begun + LINES, bar }
+    }
+
+    /// So many are done. `more` is what else to say.
+    pub fn at(&mut self, done: u64, more: &str) {
+        match &self.bar {
+            Some(bar) => {
+                bar.set_message(clean(more));
+                bar.set_position(done);
+            }
+            None => {
+                let now = clock::uptime();
+                if now >= self.next {
+                    self.next = now + LINES;
+                    say(&line((done, self.total, self.unit), now.saturating_sub(self.begun), more));
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.bar.iter().for_each(ProgressBar::finish_and_clear);
+    }
+}
+
+fn bar(total: u64, unit: &str) -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr_with_hz(HERTZ));
+    // Only a template that is wrong is refused; then the bar looks as it does without one.
+    if let Ok(style) =
+        ProgressStyle::with_template(&format!("[{{bar:24}}] {{pos}}/{{len}} {unit}, {{eta}} left{{msg}}"))
+    {
+        bar.set_style(style.progress_chars("=> "));
+    }
+    bar.tick();
+    bar
+}
+
+fn line((done, total, unit): (u64, u64, &str), spent: Duration, more: &str) -> String {
+    let left = spent.as_secs_f64() * total.saturating_sub(done) as f64 / done.max(1) as f64;
+    let left = Duration::try_from_secs_f64(left).map_or_else(|_| "unknown time".to_owned(), time);
+    format!("{} of {} {unit}, {left} left{more}", count(done), count(total))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_left_is_that_of_what_is_left() {
+        let spent = Duration::from_secs(30);
+        assert_eq!(line((1_000, 4_000, "slots"), spent, ", 64 MiB"), "1,000 of 4,000 slots, 1 min 30 s left, 64 MiB");
+        assert_eq!(line((4, 4, "sizes"), spent, ""), "4 of 4 sizes, 0 ms left");
+        assert!(line((0, u64::MAX, "slots"), spent, "").ends_with("left"));
+    }
+}
