@@ -80,27 +80,35 @@ fn next_uses(trace: &Trace, fees_only: bool, room: &Room) -> Vec<u32> {
     next
 }
 
-/// A number of misses that no policy at a limit in bytes can get below. The best one itself cannot be computed in a reasonable
-/// time; this bound (Berger, Beckmann and Harchol-Balter 2018) lets the cache use at one time the room it had at another,
-/// so that it may be too low, but never too high.
+/// A number of misses from a slot on that no policy at a limit in bytes can get below. The best one itself cannot be computed in
+/// a reasonable time; this bound (Berger, Beckmann and Harchol-Balter 2018) lets the cache use at one time the room it had at
+/// another, so that it may be too low, but never too high.
 ///
 /// # Errors
 /// [`Error::SizesUnknown`] if a program has no size.
-pub fn least_misses_by_bytes(trace: &Trace, bytes: u64, fees_only: bool) -> Result<u64, Error> {
+pub fn least_misses_by_bytes(trace: &Trace, bytes: u64, first_slot: u64, fees_only: bool) -> Result<u64, Error> {
     let sizes = sizes(trace)?;
+    let before = |index: &usize| trace.slots()[*index].slot < first_slot;
+    let calls =
+        |index: usize| trace.calls_of(index).iter().filter(|call| fees_only || !call.fees_only()).count() as u32;
+    let first: u32 = (0..trace.slots().len()).take_while(before).map(calls).sum();
+    // What the cache holds behind the last transaction that does not count, it holds from there on.
+    let begin = first.saturating_sub(1);
     let mut last: Vec<Option<u32>> = vec![None; trace.programs().len()];
     let mut costs: Vec<u128> = Vec::new();
-    let (mut all, mut end) = (0_u64, 0);
+    let (mut all, mut end) = (0_u64, begin);
     lookups(trace, fees_only, |transaction, program| {
-        all += 1;
-        end = transaction;
+        end = end.max(transaction);
         let size = sizes[program as usize];
-        if let Some(before) = last[program as usize].replace(transaction).filter(|_| size <= bytes) {
-            costs.push(u128::from(size) * u128::from(transaction - before));
+        let earlier = last[program as usize].replace(transaction).filter(|_| size <= bytes);
+        if transaction < first {
+            return;
         }
+        all += 1;
+        costs.extend(earlier.map(|earlier| u128::from(size) * u128::from(transaction - earlier.max(begin))));
     });
     costs.sort_unstable();
-    let mut room = u128::from(bytes) * u128::from(end);
+    let mut room = u128::from(bytes) * u128::from(end - begin);
     let hits = costs.iter().take_while(|cost| {
         let rest = room.checked_sub(**cost);
         room = rest.unwrap_or(0);
