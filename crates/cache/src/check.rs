@@ -1,7 +1,7 @@
 //! `faultline cache check`: predictions from one run against what other runs recorded.
 
 use crate::args::CheckArgs;
-use crate::predict::Range;
+use crate::prediction::Range;
 use crate::prepared::{Prepared, Tested};
 use crate::recorded::Recorded;
 use anyhow::{Context, ensure};

@@ -11,6 +11,7 @@ mod fetch;
 mod owners;
 mod policies;
 mod predict;
+pub mod prediction;
 mod prepared;
 mod recorded;
 mod rpc;

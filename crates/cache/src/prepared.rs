@@ -30,7 +30,8 @@ pub(crate) struct Prepared {
     pub(crate) begin: Begin,
     /// Whether neither the recording nor the user gave the entries.
     assumed_entries: bool,
-    seeds: u64,
+    /// Simulated runs of each size.
+    pub(crate) seeds: u64,
 }
 
 /// The recorded size, simulated.

@@ -68,8 +68,8 @@ pub struct Point {
     pub time_us: Option<Interval>,
     /// Mean number of programs in the cache at the end.
     pub resident: f64,
-    /// Mean size of their code, of programs with a known size.
-    pub resident_bytes: f64,
+    /// Size of their code, of programs with a known size.
+    pub resident_bytes: Interval,
 }
 
 /// A size of which nothing can be said.
@@ -178,7 +178,7 @@ fn point(plan: &Plan, entries: u64, runs: &[Outcome]) -> Option<Point> {
         loads: of(|run| run.counts.loads)?,
         time_us,
         resident: of(|run| run.entries)?.mean,
-        resident_bytes: of(|run| run.bytes)?.mean,
+        resident_bytes: of(|run| run.bytes)?,
     })
 }
 

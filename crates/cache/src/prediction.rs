@@ -1,0 +1,235 @@
+//! The program cache of a recorded run at other sizes: computed here for the command and for reports.
+
+use crate::args::SourceArgs;
+use crate::prepared::{Prepared, Tested};
+use crate::trace_file::path_of;
+use faultline_cachesim::Error;
+use faultline_cachesim::interval::Interval;
+use faultline_cachesim::predict::{Begin, Bias, Curve, Point, Unknown, predict};
+use faultline_command::output::say;
+use faultline_command::{clock, progress::Progress};
+use faultline_text::{count, number, time};
+use serde::Serialize;
+use std::path::Path;
+
+/// From the smallest of any release to what would hold all programs of a day.
+const SIZES: [u64; 11] = [256, 384, 512, 640, 768, 1_024, 1_536, 2_048, 3_072, 4_096, 8_192];
+/// Simulated runs of each size for a report, and fewer over a trace so long that they would take more than some minutes.
+const SEEDS: u64 = 64;
+const FEWEST_SEEDS: u64 = 8;
+const MOST_LOOKUPS: u64 = 10_000_000_000;
+
+/// What one run says of the sizes of the cache. The same files give the same one.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Prediction {
+    /// Version of Agave whose rules apply.
+    pub version: String,
+    /// Entries of the recorded cache.
+    pub recorded_entries: u64,
+    /// Of the recorded transactions, in percent.
+    pub coverage_percent: Option<f64>,
+    /// Simulated runs of each size.
+    pub seeds: u64,
+    /// The recorded size, counter by counter.
+    pub self_test: Vec<Counter>,
+    /// Whether each counter is predicted within 10 %. If not, there are no sizes.
+    pub self_test_passed: bool,
+    /// What is visible that makes predictions wrong.
+    pub reasons: Vec<String>,
+    /// Time of the program cache as recorded, added up over threads, in seconds; `None` if a slot of the trace does not have it.
+    pub recorded_seconds: Option<f64>,
+    /// In ascending order of entries.
+    pub sizes: Vec<Size>,
+    /// Sizes of which nothing can be said, because what the cache held at the begin decides.
+    pub unknown: Vec<u64>,
+    /// The least size from which on no larger one saves 1 % of the time of replay.
+    pub enough_entries: Option<u64>,
+}
+
+/// A counter of the recorded run.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Counter {
+    /// Its name in the validator's datapoint.
+    pub name: &'static str,
+    /// As recorded.
+    pub recorded: u64,
+    /// Mean of the simulated runs.
+    pub predicted: f64,
+    /// Of what was recorded; `None` if that is 0.
+    pub bias_percent: Option<f64>,
+}
+
+/// What is predicted of one size.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Size {
+    /// The size.
+    pub entries: u64,
+    /// Lookups that find nothing usable.
+    pub misses: Range,
+    /// Programs compiled again.
+    pub reloads: Range,
+    /// Programs evicted.
+    pub evictions: Range,
+    /// New entries.
+    pub insertions: Range,
+    /// Of the program cache in replay, added up over threads.
+    pub seconds: Option<Range>,
+    /// Code of the programs in the cache at the end, not compiled; of a trace with sizes.
+    pub code_bytes: Option<Range>,
+}
+
+/// The mean and the interval that holds one further run with 95 %.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Range {
+    /// Of the simulated runs.
+    pub mean: f64,
+    /// Lower end.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+}
+
+impl Range {
+    pub(crate) fn of(interval: &Interval, scale: f64) -> Self {
+        Range { mean: interval.mean * scale, low: interval.low * scale, high: interval.high * scale }
+    }
+
+    /// `3,580 (3,507 to 3,653)`.
+    pub(crate) fn text(&self, decimals: usize) -> String {
+        let [mean, low, high] = [self.mean, self.low, self.high].map(|value| number(value, decimals));
+        if low == high { mean } else { format!("{mean} ({low} to {high})") }
+    }
+}
+
+/// From the trace that is next to a recording; `None` if there is none. Says on standard error how far it is and how long it took.
+///
+/// # Errors
+/// Recording and trace cannot be used, with the reason.
+pub fn next_to(run: &Path) -> Option<anyhow::Result<Prediction>> {
+    let trace = path_of(run, None);
+    trace.symlink_metadata().ok()?;
+    let args = SourceArgs { trace: Some(trace), version: None, entries: None, seeds: SEEDS };
+    Some(Prepared::read(run, &args).and_then(|mut prepared| {
+        let begun = clock::uptime();
+        let sizes = sizes(&[], prepared.entries);
+        prepared.seeds = seeds(lookups(&prepared, sizes.len()));
+        say(&format!(
+            "{}: predicting the program cache at {} sizes from its trace, {} simulated runs each",
+            run.display(),
+            sizes.len(),
+            prepared.seeds
+        ));
+        let prediction = Prediction::of(&prepared, &sizes)?;
+        say(&format!("{}: predicted in {}", run.display(), time(clock::uptime().saturating_sub(begun))));
+        Ok(prediction)
+    }))
+}
+
+/// Lookups of one simulated run of each size, and of the recorded one, which is simulated twice before the others.
+fn lookups(prepared: &Prepared, sizes: usize) -> u64 {
+    let trace = &prepared.trace;
+    let of_slot =
+        |index: usize| trace.calls_of(index).iter().map(|call| trace.set(call.set()).len() as u64).sum::<u64>();
+    let lookups: u64 = (0..trace.slots().len()).map(of_slot).sum();
+    let starts = if prepared.begin == Begin::ValidatorStart { 1 } else { 2 };
+    lookups.saturating_mul(starts * sizes as u64 + 2)
+}
+
+/// As many as [`MOST_LOOKUPS`] allow. The clock has no part in it: the same files give the same report.
+fn seeds(lookups: u64) -> u64 {
+    (MOST_LOOKUPS / lookups.max(1)).clamp(FEWEST_SEEDS, SEEDS)
+}
+
+/// These, or the usual ones, and the recorded one; in order.
+pub(crate) fn sizes(asked: &[u64], recorded: u64) -> Vec<u64> {
+    let mut sizes = if asked.is_empty() { SIZES.to_vec() } else { asked.to_vec() };
+    sizes.push(recorded);
+    sizes.sort_unstable();
+    sizes.dedup();
+    sizes
+}
+
+impl Prediction {
+    /// Of these sizes, which hold the recorded one.
+    ///
+    /// # Errors
+    /// Those of the simulation; the recording began in the middle and of no size anything can be said.
+    pub(crate) fn of(prepared: &Prepared, sizes: &[u64]) -> anyhow::Result<Self> {
+        // The recorded size is simulated first, and again with the others.
+        let mut progress = Progress::new(sizes.len() as u64 + 1, "sizes");
+        let tested = prepared.test()?;
+        progress.at(1, "");
+        let passed = tested.test.passed();
+        let curve = if passed { Some(curve(prepared, &tested, sizes, &mut progress)?) } else { None };
+        drop(progress);
+        let (points, unknown) = curve.as_ref().map_or((&[][..], &[][..]), |curve| (&curve.points, &curve.unknown));
+        let has_sizes = prepared.trace.programs().iter().any(|program| program.bytes.is_some());
+        let knee = |curve: &Curve| curve.knee(prepared.entries, prepared.recorded.replay_us?);
+        Ok(Prediction {
+            version: prepared.version.clone(),
+            recorded_entries: prepared.entries,
+            coverage_percent: prepared.coverage.percent(),
+            seeds: prepared.seeds,
+            self_test: tested.test.counters.iter().map(counter).collect(),
+            self_test_passed: passed,
+            reasons: prepared.reasons(),
+            recorded_seconds: recorded_seconds(prepared),
+            sizes: points.iter().map(|point| size(point, has_sizes)).collect(),
+            unknown: unknown.iter().map(|unknown| unknown.entries).collect(),
+            enough_entries: curve.as_ref().and_then(knee),
+        })
+    }
+}
+
+/// One size after the other, so that progress can be shown.
+fn curve(prepared: &Prepared, tested: &Tested, sizes: &[u64], progress: &mut Progress) -> Result<Curve, Error> {
+    let mut curve = Curve { points: Vec::new(), unknown: Vec::new() };
+    for (done, entries) in (2..).zip(sizes) {
+        match predict(&prepared.plan(&[*entries], &tested.compile_us, tested.fit.as_ref())) {
+            Ok(one) => curve.points.extend(one.points),
+            Err(Error::StartUnknown { entries, empty, full }) => curve.unknown.push(Unknown { entries, empty, full }),
+            Err(error) => return Err(error),
+        }
+        progress.at(done, &format!(", last {}", count(*entries)));
+    }
+    match curve.unknown.first() {
+        Some(Unknown { entries, empty, full }) if curve.points.is_empty() => {
+            Err(Error::StartUnknown { entries: *entries, empty: *empty, full: *full })
+        }
+        _ => Ok(curve),
+    }
+}
+
+fn recorded_seconds(prepared: &Prepared) -> Option<f64> {
+    let slots = prepared.trace.slots();
+    let in_trace = |slot: u64| slots.binary_search_by_key(&slot, |s| s.slot).is_ok();
+    let times = prepared.recorded.observed.iter().filter(|o| in_trace(o.slot)).map(|o| o.cache_us);
+    times.map(|us| us.map(|us| us as f64 * 1e-6)).sum()
+}
+
+fn counter(bias: &Bias) -> Counter {
+    Counter { name: bias.counter, recorded: bias.recorded, predicted: bias.predicted, bias_percent: bias.percent() }
+}
+
+fn size(point: &Point, has_sizes: bool) -> Size {
+    let of = |interval: &Interval| Range::of(interval, 1.0);
+    Size {
+        entries: point.entries,
+        misses: of(&point.misses),
+        reloads: of(&point.reloads),
+        evictions: of(&point.evictions),
+        insertions: of(&point.insertions),
+        seconds: point.time_us.map(|time| Range::of(&time, 1e-6)),
+        code_bytes: has_sizes.then(|| of(&point.resident_bytes)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+
+    #[test]
+    fn a_long_trace_has_fewer_runs_and_never_less_than_a_few() {
+        let seeds = |calls: u64| super::seeds(calls * 14);
+        assert_eq!([seeds(0), seeds(18_000), seeds(20_000_000), seeds(500_000_000)], [64, 64, 35, 8]);
+    }
+}
