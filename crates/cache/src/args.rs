@@ -1,7 +1,12 @@
 //! The command line of `cache`.
 
 use clap::{Args, Subcommand};
+use faultline_cachesim::{Policy, policy::OTHERS};
+use faultline_text::parse_size;
 use std::path::PathBuf;
+
+/// The recorded version's own policy.
+pub(crate) const AGAVE: &str = "agave";
 
 /// `cache`.
 #[derive(Debug, Args)]
@@ -72,8 +77,15 @@ pub struct PredictArgs {
 #[command(after_help = "Examples:
   faultline cache policies run.fltl
   faultline cache policies run.fltl --size 1024 --attack 20 --json
+  faultline cache policies run.fltl --policy agave,agave-4.4.0,sieve --fill 0.8,0.9,1.0 --csv
+  faultline cache policies run.fltl --bytes 800M
 
-Misses of each policy with 90 % and with 100 % of the entries in use, and the least possible (MIN, which knows the future); then the same with further transactions in each block, each of which calls a program that is never called again. Misses of these programs are not counted.")]
+Misses and cache time of each policy with 90 % and with 100 % of the entries in use, and the least possible (MIN, which knows the \
+future); then the same with further transactions in each block, each of which calls a program that is never called again. Misses \
+of these programs are not counted.
+
+With --bytes, programs take the size of their code, not that of compiled code. Then MIN is not the least possible; a relaxed bound \
+is printed, which perhaps no policy can reach.")]
 pub struct PoliciesArgs {
     /// The recording.
     #[arg(value_name = "RUN")]
@@ -84,12 +96,25 @@ pub struct PoliciesArgs {
     /// Entries [default: those of the recorded cache].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(2..=10_000_000))]
     pub size: Option<u64>,
+    /// Limit the code in the cache instead of its entries.
+    #[arg(long, value_name = "SIZE", conflicts_with = "size", value_parser = parse_bytes)]
+    pub bytes: Option<u64>,
+    /// Policies: agave (of the recorded version), agave-VERSION, fifo, lru, lfu, gdsf, arc, w-tinylfu, s3-fifo, sieve, min
+    /// [default: agave and all others].
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',', value_parser = parse_policy)]
+    pub policy: Vec<String>,
+    /// Shares of the size that are used [default: 0.9,1.0].
+    #[arg(long, value_name = "SHARE,...", value_delimiter = ',', value_parser = parse_fill)]
+    pub fill: Vec<u64>,
     /// One-hit programs in each block [default: a tenth of the transactions].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub attack: Option<u32>,
     /// Print everything as JSON.
     #[arg(long)]
     pub json: bool,
+    /// Print the table as CSV.
+    #[arg(long, conflicts_with = "json")]
+    pub csv: bool,
 }
 
 /// `cache check`.
@@ -143,4 +168,35 @@ pub struct FetchArgs {
     /// validator's start, otherwise 5000].
     #[arg(long, value_name = "SLOTS")]
     pub before: Option<u64>,
+}
+
+/// The name of a policy.
+fn parse_policy(name: &str) -> Result<String, String> {
+    if name == AGAVE {
+        return Ok(name.to_owned());
+    }
+    match name.parse::<Policy>() {
+        Ok(_) => Ok(name.to_owned()),
+        Err(error) if name.starts_with("agave-") => Err(error.to_string()),
+        Err(error) => {
+            let known = OTHERS.map(|(name, _)| name).join(", ");
+            Err(format!("{error}; there are agave, agave-VERSION as in agave-4.4.0, {known}"))
+        }
+    }
+}
+
+/// A share as whole percent.
+fn parse_fill(text: &str) -> Result<u64, String> {
+    let percent = text.trim().parse::<f64>().ok().map(|share| share * 100.0);
+    let whole =
+        percent.filter(|percent| (0.999..100.001).contains(percent) && (percent - percent.round()).abs() < 1e-6);
+    whole
+        .map(|percent| percent.round() as u64)
+        .ok_or_else(|| format!("{text:?} is no share from 0.01 to 1 in whole percent, as 0.9 is"))
+}
+
+/// More than nothing.
+fn parse_bytes(text: &str) -> Result<u64, String> {
+    parse_size(text)
+        .and_then(|bytes| if bytes > 0 { Ok(bytes) } else { Err("a cache of this size holds nothing".to_owned()) })
 }

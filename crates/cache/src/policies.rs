@@ -1,39 +1,49 @@
 //! `faultline cache policies`: what other eviction policies would have done.
 
-use crate::args::PoliciesArgs;
+use crate::args::{AGAVE, PoliciesArgs};
 use crate::prepared::Prepared;
-use faultline_cachesim::policy::OTHERS;
+use faultline_cachesim::cost::Model;
+use faultline_cachesim::policy::{OTHERS, least_misses_by_bytes};
 use faultline_cachesim::predict::Begin;
 use faultline_cachesim::run::{Start, all};
-use faultline_cachesim::{Limit, Policy, Setting, Simulation, Trace, with_attack};
+use faultline_cachesim::{Counts, Limit, Policy, Setting, Simulation, Trace, with_attack};
 use faultline_command::output::json;
-use faultline_text::{count, number, table};
+use faultline_command::progress::Progress;
+use faultline_text::{count, number, size, table};
 use serde::Serialize;
 
-/// Shares of the entries that are used, in percent: Agave's, and all.
+/// Shares of the size that are used, in percent, unless others are asked for: Agave's, and all.
 const FILLS: [u64; 2] = [90, 100];
 /// One-hit programs for so many transactions, unless another number is asked for.
 const ATTACK: usize = 10;
+/// The row with what no policy gets below at a limit in bytes.
+const BOUND: &str = "bound";
 
 #[derive(Debug, Serialize)]
 struct Said {
     version: String,
     /// Whether the recorded size is predicted within 10 %.
     self_test_passed: bool,
-    entries: u64,
+    /// The limit: one of the two.
+    entries: Option<u64>,
+    bytes: Option<u64>,
     /// One-hit programs in each block of the attack.
     attack: usize,
     policies: Vec<Row>,
 }
 
-/// Mean misses, of the attack without those of its own programs.
+/// Means of one policy at one fill; of the attack without what its own programs cost.
 #[derive(Debug, Serialize)]
 struct Row {
     policy: String,
-    misses_fill_90: f64,
-    misses_fill_100: f64,
-    attacked_misses_fill_90: f64,
-    attacked_misses_fill_100: f64,
+    fill_percent: u64,
+    misses: f64,
+    /// Programs compiled; unknown of a bound.
+    loads: Option<f64>,
+    /// Of the program cache in replay, added up over threads; unknown of a bound and without recorded times.
+    seconds: Option<f64>,
+    attacked_misses: f64,
+    attacked_seconds: Option<f64>,
 }
 
 /// Simulates all.
@@ -42,81 +52,207 @@ struct Row {
 /// Recording and trace cannot be used.
 pub(crate) fn run(args: &PoliciesArgs) -> anyhow::Result<(String, u8)> {
     let prepared = Prepared::read(&args.run, &args.source)?;
+    let policies = chosen(&args.policy, &prepared)?;
+    let mut fills = if args.fill.is_empty() { FILLS.to_vec() } else { args.fill.clone() };
+    fills.sort_unstable();
+    fills.dedup();
+    let limit = args.bytes.map_or(Limit::Entries(args.size.unwrap_or(prepared.entries)), Limit::Bytes);
+    let mut progress = Progress::new(1 + (policies.len() * fills.len()) as u64, "simulations");
     let tested = prepared.test()?;
-    let (compile_us, self_test_passed) = (tested.compile_us, tested.test.passed());
-    let entries = args.size.unwrap_or(prepared.entries);
-    let (trace, slots) = (&prepared.trace, prepared.trace.slots().len());
-    let usual = (trace.calls() / slots.max(1) / ATTACK).max(1);
+    progress.at(1, "");
+    let usual = (prepared.trace.calls() / prepared.trace.slots().len().max(1) / ATTACK).max(1);
     let attack = args.attack.map_or(Ok(usual), usize::try_from)?;
-    let attacked = with_attack(trace, attack)?;
-    let mut policies = vec![(format!("agave {}", prepared.version), Policy::Agave(prepared.rule))];
-    policies.extend(OTHERS.map(|(name, policy)| (name.to_owned(), policy)));
-    let first_slot = match prepared.begin {
-        Begin::ValidatorStart => 0,
-        Begin::Slot(slot) => slot,
-    };
-    let counted = trace.slots().iter().filter(|slot| slot.slot >= first_slot).count();
-    let own = (attack * counted) as f64;
+    let model = tested.fit.as_ref().map(|fit| fit.model);
+    let compared = Compared::new(&prepared, attack, &tested.compile_us, model)?;
     let mut rows = Vec::new();
-    for (name, policy) in policies {
-        let misses = |trace: &Trace, fill| {
-            let limit = Limit::Entries(entries);
-            let setting = Setting { policy, limit, fill, fees_only: prepared.rule.fees_only };
+    for (name, policy) in &policies {
+        for fill in &fills {
             let seeds = if matches!(policy, Policy::Agave(_)) { args.source.seeds } else { 1 };
-            mean_misses(trace, setting, &compile_us, first_slot, seeds)
-        };
-        let [plain_90, plain_100] = FILLS.map(|fill| misses(trace, fill));
-        let [attacked_90, attacked_100] = FILLS.map(|fill| misses(&attacked, fill));
-        rows.push(Row {
-            policy: name,
-            misses_fill_90: plain_90?,
-            misses_fill_100: plain_100?,
-            attacked_misses_fill_90: attacked_90? - own,
-            attacked_misses_fill_100: attacked_100? - own,
-        });
-    }
-    rows.sort_by(|a, b| b.misses_fill_90.total_cmp(&a.misses_fill_90));
-    let said = Said { version: prepared.version.clone(), self_test_passed, entries, attack, policies: rows };
-    Ok((if args.json { json(&said)? } else { page(&said) }, u8::from(!self_test_passed)))
-}
-
-fn mean_misses(
-    trace: &Trace,
-    setting: Setting,
-    compile_us: &[u64],
-    first_slot: u64,
-    seeds: u64,
-) -> anyhow::Result<f64> {
-    let simulation = |seed| Simulation { trace, setting, start: Start::Empty, first_slot, compile_us, seed };
-    let simulations: Vec<Simulation> = (1..=seeds).map(simulation).collect();
-    let outcomes = all(&simulations, std::thread::available_parallelism().map_or(1, usize::from))?;
-    Ok(outcomes.iter().map(|outcome| outcome.counts.misses as f64).sum::<f64>() / outcomes.len().max(1) as f64)
-}
-
-fn page(said: &Said) -> String {
-    let least = said.policies.iter().find(|row| row.policy == "min").map(|row| row.misses_fill_90);
-    let row = |row: &Row| {
-        let of_least = least.filter(|least| *least > 0.0).map(|least| number(row.misses_fill_90 / least, 2));
-        vec![
-            row.policy.clone(),
-            number(row.misses_fill_90, 0),
-            number(row.misses_fill_100, 0),
-            of_least.unwrap_or_else(|| "-".to_owned()),
-            number(row.attacked_misses_fill_90, 0),
-            number(row.attacked_misses_fill_100, 0),
-        ]
-    };
-    let heads = ["policy", "misses at 90 %", "at 100 %", "times MIN", "attacked: at 90 %", "at 100 %"];
-    format!(
-        "Misses with {} entries, of which 90 % or 100 % are used; attacked by {} one-hit programs in each block, whose own \
-         misses are not counted\n\n{}{}",
-        count(said.entries),
-        count(said.attack as u64),
-        table(&heads, said.policies.iter().map(row).collect()),
-        if said.self_test_passed {
-            ""
-        } else {
-            "\nThe recorded size is not predicted within 10 %: see `faultline cache predict`.\n"
+            let setting = Setting { policy: *policy, limit, fill: *fill, fees_only: prepared.rule.fees_only };
+            rows.push(compared.row(name, setting, seeds)?);
+            progress.at(1 + rows.len() as u64, "");
         }
-    )
+    }
+    drop(progress);
+    if let Limit::Bytes(bytes) = limit {
+        let bounds = fills.iter().map(|fill| compared.bound(bytes, *fill));
+        rows.extend(bounds.collect::<anyhow::Result<Vec<_>>>()?);
+    }
+    let (entries, bytes) = match limit {
+        Limit::Entries(entries) => (Some(entries), None),
+        Limit::Bytes(bytes) => (None, Some(bytes)),
+    };
+    let self_test_passed = tested.test.passed();
+    let said =
+        Said { version: prepared.version.clone(), self_test_passed, entries, bytes, attack, policies: sorted(rows) };
+    let text = match (args.json, args.csv) {
+        (true, _) => json(&said)?,
+        (_, true) => csv(&said),
+        _ => page(&said, &fills),
+    };
+    Ok((text, u8::from(!self_test_passed)))
+}
+
+/// All, unless some were named.
+fn chosen(names: &[String], prepared: &Prepared) -> anyhow::Result<Vec<(String, Policy)>> {
+    let recorded = || (format!("agave {}", prepared.version), Policy::Agave(prepared.rule));
+    if names.is_empty() {
+        let others = OTHERS.map(|(name, policy)| (name.to_owned(), policy));
+        return Ok(std::iter::once(recorded()).chain(others).collect());
+    }
+    let mut policies: Vec<(String, Policy)> = Vec::new();
+    for name in names {
+        let policy = if name == AGAVE { recorded() } else { (name.clone(), name.parse()?) };
+        if !policies.contains(&policy) {
+            policies.push(policy);
+        }
+    }
+    Ok(policies)
+}
+
+/// The run as it was and under attack.
+struct Compared<'a> {
+    trace: &'a Trace,
+    attacked: Trace,
+    first_slot: u64,
+    fees_only: bool,
+    compile_us: &'a [u64],
+    model: Option<Model>,
+    /// What the attack's own programs add.
+    own: Counts,
+}
+
+impl<'a> Compared<'a> {
+    fn new(prepared: &'a Prepared, attack: usize, compile_us: &'a [u64], model: Option<Model>) -> anyhow::Result<Self> {
+        let trace = &prepared.trace;
+        let attacked = with_attack(trace, attack)?;
+        let first_slot = match prepared.begin {
+            Begin::ValidatorStart => 0,
+            Begin::Slot(slot) => slot,
+        };
+        let counted = trace.slots().iter().filter(|slot| slot.slot >= first_slot).count();
+        let many = (attack * counted) as u64;
+        let bytes = attacked.programs().last().and_then(|program| program.bytes).unwrap_or(0);
+        let loaded_bytes = many.saturating_mul(bytes);
+        let own = Counts { transactions: many, misses: many, loads: many, loaded_bytes, ..Counts::default() };
+        let fees_only = prepared.rule.fees_only;
+        Ok(Compared { trace, attacked, first_slot, fees_only, compile_us, model, own })
+    }
+
+    fn row(&self, name: &str, setting: Setting, seeds: u64) -> anyhow::Result<Row> {
+        let (plain, attacked) = (self.runs(self.trace, setting, seeds)?, self.runs(&self.attacked, setting, seeds)?);
+        let seconds = |runs: &[Counts], own: &Counts| {
+            self.model.map(|model| (mean(runs, |counts| model.time_us(counts)) - model.time_us(own)) * 1e-6)
+        };
+        Ok(Row {
+            policy: name.to_owned(),
+            fill_percent: setting.fill,
+            misses: mean(&plain, |c| c.misses as f64),
+            loads: Some(mean(&plain, |c| c.loads as f64)),
+            seconds: seconds(&plain, &Counts::default()),
+            attacked_misses: mean(&attacked, |c| c.misses as f64) - self.own.misses as f64,
+            attacked_seconds: seconds(&attacked, &self.own),
+        })
+    }
+
+    fn runs(&self, trace: &Trace, setting: Setting, seeds: u64) -> anyhow::Result<Vec<Counts>> {
+        let (first_slot, compile_us) = (self.first_slot, self.compile_us);
+        let simulation = |seed| Simulation { trace, setting, start: Start::Empty, first_slot, compile_us, seed };
+        let simulations: Vec<Simulation> = (1..=seeds).map(simulation).collect();
+        let outcomes = all(&simulations, std::thread::available_parallelism().map_or(1, usize::from))?;
+        Ok(outcomes.into_iter().map(|outcome| outcome.counts).collect())
+    }
+
+    /// What no policy gets below.
+    fn bound(&self, bytes: u64, fill: u64) -> anyhow::Result<Row> {
+        let room = bytes / 100 * fill + bytes % 100 * fill / 100;
+        let least = |trace: &Trace| least_misses_by_bytes(trace, room, self.first_slot, self.fees_only);
+        Ok(Row {
+            policy: BOUND.to_owned(),
+            fill_percent: fill,
+            misses: least(self.trace)? as f64,
+            loads: None,
+            seconds: None,
+            attacked_misses: least(&self.attacked)?.saturating_sub(self.own.misses) as f64,
+            attacked_seconds: None,
+        })
+    }
+}
+
+fn mean(runs: &[Counts], number: impl Fn(&Counts) -> f64) -> f64 {
+    runs.iter().map(number).sum::<f64>() / runs.len().max(1) as f64
+}
+
+/// Policies by their misses at the first fill, most first; fills in ascending order; the bound last.
+fn sorted(rows: Vec<Row>) -> Vec<Row> {
+    let first = |name: &str| rows.iter().find(|row| row.policy == name).map_or(0.0, |row| row.misses);
+    let mut order: Vec<(bool, f64, usize)> =
+        rows.iter().enumerate().map(|(at, row)| (row.policy == BOUND, -first(&row.policy), at)).collect();
+    order.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)).then(a.2.cmp(&b.2)));
+    let mut rows: Vec<Option<Row>> = rows.into_iter().map(Some).collect();
+    order.into_iter().filter_map(|(.., at)| rows.get_mut(at)?.take()).collect()
+}
+
+/// Of one policy, fill after fill.
+fn of<'a>(said: &'a Said, name: &'a str) -> impl Iterator<Item = &'a Row> {
+    said.policies.iter().filter(move |row| row.policy == name)
+}
+
+fn page(said: &Said, fills: &[u64]) -> String {
+    let mut names: Vec<&str> = said.policies.iter().map(|row| row.policy.as_str()).collect();
+    names.dedup();
+    let least = of(said, if said.bytes.is_some() { BOUND } else { "min" }).next();
+    let least = least.map(|row| row.misses).filter(|least| *least > 0.0);
+    let row = |name: &&str| {
+        let mut cells = vec![(*name).to_owned()];
+        cells.extend(of(said, name).map(|row| number(row.misses, 0)));
+        let times = least.zip(of(said, name).next()).map(|(least, row)| number(row.misses / least, 2));
+        cells.push(times.unwrap_or_else(|| "-".to_owned()));
+        let seconds = |row: &Row| row.seconds.map_or_else(|| "-".to_owned(), |seconds| number(seconds, 2));
+        cells.extend(of(said, name).map(seconds));
+        cells.extend(of(said, name).map(|row| number(row.attacked_misses, 0)));
+        cells
+    };
+    let heads = |what: &str| {
+        let head =
+            |(at, fill): (usize, &u64)| if at == 0 { format!("{what}at {fill} %") } else { format!("at {fill} %") };
+        fills.iter().enumerate().map(head).collect::<Vec<_>>()
+    };
+    let mut all = vec!["policy".to_owned()];
+    all.extend(heads("misses "));
+    all.push(if said.bytes.is_some() { "times bound" } else { "times MIN" }.to_owned());
+    all.extend(heads("cache time, s: "));
+    all.extend(heads("attacked: "));
+    let heads: Vec<&str> = all.iter().map(String::as_str).collect();
+    let limit = match (said.entries, said.bytes) {
+        (_, Some(bytes)) => format!("{} of code", size(bytes)),
+        (entries, _) => format!("{} entries", count(entries.unwrap_or(0))),
+    };
+    let shares: Vec<String> = fills.iter().map(|fill| format!("{fill} %")).collect();
+    let mut text = format!(
+        "Misses with {limit}, of which {} are used; attacked by {} one-hit programs in each block, whose own misses are not \
+         counted\n\n{}",
+        shares.join(" or "),
+        count(said.attack as u64),
+        table(&heads, names.iter().map(row).collect()),
+    );
+    if said.bytes.is_some() {
+        text += "\nNo policy has fewer misses than the bound; it is a relaxed one, which perhaps none can reach. At a limit in bytes \
+                 MIN is only a policy.\n";
+    }
+    if !said.self_test_passed {
+        text += "\nThe recorded size is not predicted within 10 %: see `faultline cache predict`.\n";
+    }
+    text
+}
+
+fn csv(said: &Said) -> String {
+    let mut text = "policy,fill_percent,misses,loads,seconds,attacked_misses,attacked_seconds\n".to_owned();
+    let known = |value: Option<f64>| value.map_or_else(String::new, |value| value.to_string());
+    for row in &said.policies {
+        let (loads, seconds, attacked) = (known(row.loads), known(row.seconds), known(row.attacked_seconds));
+        let (policy, fill, misses) = (&row.policy, row.fill_percent, row.misses);
+        text += &format!("{policy},{fill},{misses},{loads},{seconds},{},{attacked}\n", row.attacked_misses);
+    }
+    text
 }

@@ -1,87 +1,22 @@
 //! Whole commands on what two real followers reported under a known load: `crates/cachesim/tests/fixtures`.
 #![expect(clippy::unwrap_used, reason = "a test stops at what it did not expect, in its helpers too")]
 
+mod common;
+
 use clap::Parser;
+use common::{points, record, runs};
 use faultline_cache::args::CacheArgs;
-use faultline_catalog::{Batch, Reading, Source, Stamp, Tick, metrics::validator};
-use faultline_recording::{NewProcess, NewSession, Opening, Point, ProgramCachePoint, ReplaySlotPoint, Writer};
+use faultline_cachesim::trace::{Call, Program, Slot};
+use faultline_cachesim::{Trace, file};
+use faultline_recording::{Point, ReplaySlotPoint};
 use serde_json::{Value, json};
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::Duration;
+use std::path::Path;
 
 #[derive(Parser)]
 struct Command {
     #[command(flatten)]
     args: CacheArgs,
-}
-
-fn fixture(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../cachesim/tests/fixtures").join(name)
-}
-
-/// The number of a field in a line of the line protocol.
-fn field(line: &str, name: &str) -> Option<u64> {
-    let (_, rest) = line.split_once(&format!("{name}="))?;
-    rest.split('i').next()?.parse().ok()
-}
-
-fn points(name: &str) -> Vec<Point> {
-    let text = fs::read_to_string(fixture(name)).unwrap();
-    let of = |line: &str| {
-        let slot = field(line, "slot");
-        if line.starts_with("loaded-programs-cache-stats") {
-            return Point::ProgramCache(ProgramCachePoint {
-                slot,
-                misses: field(line, "misses"),
-                evictions: field(line, "evictions"),
-                reloads: field(line, "reloads"),
-                insertions: field(line, "insertions"),
-                ..ProgramCachePoint::default()
-            });
-        }
-        Point::ReplaySlot(ReplaySlotPoint {
-            slot,
-            total_transactions: field(line, "total_transactions"),
-            program_cache_us: field(line, "program_cache_us"),
-            load_us: Some(1_000),
-            execute_us: Some(2_000),
-            store_us: Some(1_000),
-            register_syscalls_us: field(line, "register_syscalls_us"),
-            load_elf_us: field(line, "load_elf_us"),
-            verify_code_us: field(line, "verify_code_us"),
-            jit_compile_us: field(line, "jit_compile_us"),
-            ..ReplaySlotPoint::default()
-        })
-    };
-    text.lines().map(of).collect()
-}
-
-/// A recording of these points, from the validator's start.
-fn record(path: &Path, version: &str, entries: &str, points: &[Point]) {
-    let at = Stamp { uptime: Duration::ZERO, unix: Duration::from_secs(1_800_000_000) };
-    let session =
-        NewSession { started: at, interval: Duration::from_secs(1), version: "0.1.0".to_owned(), manifest: json!({}) };
-    let mut writer = Writer::create(path, &Opening { labels: Vec::new(), session }).unwrap();
-    let manifest = json!({"validator": {"version": version},
-        "environment": {"values": {"AGAVE_PROGRAM_CACHE_ENTRIES": entries}}});
-    writer.process(&NewProcess { pid: 4711, started_unix: None, seen: at, manifest }).unwrap();
-    let readings = vec![Reading::whole(&validator::PHASE, ["replaying".into()], 1)];
-    let batch = Arc::new(Batch { readings, up: true, ..Batch::empty(Source::Conclusions, at) });
-    writer.tick(&Tick { number: 1, at, batches: vec![batch] }).unwrap();
-    points.iter().for_each(|point| writer.point(point).unwrap());
-    writer.finish(at).unwrap();
-}
-
-/// `512.fltl` with its trace, and `1024.fltl`, which replayed the same slots.
-fn runs() -> (tempfile::TempDir, PathBuf, PathBuf) {
-    let folder = tempfile::tempdir().unwrap();
-    let [small, large] = ["512.fltl", "1024.fltl"].map(|name| folder.path().join(name));
-    record(&small, "2.1.14 (src:3544e5d8; feat:1725507508)", "512", &points("512.lp"));
-    record(&large, "2.1.14", "1024", &points("1024.lp"));
-    fs::copy(fixture("load.trace"), folder.path().join("512.trace")).unwrap();
-    (folder, small, large)
 }
 
 fn run(words: &[&str], files: &[&Path]) -> anyhow::Result<(String, u8)> {
@@ -155,15 +90,99 @@ fn no_policy_beats_min_and_the_attack_is_told_apart() {
     let (line, code) = run(&["policies", "--json", "--attack", "20"], &[&small]).unwrap();
     let said: Value = serde_json::from_str(&line).unwrap();
     let rows = said["policies"].as_array().unwrap();
-    assert_eq!((code, rows.len(), &said["attack"]), (0, 10, &json!(20)));
+    assert_eq!((code, rows.len(), &said["attack"]), (0, 20, &json!(20)));
     let of = |row: &Value, what: &str| row[what].as_f64().unwrap();
-    let min = rows.iter().find(|row| row["policy"] == "min").unwrap();
     for row in rows {
-        for what in ["misses_fill_90", "misses_fill_100", "attacked_misses_fill_90", "attacked_misses_fill_100"] {
+        let min = rows.iter().find(|min| min["policy"] == "min" && min["fill_percent"] == row["fill_percent"]).unwrap();
+        for what in ["misses", "attacked_misses"] {
             assert!(of(row, what) >= of(min, what), "{what}: {row}");
         }
-        assert!(of(row, "attacked_misses_fill_90") >= of(row, "misses_fill_90") * 0.99, "{row}");
+        assert!(of(row, "attacked_misses") >= of(row, "misses") * 0.99, "{row}");
+        assert!(of(row, "attacked_seconds") >= of(row, "seconds") * 0.99 && of(row, "seconds") > 0.0, "{row}");
+        assert_eq!(of(row, "loads"), of(row, "misses"), "without tombstones: {row}");
     }
+}
+
+#[test]
+fn policies_fills_and_a_limit_in_bytes_are_as_asked() {
+    let (folder, small, _) = runs();
+    let (csv, _) =
+        run(&["policies", "--csv", "--policy", "sieve,agave,agave-4.4.0", "--fill", "1.0,0.5"], &[&small]).unwrap();
+    println!("{csv}");
+    let rows: Vec<Vec<&str>> = csv.lines().map(|line| line.split(',').collect()).collect();
+    assert_eq!(
+        rows[0],
+        ["policy", "fill_percent", "misses", "loads", "seconds", "attacked_misses", "attacked_seconds"]
+    );
+    let mut named: Vec<(&str, &str)> = rows[1..].iter().map(|row| (row[0], row[1])).collect();
+    named.sort_unstable();
+    let all = [("agave 2.1.14", "100"), ("agave 2.1.14", "50"), ("agave-4.4.0", "100"), ("agave-4.4.0", "50")];
+    assert_eq!(named, [all.as_slice(), &[("sieve", "100"), ("sieve", "50")]].concat());
+    assert!(rows.iter().all(|row| row.len() == 7));
+    let (page, _) = run(&["policies", "--policy", "min,lru", "--fill", "0.9"], &[&small]).unwrap();
+    assert!(page.contains("512 entries, of which 90 % are used") && page.contains("times MIN"), "{page}");
+    // The load's programs all have one size: 300 of them are 300 times as large.
+    let trace = folder.path().join("512.trace");
+    let sized = with_sizes(&file::read(fs::read(&trace).unwrap().as_slice()).unwrap(), |_| Some(1 << 20));
+    fs::write(&trace, bytes_of(&sized)).unwrap();
+    let by = |limit: &[&str]| {
+        let words = [&["policies", "--json"], limit].concat();
+        serde_json::from_str::<Value>(&run(&words, &[&small]).unwrap().0).unwrap()
+    };
+    let (entries, bytes) = (by(&["--size", "300"]), by(&["--bytes", "300M"]));
+    assert_eq!(
+        (&entries["bytes"], &bytes["entries"], &bytes["bytes"]),
+        (&Value::Null, &Value::Null, &json!(300 << 20))
+    );
+    let rows = bytes["policies"].as_array().unwrap();
+    assert_eq!(rows.len(), 22);
+    let (bounds, policies) =
+        (rows.iter().filter(|row| row["policy"] == "bound"), rows.iter().filter(|row| row["policy"] != "bound"));
+    let same = entries["policies"].as_array().unwrap();
+    // A window of a hundredth is another one there.
+    for row in policies.clone().filter(|row| row["policy"] != "w-tinylfu") {
+        let is_same = |same: &&Value| same["policy"] == row["policy"] && same["fill_percent"] == row["fill_percent"];
+        assert_eq!(row["misses"], same.iter().find(is_same).unwrap()["misses"], "{row}");
+    }
+    for bound in bounds {
+        for row in policies.clone().filter(|row| row["fill_percent"] == bound["fill_percent"]) {
+            for what in ["misses", "attacked_misses"] {
+                assert!(row[what].as_f64().unwrap() >= bound[what].as_f64().unwrap(), "{what}: {row} {bound}");
+            }
+        }
+    }
+    let (page, _) = run(&["policies", "--bytes", "300M", "--policy", "min"], &[&small]).unwrap();
+    assert!(page.contains("300 MiB of code") && page.contains("At a limit in bytes MIN is only a policy"), "{page}");
+    // Where a size is not known, that is no size of 0.
+    fs::write(&trace, bytes_of(&with_sizes(&sized, |number| (number != 7).then_some(1 << 20)))).unwrap();
+    let said = refused(&["policies", "--bytes", "300M"], &[&small]);
+    assert!(said.contains("1 programs of the trace have no size in bytes"), "{said}");
+}
+
+/// The same trace, its programs of other sizes.
+fn with_sizes(trace: &Trace, bytes: impl Fn(u32) -> Option<u64>) -> Trace {
+    let mut sized = Trace::new(trace.meta().clone());
+    for (number, program) in (0..).zip(trace.programs()) {
+        sized.add_program(Program { bytes: bytes(number), ..*program }).unwrap();
+    }
+    copied(sized, trace, |_, _| true)
+}
+
+fn copied(mut to: Trace, trace: &Trace, wanted: impl Fn(usize, u64) -> bool) -> Trace {
+    (0..trace.sets()).for_each(|set| {
+        to.add_set(trace.set(set as u32)).unwrap();
+    });
+    for (index, slot) in trace.slots().iter().enumerate().filter(|(index, slot)| wanted(*index, slot.slot)) {
+        let calls: Vec<Call> = trace.calls_of(index).to_vec();
+        to.add_slot(Slot { ..*slot }, &calls).unwrap();
+    }
+    to
+}
+
+fn bytes_of(trace: &Trace) -> Vec<u8> {
+    let mut writer = file::Writer::new(Vec::new(), trace).unwrap();
+    writer.write(trace).unwrap();
+    writer.into_inner()
 }
 
 #[test]
