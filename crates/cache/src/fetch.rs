@@ -8,14 +8,14 @@ use crate::rpc::{Rpc, Tries, Trouble};
 use crate::trace_file::{Growing, path_of};
 use anyhow::{Context, bail};
 use faultline_cachesim::trace::{Coverage, Meta, SlotKind, Source};
-use faultline_command::{clock, output::say};
-use faultline_text::{bytes, count, number, time};
+use faultline_command::progress::Progress;
+use faultline_text::{bytes, count, number};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// About a minute and a half in all.
-const TRIES: Tries = Tries { most: 8, first_wait: Duration::from_millis(500) };
+/// About a minute of waits in all; of a node that hangs, five and a half.
+const TRIES: Tries = Tries { most: 8, first_wait: Duration::from_millis(500), patience: Duration::from_secs(30) };
 /// Slots before a recording that began in the middle, unless others are asked for: about half an hour.
 const BEFORE: u64 = 5_000;
 /// No slot has a block, or the node no longer has it: skipped, skipped in long-term storage, not available, cleaned up.
@@ -23,9 +23,6 @@ const SKIPPED: [i64; 2] = [-32007, -32009];
 const NOT_AVAILABLE: [i64; 2] = [-32004, -32001];
 /// So many blocks are compared before they are called those of another cluster.
 const COMPARED: u64 = 20;
-/// From progress to progress.
-const PROGRESS: Duration = Duration::from_secs(5);
-
 /// Fetches what is missing. The answer says what the trace covers.
 ///
 /// # Errors
@@ -93,8 +90,7 @@ struct Fetching<'a> {
 
 impl Fetching<'_> {
     fn all(&mut self, slots: &[u64], at_once: usize) -> anyhow::Result<()> {
-        let begun = clock::uptime();
-        let mut next = begun + PROGRESS;
+        let mut progress = Progress::new(slots.len() as u64, "slots");
         let mut done = 0;
         for some in slots.chunks(at_once.max(1)) {
             let fetched = std::thread::scope(|scope| {
@@ -111,11 +107,9 @@ impl Fetching<'_> {
                 }
             }
             self.take(&blocks)?;
-            done += some.len();
-            if clock::uptime() >= next {
-                next = clock::uptime() + PROGRESS;
-                self.progress(done, slots.len(), clock::uptime().saturating_sub(begun));
-            }
+            done += some.len() as u64;
+            let (requests, read) = self.rpc.spent();
+            progress.at(done, &format!(", {} requests, {}", count(requests), bytes(read)));
         }
         Ok(())
     }
@@ -144,19 +138,6 @@ impl Fetching<'_> {
             );
         }
         Ok(())
-    }
-
-    fn progress(&self, done: usize, all: usize, spent: Duration) {
-        let left = spent.mul_f64((all - done) as f64 / done.max(1) as f64);
-        let (requests, read) = self.rpc.spent();
-        say(&format!(
-            "{} of {} slots, {} requests, {}, {} left",
-            count(done as u64),
-            count(all as u64),
-            count(requests),
-            bytes(read),
-            time(left)
-        ));
     }
 
     fn summary(&self, path: &str, later: usize) -> String {

@@ -1,5 +1,6 @@
 //! JSON-RPC over HTTP, patient with nodes that limit requests and with nothing else: answers are bounded in size and time.
 
+use anyhow::Context;
 use faultline_command::tls;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -9,13 +10,15 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::sleep;
 use std::time::Duration;
-use ureq::Agent;
 use ureq::config::Config;
+use ureq::http::Uri;
+use ureq::{Agent, Timeout};
 
 /// The largest blocks of mainnet are a tenth of this.
 const MOST_BYTES: u64 = 128 << 20;
-/// An answer may take this long.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// A connection, and then the rest of an answer that has begun, may take this long.
+const CONNECT: Duration = Duration::from_secs(10);
+const BODY: Duration = Duration::from_secs(120);
 /// JSON-RPC codes with which nodes and providers refuse for now: too many requests, node behind, internal error.
 const FOR_NOW: [i64; 4] = [429, -32429, -32005, -32603];
 /// Waits between tries double up to this, which is also the longest that a node may ask for.
@@ -41,18 +44,31 @@ impl std::fmt::Display for Trouble {
 
 impl std::error::Error for Trouble {}
 
-/// How often something is tried, and how long the first wait is.
+impl Trouble {
+    /// With how often it was tried.
+    fn after(self, tries: u32) -> Self {
+        match self {
+            Trouble::Failed(what) if tries > 1 => Trouble::Failed(format!("{what} (tried {tries} times)")),
+            other => other,
+        }
+    }
+}
+
+/// How often something is tried, how long the first wait is, and how long an answer may take until it begins.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Tries {
     pub(crate) most: u32,
     pub(crate) first_wait: Duration,
+    pub(crate) patience: Duration,
 }
 
-/// A node. Its address may hold a key and is never shown.
+/// A node. Its address may hold a key: only host and port are ever shown.
 #[derive(Debug)]
 pub(crate) struct Rpc {
     agent: Agent,
     url: String,
+    /// Host and port.
+    host: String,
     tries: Tries,
     requests: AtomicU64,
     bytes: AtomicU64,
@@ -86,10 +102,14 @@ impl Rpc {
     /// # Errors
     /// The address is none of HTTP; certificates cannot be read.
     pub(crate) fn new(url: &str, authorities: Option<&Path>, tries: Tries) -> anyhow::Result<Self> {
-        let is_http = ["http://", "https://"].iter().any(|scheme| url.starts_with(scheme));
-        anyhow::ensure!(is_http, "--rpc: an address that begins with http:// or https:// is wanted");
+        let host = host(url).context("--rpc: an address that begins with http:// or https:// is wanted")?;
         let config = Config::builder()
-            .timeout_global(Some(PATIENCE))
+            .timeout_resolve(Some(CONNECT))
+            .timeout_connect(Some(CONNECT))
+            .timeout_send_request(Some(tries.patience))
+            .timeout_send_body(Some(tries.patience))
+            .timeout_recv_response(Some(tries.patience))
+            .timeout_recv_body(Some(BODY))
             .max_redirects(0)
             .http_status_as_error(false)
             .user_agent(concat!("faultline/", env!("CARGO_PKG_VERSION")));
@@ -98,7 +118,7 @@ impl Rpc {
             false => config.build(),
         };
         let agent = Agent::new_with_config(config);
-        Ok(Rpc { agent, url: url.to_owned(), tries, requests: AtomicU64::new(0), bytes: AtomicU64::new(0) })
+        Ok(Rpc { agent, url: url.to_owned(), host, tries, requests: AtomicU64::new(0), bytes: AtomicU64::new(0) })
     }
 
     /// Requests sent and bytes read so far, after decompression.
@@ -116,7 +136,7 @@ impl Rpc {
             match self.once(method, params) {
                 Tried::Answer(answer) => return Ok(answer),
                 Tried::Never(trouble) => return Err(trouble),
-                Tried::Again(trouble, _) if left == 0 => return Err(trouble),
+                Tried::Again(trouble, _) if left == 0 => return Err(trouble.after(self.tries.most)),
                 Tried::Again(_, asked) => sleep(asked.unwrap_or(wait).min(LONGEST_WAIT)),
             }
             wait = wait.saturating_mul(2);
@@ -127,11 +147,11 @@ impl Rpc {
     fn once<T: DeserializeOwned>(&self, method: &str, params: &Value) -> Tried<Option<T>> {
         let id = self.requests.fetch_add(1, Ordering::Relaxed);
         let body = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string();
-        let failed = |what: String| Trouble::Failed(format!("{method}: {what}"));
+        let failed = |what: String| Trouble::Failed(format!("{method} at {}: {what}", self.host));
         let sent = self.agent.post(&self.url).header("Content-Type", "application/json").send(body);
         let mut response = match sent {
             Ok(response) => response,
-            Err(error) => return Tried::Again(failed(in_words(&error)), None),
+            Err(error) => return Tried::Again(failed(in_words(&error, self.tries.patience)), None),
         };
         let status = response.status().as_u16();
         if matches!(status, 408 | 429 | 500..=599) {
@@ -171,10 +191,24 @@ fn opened<T>(envelope: Envelope<T>, id: u64, method: &str) -> Tried<Option<T>> {
     Tried::Answer(envelope.result)
 }
 
+/// `rpc.example.org:443` of an address; without user, password, path and query, any of which may hold a key.
+fn host(url: &str) -> Option<String> {
+    let uri: Uri = url.parse().ok()?;
+    let usual = match uri.scheme_str()? {
+        "http" => 80,
+        "https" => 443,
+        _ => return None,
+    };
+    Some(format!("{}:{}", faultline_text::clean(uri.host()?), uri.port_u16().unwrap_or(usual)))
+}
+
 /// Without the address.
-fn in_words(error: &ureq::Error) -> String {
+fn in_words(error: &ureq::Error, patience: Duration) -> String {
     match error {
-        ureq::Error::Timeout(_) => "no answer in time".to_owned(),
+        ureq::Error::Timeout(Timeout::Resolve | Timeout::Connect) => {
+            format!("no connection within {}", faultline_text::time(CONNECT))
+        }
+        ureq::Error::Timeout(_) => format!("no answer within {}", faultline_text::time(patience)),
         ureq::Error::HostNotFound => "no host of this name".to_owned(),
         ureq::Error::Io(error) => error.to_string(),
         ureq::Error::Protocol(_) => "it speaks no HTTP here; if it speaks TLS, write https://".to_owned(),

@@ -14,6 +14,8 @@ pub(crate) enum Reply {
     Raw(Vec<u8>),
     /// Blanks without end.
     Endless,
+    /// Nothing, on a connection that stays open.
+    Silence,
 }
 
 impl Reply {
@@ -39,6 +41,10 @@ impl Reply {
                 stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body.as_bytes()))
             }
             Reply::Raw(bytes) => stream.write_all(bytes),
+            Reply::Silence => {
+                std::mem::forget(stream);
+                Ok(())
+            }
             Reply::Endless => {
                 let blanks = vec![b' '; 1 << 20];
                 let mut sent = stream.write_all(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n");

@@ -1,11 +1,14 @@
 //! `RUN.trace` on disk.
 
 use anyhow::{Context, bail};
-use faultline_cachesim::file;
 use faultline_cachesim::trace::{Meta, SetNumbers, Trace};
+use faultline_cachesim::{Error, file};
 use std::fs::{File, OpenOptions};
 use std::io::{BufReader, BufWriter, ErrorKind, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
+
+/// What a file system says that has no room left, for anyone or for this user or process.
+const NO_ROOM: [ErrorKind; 3] = [ErrorKind::StorageFull, ErrorKind::QuotaExceeded, ErrorKind::FileTooLarge];
 
 /// Next to the recording, unless another is given.
 pub(crate) fn path_of(run: &Path, given: Option<&Path>) -> PathBuf {
@@ -35,6 +38,7 @@ pub(crate) struct Growing {
     pub(crate) trace: Trace,
     pub(crate) sets: SetNumbers,
     writer: file::Writer<BufWriter<File>>,
+    path: PathBuf,
 }
 
 impl Growing {
@@ -44,19 +48,27 @@ impl Growing {
     /// It is no trace, one of another cluster, in use, or cannot be written.
     pub(crate) fn open(path: &Path, meta: Meta) -> anyhow::Result<Self> {
         match OpenOptions::new().read(true).write(true).open(path) {
-            Ok(file) => Self::continued(file, &meta).with_context(|| path.display().to_string()),
+            Ok(file) => Self::continued(file, &meta, path).with_context(|| path.display().to_string()),
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 let file = File::create_new(path).with_context(|| path.display().to_string())?;
                 lock(&file).with_context(|| path.display().to_string())?;
                 let trace = Trace::new(meta);
-                let writer = file::Writer::new(BufWriter::new(file), &trace)?;
-                Ok(Growing { sets: SetNumbers::default(), trace, writer })
+                let begun = file::Writer::new(BufWriter::new(file), &trace)
+                    .and_then(|mut writer| writer.write(&trace).map(|()| writer));
+                match begun {
+                    Ok(writer) => Ok(Growing { sets: SetNumbers::default(), trace, writer, path: path.to_owned() }),
+                    Err(error) => {
+                        // Without its head it could not be continued; it is this command's own, and holds nothing.
+                        let _ = std::fs::remove_file(path);
+                        Err(not_written(error, path))
+                    }
+                }
             }
             Err(error) => Err(error).with_context(|| path.display().to_string()),
         }
     }
 
-    fn continued(mut file: File, meta: &Meta) -> anyhow::Result<Self> {
+    fn continued(mut file: File, meta: &Meta, path: &Path) -> anyhow::Result<Self> {
         lock(&file)?;
         let kept = file::read_whole_records(BufReader::new(&file))?;
         let was = kept.trace.meta();
@@ -74,7 +86,7 @@ impl Growing {
         file.set_len(kept.end)?;
         file.seek(SeekFrom::End(0))?;
         let writer = file::Writer::append(BufWriter::new(file), &kept.trace);
-        Ok(Growing { sets: SetNumbers::of(&kept.trace), trace: kept.trace, writer })
+        Ok(Growing { sets: SetNumbers::of(&kept.trace), trace: kept.trace, writer, path: path.to_owned() })
     }
 
     /// Writes what the trace has gained.
@@ -82,8 +94,18 @@ impl Growing {
     /// # Errors
     /// The file cannot be written.
     pub(crate) fn write(&mut self) -> anyhow::Result<()> {
-        Ok(self.writer.write(&self.trace)?)
+        self.writer.write(&self.trace).map_err(|error| not_written(error, &self.path))
     }
+}
+
+/// With what to do about it.
+fn not_written(error: Error, path: &Path) -> anyhow::Error {
+    let is_full = matches!(&error, Error::Io(error) if NO_ROOM.contains(&error.kind()));
+    let path = path.display();
+    anyhow::Error::new(error).context(match is_full {
+        true => format!("{path}: there is no room left; make room and run the same command again to continue"),
+        false => path.to_string(),
+    })
 }
 
 fn lock(file: &File) -> anyhow::Result<()> {

@@ -10,7 +10,7 @@ use serde_json::Value;
 use std::fs;
 use std::path::Path;
 
-const QUICK: Tries = Tries { most: 2, first_wait: Duration::from_millis(1) };
+const QUICK: Tries = Tries { most: 2, first_wait: Duration::from_millis(1), patience: Duration::from_secs(60) };
 const V3: &str = "BPFLoaderUpgradeab1e11111111111111111111111";
 const CLOCK: &str = crate::address::CLOCK;
 
@@ -219,4 +219,84 @@ fn a_recording_without_the_cache_says_why_it_cannot_be_used() {
     let run = recording(folder.path(), &[]);
     let said = format!("{:#}", ask(&run, &node(plain), 0).unwrap_err());
     assert!(said.contains("loaded-programs-cache-stats") && said.contains("SOLANA_METRICS_CONFIG"), "{said}");
+}
+
+/// A small file system in memory, unmounted when dropped.
+struct Small(std::path::PathBuf);
+
+impl Small {
+    /// `None`, having said so, where this may not be made.
+    #[expect(clippy::disallowed_methods, reason = "a test mounts a disk of its own")]
+    fn mount(at: std::path::PathBuf) -> Option<Self> {
+        fs::create_dir(&at).unwrap();
+        let mut mount = std::process::Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", "size=64k", "tmpfs"]).arg(&at).stderr(std::process::Stdio::null());
+        if mount.status().is_ok_and(|status| status.success()) {
+            return Some(Small(at));
+        }
+        println!("SKIPPED: a tmpfs cannot be mounted here; root may");
+        None
+    }
+
+    /// Takes all the room.
+    fn fill(&self) {
+        assert!(fs::write(self.0.join("filler"), vec![1; 128 << 10]).is_err(), "the disk was not filled");
+    }
+
+    fn room_again(&self) {
+        fs::remove_file(self.0.join("filler")).unwrap();
+    }
+}
+
+impl Drop for Small {
+    #[expect(clippy::disallowed_methods, reason = "a test unmounts its own disk")]
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}
+
+#[test]
+fn a_full_disk_ends_it_with_what_to_do_and_with_room_again_it_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(disk) = Small::mount(folder.path().join("small")) else { return };
+    let run = recording(folder.path(), &[100, 101, 102]);
+    let out = disk.0.join("run.trace");
+    // Blocks that each need a few pages of the disk.
+    let long = |slot: u64| {
+        let one = |at: u64| transaction(&[(&key(if at.is_multiple_of(3) { 1 } else { 2 }), false)], Value::Null);
+        block(slot - 1, &(0..9_000).map(one).collect::<Vec<_>>())
+    };
+    let node = node(long);
+    let ask = || {
+        let args = FetchArgs {
+            run: run.clone(),
+            rpc: node.url(),
+            out: Some(out.clone()),
+            ca: None,
+            requests: 1,
+            before: Some(0),
+        };
+        fetch(&args, QUICK).map(|(said, _)| said)
+    };
+    let no_room = |said: String| {
+        assert!(said.contains("run.trace: there is no room left; make room and run the same command again"), "{said}");
+        assert!(said.contains("No space left on device"), "{said}");
+    };
+    // Not even for its head.
+    disk.fill();
+    no_room(format!("{:#}", ask().unwrap_err()));
+    disk.room_again();
+    // For the first block, and a part of the second.
+    fs::write(disk.0.join("filler"), vec![1; 48 << 10]).unwrap();
+    no_room(format!("{:#}", ask().unwrap_err()));
+    let kept = file::read_whole_records(fs::read(&out).unwrap().as_slice()).unwrap().trace;
+    assert_eq!(kept.slots().iter().map(|slot| slot.slot).collect::<Vec<_>>(), [100]);
+    disk.room_again();
+    let asked = node.requests().len();
+    let said = ask().unwrap();
+    assert!(said.contains("100.00 %"), "{said}");
+    let again: Vec<_> = node.requests().into_iter().skip(asked).filter(|(method, _)| method == "getBlock").collect();
+    assert_eq!(again.len(), 2, "{again:?}");
+    let trace = file::read(fs::read(&out).unwrap().as_slice()).unwrap();
+    assert_eq!((trace.slots().len(), trace.calls(), trace.programs().len()), (3, 27_000, 2));
 }
