@@ -4,7 +4,7 @@
 mod common;
 
 use clap::Parser;
-use common::{points, record, runs};
+use common::{fixture, points, record, record_from, runs, slot};
 use faultline_cache::args::CacheArgs;
 use faultline_cachesim::trace::{Call, Program, Slot};
 use faultline_cachesim::{Trace, file};
@@ -168,6 +168,15 @@ fn with_sizes(trace: &Trace, bytes: impl Fn(u32) -> Option<u64>) -> Trace {
     copied(sized, trace, |_, _| true)
 }
 
+/// Without the slots that are not wanted, by place and number.
+fn without(trace: &Trace, wanted: impl Fn(usize, u64) -> bool) -> Trace {
+    let mut less = Trace::new(trace.meta().clone());
+    trace.programs().iter().for_each(|program| {
+        less.add_program(*program).unwrap();
+    });
+    copied(less, trace, wanted)
+}
+
 fn copied(mut to: Trace, trace: &Trace, wanted: impl Fn(usize, u64) -> bool) -> Trace {
     (0..trace.sets()).for_each(|set| {
         to.add_set(trace.set(set as u32)).unwrap();
@@ -183,6 +192,63 @@ fn bytes_of(trace: &Trace) -> Vec<u8> {
     let mut writer = file::Writer::new(Vec::new(), trace).unwrap();
     writer.write(trace).unwrap();
     writer.into_inner()
+}
+
+fn load() -> Trace {
+    file::read(fs::read(fixture("load.trace")).unwrap().as_slice()).unwrap()
+}
+
+#[test]
+fn of_a_recording_that_began_in_the_middle_the_blocks_before_it_decide_what_can_be_said() {
+    let (folder, _, _) = runs();
+    let middle = folder.path().join("middle.fltl");
+    let trace = folder.path().join("middle.trace");
+    let load = load();
+    // The second half of the real load, recorded by a validator that had run before.
+    let first = load.slots()[load.slots().len() / 2].slot;
+    let half: Vec<Point> = points("512.lp").into_iter().filter(|point| slot(point) >= first).collect();
+    record_from("at_tip", &middle, ("2.1.14", "512"), &half);
+    // With all blocks before it the cache is as it was: agreement.
+    fs::write(&trace, bytes_of(&load)).unwrap();
+    let (line, code) = run(&["predict", "--json"], &[&middle]).unwrap();
+    let said: Value = serde_json::from_str(&line).unwrap();
+    println!("{said:#}");
+    assert_eq!((code, &said["self_test_passed"]), (0, &json!(true)), "{said}");
+    for counter in said["self_test"].as_array().unwrap() {
+        let off = counter["predicted"].as_f64().unwrap() - counter["recorded"].as_f64().unwrap();
+        let few = 10.0_f64.max(0.05 * counter["recorded"].as_f64().unwrap());
+        assert!(off.abs() < few, "{counter}");
+    }
+    let reasons = said["reasons"].to_string();
+    assert!(reasons.contains("began in the middle; 66 slots before it warm"), "{reasons}");
+    // At 640 entries what was in the cache before these blocks decides: that is named, and not predicted.
+    assert_eq!(said["unknown"], json!([640]));
+    let known: Vec<u64> =
+        said["sizes"].as_array().unwrap().iter().map(|size| size["entries"].as_u64().unwrap()).collect();
+    assert_eq!(known, [256, 384, 512, 768, 1_024, 1_536, 2_048, 3_072, 4_096, 8_192]);
+    // Without them it begins empty in the simulation, as it did not in truth: the bias is said, and its reason.
+    fs::write(&trace, bytes_of(&without(&load, |_, slot| slot >= first))).unwrap();
+    let (said, code) = run(&["predict"], &[&middle]).unwrap();
+    println!("{said}");
+    assert_eq!(code, 1, "{said}");
+    assert!(said.contains("no other size is predicted") && said.contains("0 slots before it warm"), "{said}");
+}
+
+#[test]
+fn with_five_percent_of_its_slots_removed_a_trace_is_refused_by_every_command() {
+    let (folder, small, _) = runs();
+    let trace = folder.path().join("512.trace");
+    fs::write(&trace, bytes_of(&without(&load(), |index, _| index % 20 != 3))).unwrap();
+    for command in ["predict", "policies"] {
+        let said = refused(&[command], &[&small]);
+        assert!(said.contains("7 slots are missing, the first is 991") && said.contains("below 98 %"), "{said}");
+        assert!(said.contains("512.trace: the trace covers 9"), "{said}");
+    }
+    assert!(refused(&["check"], &[&small, &small]).contains("7 slots are missing"));
+    // With 1 % it is a known weakness.
+    fs::write(&trace, bytes_of(&without(&load(), |index, _| index != 3))).unwrap();
+    let (said, _) = run(&["predict", "--sizes", "512"], &[&small]).unwrap();
+    assert!(said.contains("% of the transactions; 1 slots are missing"), "{said}");
 }
 
 #[test]
