@@ -380,7 +380,7 @@ fn without_scripts_and_on_paper_the_still_pictures_are_shown() {
     let stills = "[...document.querySelectorAll('figure .still')].map((still) => still.getClientRects().length > 0)";
     let live = "[...document.querySelectorAll('.live, .tools, .choice, #Theme')].some((part) => part.getClientRects().length > 0)";
     page.browser.call("Emulation.setEmulatedMedia", &json!({ "media": "print" })).unwrap();
-    assert_eq!(page.ask(stills), json!(vec![true; 7]));
+    assert_eq!(page.ask(stills), json!(vec![true; 8]));
     assert_eq!(page.ask(live), json!(false));
     assert_eq!(
         page.ask("getComputedStyle(document.body).backgroundColor"),
@@ -397,7 +397,7 @@ fn without_scripts_and_on_paper_the_still_pictures_are_shown() {
     let file = page.file.clone();
     page.browser.open(&file).unwrap();
     page.browser.screenshot(&pictures().join("no-script.png"), true).unwrap();
-    assert_eq!(page.ask(stills), json!(vec![true; 7]));
+    assert_eq!(page.ask(stills), json!(vec![true; 8]));
     assert_eq!(page.ask(live), json!(false));
     assert_eq!(page.ask(CROWDED), json!([]));
 }

@@ -31,6 +31,7 @@ fn a_report_becomes_a_page_a_text_and_a_file_for_each_table_and_figure() {
             "figures/correlation.svg",
             "figures/major-faults.svg",
             "figures/memory.svg",
+            "figures/misses-by-size.svg",
             "figures/tps-by-arm.svg",
             "figures/tps-by-run.svg",
             "report.html",
@@ -197,6 +198,16 @@ fn drawings_of_hostile_numbers_are_valid_and_finite() {
                 ..Bars::default()
             }),
             Chart::Bars(Bars::default()),
+            Chart::Curves(Curves {
+                series: vec![Curve {
+                    name: sample::HOSTILE.to_owned(),
+                    points: wild.iter().map(|value| (*value, (*value, Some((f64::NAN, *value))))).collect(),
+                    recorded: Some((f64::MAX, 1.0)),
+                    ..Curve::default()
+                }],
+                ..Curves::default()
+            }),
+            Chart::Curves(Curves::default()),
             Chart::Matrix(Matrix { names: vec!["a".to_owned(); 3], values: vec![vec![Some(f64::NAN), None]] }),
             Chart::Matrix(Matrix::default()),
         ];

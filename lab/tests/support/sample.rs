@@ -251,6 +251,33 @@ fn bars() -> Figure {
     }
 }
 
+/// Of two runs, one with a recorded size between others, and of one without intervals.
+fn curves() -> Figure {
+    let sizes = [256.0, 384.0, 512.0, 640.0, 768.0, 1024.0, 1536.0, 2048.0, 3072.0, 4096.0, 8192.0];
+    let curve = |index: usize| {
+        let scale = 1.0 + index as f64;
+        let value = |size: f64| scale * 9000.0 * (256.0 / size).powi(2);
+        let bar = |size: f64| (value(size), (index < 2).then_some((value(size) * 0.9, value(size) * 1.1)));
+        Curve {
+            name: ARMS[index].1.to_owned(),
+            run: String::new(),
+            points: sizes.iter().map(|size| (*size, bar(*size))).collect(),
+            recorded: (index < 2).then_some((512.0, value(512.0) * 1.05)),
+        }
+    };
+    Figure {
+        id: "misses-by-size".to_owned(),
+        title: "Misses by size".to_owned(),
+        caption: "Bands hold one real run with 95 %. Diamonds were recorded.".to_owned(),
+        chart: Chart::Curves(Curves {
+            x_label: "entries of the program cache".to_owned(),
+            y_label: "misses".to_owned(),
+            unit: String::new(),
+            series: (0..3).map(curve).collect(),
+        }),
+    }
+}
+
 fn matrix() -> Figure {
     let names = ["RSS", "VSZ", "major faults", "minor faults", "swap as VSZ − RSS"].map(str::to_owned).to_vec();
     let mut noise = Noise(5);
@@ -372,7 +399,7 @@ pub(crate) fn rich() -> Report {
                     Block::Figure(matrix()),
                 ],
             ),
-            section("program-cache", "Program cache", vec![Block::Figure(bars())]),
+            section("program-cache", "Program cache", vec![Block::Figure(bars()), Block::Figure(curves())]),
             section("labels-section", HOSTILE, vec![Block::Table(hostile_table()), prose(HOSTILE)]),
         ],
         made_by: "faultline 0.1.0".to_owned(),

@@ -95,6 +95,28 @@ impl Axis {
         let words = |value: f64| labelled(value / one.one, step / one.one, one.suffix);
         Self::new(Scale::Linear { low, high }, multiples(low, high, step).map(|value| (value, words(value))))
     }
+
+    /// For sizes, by logarithm, ticks at the sizes themselves. `room` is what a label needs of the axis; those without room are
+    /// left out, of `first` none that have room among themselves.
+    pub(crate) fn of_sizes(sizes: impl Iterator<Item = f64>, first: &[f64], room: impl Fn(&str) -> f64) -> Self {
+        let mut sizes: Vec<f64> = sizes.filter(|size| size.is_finite() && *size > 0.0).collect();
+        sizes.sort_by(f64::total_cmp);
+        sizes.dedup();
+        let low = sizes.first().copied().unwrap_or(1.0);
+        let high = sizes.last().copied().filter(|high| *high > low).unwrap_or(low * 2.0);
+        sizes.sort_by_key(|size| !first.contains(size));
+        let mut axis = Self::new(Scale::Log { low, high }, sizes.into_iter().map(|size| (size, number(size, 0))));
+        let mut taken: Vec<(f64, f64)> = Vec::new();
+        axis.ticks.retain(|tick| {
+            let half = room(&tick.label) / 2.0;
+            let (from, to) = (tick.at - half, tick.at + half);
+            let fits = taken.iter().all(|(a, b)| from >= *b || to <= *a);
+            taken.extend(fits.then_some((from, to)));
+            fits
+        });
+        axis.ticks.sort_by(|a, b| a.at.total_cmp(&b.at));
+        axis
+    }
 }
 
 fn linear(low: f64, high: f64, unit: &str, most: usize) -> Axis {
@@ -221,6 +243,19 @@ mod tests {
         assert_eq!(labels(&axis), ["2:00:00", "2:00:30", "2:01:00"]);
         assert_eq!(form, "h:mm:ss");
         assert_eq!(Axis::of_time(0.0, 1.0, 4).1, "s");
+    }
+
+    #[test]
+    fn sizes_are_the_ticks_as_far_as_there_is_room() {
+        let sizes = [512.0, 256.0, 640.0, 1024.0, 512.0, 8192.0];
+        let axis = Axis::of_sizes(sizes.into_iter(), &[], |_| 0.01);
+        assert_eq!(labels(&axis), ["256", "512", "640", "1,024", "8,192"]);
+        assert_eq!((axis.scale.at(256.0), axis.scale.at(8192.0)), (Some(0.0), Some(1.0)));
+        let crowded = |first: &[f64]| Axis::of_sizes(sizes.into_iter(), first, |_| 0.15);
+        assert_eq!(labels(&crowded(&[])), ["256", "512", "1,024", "8,192"]);
+        assert_eq!(labels(&crowded(&[640.0])), ["256", "640", "8,192"]);
+        assert_eq!(labels(&Axis::of_sizes([512.0].into_iter(), &[], |_| 0.1)), ["512"]);
+        assert!(labels(&Axis::of_sizes([f64::NAN, -1.0].into_iter(), &[], |_| 0.1)).is_empty());
     }
 
     #[test]

@@ -8,6 +8,7 @@ use super::text::{escaped, fitted};
 use crate::report::model::{Chart, Figure};
 
 mod bars;
+mod curves;
 mod frame;
 mod histogram;
 mod legend;
@@ -47,6 +48,7 @@ pub fn draw(figure: &Figure, looks: &Looks, place: Surface) -> String {
         Chart::Timeline(chart) => timeline::draw(&mut sheet, chart, looks),
         Chart::Histogram(chart) => histogram::draw(&mut sheet, chart, looks),
         Chart::Bars(chart) => bars::draw(&mut sheet, chart, looks),
+        Chart::Curves(chart) => curves::draw(&mut sheet, chart, looks),
         Chart::Matrix(chart) => matrix::draw(&mut sheet, chart),
     }
     sheet.finish(&figure.title, place)

@@ -168,6 +168,8 @@ pub enum Chart {
     Histogram(Histogram),
     /// One value per category and series.
     Bars(Bars),
+    /// Values over sizes.
+    Curves(Curves),
     /// A matrix of numbers from -1 to 1.
     Matrix(Matrix),
 }
@@ -281,6 +283,32 @@ pub struct BarSeries {
 
 /// A value and, where there is one, its interval.
 pub type Bar = (f64, Option<(f64, f64)>);
+
+/// Values over sizes of something, on a logarithmic axis.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Curves {
+    /// Of the horizontal axis: what has the sizes.
+    pub x_label: String,
+    /// Of the vertical axis, with its unit.
+    pub y_label: String,
+    /// The unit alone: `B`, or empty. Bytes are shown as KiB, MiB and so on.
+    pub unit: String,
+    /// The lines.
+    pub series: Vec<Curve>,
+}
+
+/// One line over sizes.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Curve {
+    /// In the legend.
+    pub name: String,
+    /// By [`RunCard::id`], or empty.
+    pub run: String,
+    /// Sizes, ascending, with their values.
+    pub points: Vec<(f64, Bar)>,
+    /// The size that was recorded and its value, which stands out.
+    pub recorded: Option<(f64, f64)>,
+}
 
 /// A matrix of numbers from -1 to 1.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]

@@ -1,7 +1,7 @@
 //! What is what, in lines below a chart.
 
 use super::super::look::Look;
-use super::super::text::{fitted, width};
+use super::super::text::{escaped, fitted, width};
 use super::{N, Sheet, TEXT_SIZE};
 
 const SWATCH: f64 = 26.0;
@@ -15,6 +15,8 @@ pub(super) enum Swatch {
     Filled(Look),
     /// A box of a class (a phase).
     Tint(String),
+    /// A point that stands out from its line.
+    Point(Look),
 }
 
 /// An entry.
@@ -42,6 +44,7 @@ pub(super) fn draw(sheet: &mut Sheet, entries: &[Entry]) {
             Swatch::Line(look) => line(sheet, *look, left, y),
             Swatch::Filled(look) => square(sheet, &format!("{} f", look.class()), left, y),
             Swatch::Tint(class) => square(sheet, class, left, y),
+            Swatch::Point(look) => point(sheet, *look, (left + SWATCH / 2.0, y), ""),
         }
         sheet.text("t", "start", (left + SWATCH + 5.0, y + 4.0), &text);
         sheet.add(format_args!("</g>"));
@@ -63,4 +66,11 @@ fn line(sheet: &mut Sheet, look: Look, x: f64, y: f64) {
 fn square(sheet: &mut Sheet, class: &str, x: f64, y: f64) {
     let (x, y) = (N(x + 6.0), N(y - 6.0));
     sheet.add(format_args!(r#"<rect class="{class}" x="{x}" y="{y}" width="14" height="12" rx="2"/>"#));
+}
+
+/// A diamond, with what it is for those who ask.
+pub(super) fn point(sheet: &mut Sheet, look: Look, (x, y): (f64, f64), title: &str) {
+    let (class, title) = (look.class(), escaped(title));
+    let d = format!("M{} {}l6 6l-6 6l-6-6z", N(x), N(y - 6.0));
+    sheet.add(format_args!(r#"<path class="{class} f halo" d="{d}"><title>{title}</title></path>"#));
 }
