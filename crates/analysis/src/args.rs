@@ -86,7 +86,8 @@ pub struct MergeArgs {
   faultline report 512G-*.fltl 1024G-*.fltl --out comparison
 
 Runs with the same label `arm` are replicates of one arm. A statistical test needs three replicates per arm; with fewer, runs \
-are described but not tested.")]
+are described but not tested. Of a RUN.fltl with a RUN.trace next to it (faultline cache fetch) the program cache is also \
+predicted at other sizes.")]
 pub struct ReportArgs {
     /// Recordings.
     #[arg(required = true, value_name = "RUN")]

@@ -2,6 +2,7 @@
 
 mod arm_table;
 mod cache;
+mod cache_sizes;
 mod caveats;
 pub mod cells;
 mod classes;
@@ -128,8 +129,9 @@ fn of_runs(runs: &[Run], options: &Options, arms: &[String]) -> Report {
             memory::section(&subjects),
             faults::section(&subjects),
             cache::section(&subjects),
-            hardware::section(&subjects),
         ]);
+        sections.extend(cache_sizes::section(&subjects));
+        sections.push(hardware::section(&subjects));
     }
     let answers = Answers { limits: limits.as_ref(), floor: floor.as_ref() };
     let mut caveats = caveats::caveats(&subjects, same_slots);

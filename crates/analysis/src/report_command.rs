@@ -17,12 +17,13 @@ const OUT: &str = "report";
 /// A recording that cannot be read, a metric that does not exist, or a report that cannot be written.
 pub fn report_command(args: &ReportArgs) -> anyhow::Result<String> {
     let options = options(args)?;
-    let runs = args
+    let mut runs = args
         .runs
         .iter()
         .map(|path| run::load(path).with_context(|| format!("{}: no run to report", path.display())))
         .collect::<anyhow::Result<Vec<_>>>()?;
     twice(&runs)?;
+    runs.iter_mut().zip(&args.runs).for_each(|(run, path)| run.predict_cache(path));
     let report = report::build(&runs, &options);
     drop(runs);
     let out: PathBuf = args.out.clone().unwrap_or_else(|| Path::new(OUT).to_owned());

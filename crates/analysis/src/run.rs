@@ -11,7 +11,9 @@ pub use load::load;
 pub use manifest::{Drive, Interface, Mount, SystemFacts};
 pub use signal::Signal;
 
+use faultline_cache::prediction::{self, Prediction};
 use faultline_recording::{CostTrackerPoint, ProgramCachePoint, ReplaySlotPoint, SetRootPoint};
+use std::path::Path;
 use std::sync::Arc;
 
 /// One run. All times are seconds since [`Run::origin_unix_ns`], the run's first tick, unless they say otherwise.
@@ -50,6 +52,8 @@ pub struct Run {
     pub replayed: Replayed,
     /// From the experiment that made the run; `None` of any other.
     pub told: Option<FromExperiment>,
+    /// The program cache at other sizes, or why that cannot be said; `None` without a trace.
+    pub cache_sizes: Option<Result<Prediction, String>>,
 }
 
 /// One writing of the daemon.
@@ -152,6 +156,12 @@ impl Run {
     /// Whether it did the same work as others and ended by itself, and had no tip to keep up with.
     pub fn is_replay(&self) -> bool {
         !self.replayed.slots.is_empty() || self.told.as_ref().is_some_and(|told| told.replay)
+    }
+
+    /// Predicts the program cache at other sizes, if a trace is next to the recording. This may take minutes, and says so on
+    /// standard error.
+    pub fn predict_cache(&mut self, recording: &Path) {
+        self.cache_sizes = prediction::next_to(recording).map(|said| said.map_err(|error| format!("{error:#}")));
     }
 
     /// A signal, one value a tick; `None` where it was not read.

@@ -147,6 +147,7 @@ impl Experiment {
             unread.push(format!("run {}: {error}", one.scheduled.run));
             Run::default()
         });
+        run.predict_cache(&path);
         if self.plan.workload.kind == Kind::Replay {
             let log = self.folder.run(one.scheduled, one.attempt).join(super::folder::OUTPUT);
             match replay::read(&log) {
