@@ -95,7 +95,8 @@ fn compare(prepared: &Prepared, tested: &Tested, other: &Path, seeds: u64) -> an
     let times: Option<u64> = compared_slots.iter().map(|o| o.cache_us).sum();
     if let (Some(us), Some(fit)) = (times, &tested.fit) {
         let model = |at: usize| -> &Model { fit.resampled.get(at % fit.resampled.len().max(1)).unwrap_or(&fit.model) };
-        let values: Vec<f64> = runs.iter().enumerate().map(|(at, counts)| model(at).time_us(counts)).collect();
+        let values: Vec<f64> =
+            runs.iter().enumerate().map(|(at, counts)| model(at).time_us(&prepared.trace, counts)).collect();
         counters.push(compared("cache time, ms", us as f64 * 1e-3, &values, scale * 1e-3));
     }
     let counters = counters.into_iter().flatten().collect();

@@ -1,7 +1,8 @@
 //! What transactions, misses and loads cost, fitted to what one run reported.
 //!
-//! Time to compile in a slot is the sum of `a + b x bytes` over what was compiled in it; the rest of the cache's time is `alpha` a
-//! transaction and `gamma` a miss. None of these is negative. How sure they are says a bootstrap over blocks of slots.
+//! Time to compile in a slot is the sum of `a + b x bytes` over what was compiled in it, or of measured times if the trace has
+//! them; the rest of the cache's time is `alpha` a transaction and `gamma` a miss. None of these is negative. How sure they are says
+//! a bootstrap over blocks of slots.
 
 use crate::cache::Counts;
 use crate::trace::Trace;
@@ -42,12 +43,14 @@ pub struct Model {
 }
 
 impl Model {
-    /// Time of the program cache, microseconds.
-    pub fn time_us(&self, counts: &Counts) -> f64 {
-        self.alpha * counts.transactions as f64
-            + self.gamma * counts.misses as f64
-            + self.a * counts.loads as f64
-            + self.b * counts.loaded_bytes as f64
+    /// Time of the program cache, microseconds. Of a trace with measured loads the time to compile is what was counted, by
+    /// [`compile_times`].
+    pub fn time_us(&self, trace: &Trace, counts: &Counts) -> f64 {
+        let compile_us = match trace.loads() {
+            [] => self.a * counts.loads as f64 + self.b * counts.loaded_bytes as f64,
+            _ => counts.compile_us as f64,
+        };
+        self.alpha * counts.transactions as f64 + self.gamma * counts.misses as f64 + compile_us
     }
 
     /// Time to compile a program of so many bytes, whole microseconds.
@@ -184,6 +187,10 @@ mod tests {
         [5, 8].iter().for_each(|us| trace.add_load(Load { slot: 1, program: 0, us: *us }).unwrap());
         let model = Model { a: 3.0, b: 0.5, ..Model::default() };
         assert_eq!(compile_times(&trace, &model), [6, 103, 3]);
+        let counts = Counts { loads: 2, loaded_bytes: 100, compile_us: 109, ..Counts::default() };
+        assert_eq!(model.time_us(&trace, &counts), 109.0);
+        let unmeasured = Trace::new(trace.meta().clone());
+        assert_eq!(model.time_us(&unmeasured, &counts), 56.0);
     }
 
     #[test]

@@ -166,7 +166,8 @@ fn point(plan: &Plan, entries: u64, runs: &[Outcome]) -> Option<Point> {
     };
     let time_us = plan.fit.and_then(|fit| {
         let model = |at: usize| fit.resampled.get(at % fit.resampled.len().max(1)).unwrap_or(&fit.model);
-        let times: Vec<f64> = runs.iter().enumerate().map(|(at, run)| model(at).time_us(&run.counts)).collect();
+        let times: Vec<f64> =
+            runs.iter().enumerate().map(|(at, run)| model(at).time_us(plan.trace, &run.counts)).collect();
         Interval::of_runs(&times)
     });
     Some(Point {

@@ -117,7 +117,7 @@ fn costs_of_one_size_tell_the_time_of_another() {
             counts.loads += slot.insertions + slot.reloads;
             us += slot.cache_us.unwrap_or(0);
         }
-        let told = fit.model.time_us(&counts);
+        let told = fit.model.time_us(&trace, &counts);
         println!("{name}: {told:.0} us, real {us}");
         assert!((told / us as f64 - 1.0).abs() < bar, "{name}: {told} {us}");
     }
