@@ -145,6 +145,7 @@ pub struct CheckArgs {
 #[command(after_help = "Examples:
   faultline cache fetch run.fltl --rpc http://127.0.0.1:8899
   faultline cache fetch run.fltl --rpc https://rpc.example.org/?api-key=KEY
+  faultline cache fetch run.fltl --validator-trace cache.txt
 
 Writes run.trace: which programs each transaction looked up. It can be interrupted; run it again to continue. Any node with these \
 blocks will do, also days later. The node is sent one request per slot, and one per 100 accounts that were not seen before.")]
@@ -153,8 +154,11 @@ pub struct FetchArgs {
     #[arg(value_name = "RUN")]
     pub run: PathBuf,
     /// The node. Its address is not stored.
-    #[arg(long, value_name = "URL")]
-    pub rpc: String,
+    #[arg(long, value_name = "URL", required_unless_present = "validator_trace")]
+    pub rpc: Option<String>,
+    /// Instead of a node: what the validator or agave-ledger-tool itself wrote, if scripts/install-agave --trace built it.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["rpc", "ca", "requests", "before"])]
+    pub validator_trace: Option<PathBuf>,
     /// The file to write or continue [default: RUN with the extension .trace].
     #[arg(long, short, value_name = "FILE")]
     pub out: Option<PathBuf>,

@@ -33,7 +33,8 @@ pub(crate) fn run(args: &FetchArgs) -> anyhow::Result<(String, u8)> {
 
 fn fetch(args: &FetchArgs, tries: Tries) -> anyhow::Result<(String, u8)> {
     let recorded = Recorded::read(&args.run)?;
-    let rpc = Rpc::new(&args.rpc, args.ca.as_deref(), tries)?;
+    let url = args.rpc.as_deref().context("--rpc is missing")?;
+    let rpc = Rpc::new(url, args.ca.as_deref(), tries)?;
     let cluster: String = rpc.ask("getGenesisHash", &json!([]))?.context("getGenesisHash: the result is null")?;
     anyhow::ensure!(crate::address::parse(&cluster).is_some(), "getGenesisHash: the answer is no hash");
     let finalized: u64 =

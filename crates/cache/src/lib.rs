@@ -18,6 +18,8 @@ mod rpc;
 #[cfg(test)]
 mod stand_in;
 mod trace_file;
+mod witness;
+mod written;
 
 use args::{Cache, CacheArgs};
 
@@ -27,7 +29,10 @@ use args::{Cache, CacheArgs};
 /// What was wrong, with what to do about it.
 pub fn run(args: &CacheArgs) -> anyhow::Result<(String, u8)> {
     match &args.what {
-        Cache::Fetch(args) => fetch::run(args),
+        Cache::Fetch(args) => match &args.validator_trace {
+            Some(from) => witness::run(args, from),
+            None => fetch::run(args),
+        },
         Cache::Predict(args) => predict::run(args),
         Cache::Policies(args) => policies::run(args),
         Cache::Check(args) => check::run(args),

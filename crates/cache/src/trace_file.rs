@@ -49,22 +49,27 @@ impl Growing {
     pub(crate) fn open(path: &Path, meta: Meta) -> anyhow::Result<Self> {
         match OpenOptions::new().read(true).write(true).open(path) {
             Ok(file) => Self::continued(file, &meta, path).with_context(|| path.display().to_string()),
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                let file = File::create_new(path).with_context(|| path.display().to_string())?;
-                lock(&file).with_context(|| path.display().to_string())?;
-                let trace = Trace::new(meta);
-                let begun = file::Writer::new(BufWriter::new(file), &trace)
-                    .and_then(|mut writer| writer.write(&trace).map(|()| writer));
-                match begun {
-                    Ok(writer) => Ok(Growing { sets: SetNumbers::default(), trace, writer, path: path.to_owned() }),
-                    Err(error) => {
-                        // Without its head it could not be continued; it is this command's own, and holds nothing.
-                        let _ = std::fs::remove_file(path);
-                        Err(not_written(error, path))
-                    }
-                }
-            }
+            Err(error) if error.kind() == ErrorKind::NotFound => Self::begun(path, Trace::new(meta)),
             Err(error) => Err(error).with_context(|| path.display().to_string()),
+        }
+    }
+
+    /// A new file.
+    ///
+    /// # Errors
+    /// It is there already, or cannot be written.
+    pub(crate) fn begun(path: &Path, trace: Trace) -> anyhow::Result<Self> {
+        let file = File::create_new(path).with_context(|| path.display().to_string())?;
+        lock(&file).with_context(|| path.display().to_string())?;
+        let begun = file::Writer::new(BufWriter::new(file), &trace)
+            .and_then(|mut writer| writer.write(&trace).map(|()| writer));
+        match begun {
+            Ok(writer) => Ok(Growing { sets: SetNumbers::of(&trace), trace, writer, path: path.to_owned() }),
+            Err(error) => {
+                // Without its head it could not be continued; it is this command's own, and holds nothing.
+                let _ = std::fs::remove_file(path);
+                Err(not_written(error, path))
+            }
         }
     }
 

@@ -6,7 +6,7 @@ mod common;
 use clap::Parser;
 use common::{fixture, points, record, record_from, runs, slot};
 use faultline_cache::args::CacheArgs;
-use faultline_cachesim::trace::{Call, Program, Slot};
+use faultline_cachesim::trace::{Call, Program, Slot, Source as TraceSource};
 use faultline_cachesim::{Trace, file};
 use faultline_recording::{Point, ReplaySlotPoint};
 use serde_json::{Value, json};
@@ -48,6 +48,56 @@ fn one_run_predicts_every_size_after_its_own() {
     let lines: Vec<&str> = csv.lines().collect();
     assert!(lines.len() == 3 && lines[0].starts_with("entries,misses,misses_low"), "{csv}");
     assert_eq!(lines[0].split(',').count(), lines[1].split(',').count());
+}
+
+/// What a validator would have written of the same load: each program is missing once.
+fn written_of(trace: &Trace) -> String {
+    let mut lines = vec!["trace 1 agave-validator 2.1.14".to_owned(), "thread 0 solScHandle01".to_owned()];
+    let key = |program: usize| {
+        let mut key = [7; 32];
+        key[..8].copy_from_slice(&(program as u64).to_le_bytes());
+        bs58::encode(key).into_string()
+    };
+    lines.extend((0..trace.programs().len()).map(|program| format!("program {program} {}", key(program))));
+    let mut seen = vec![false; trace.programs().len()];
+    for (index, slot) in trace.slots().iter().map(|slot| slot.slot).enumerate() {
+        for call in trace.calls_of(index) {
+            let programs: Vec<u32> = trace.set(call.set()).to_vec();
+            let new = |program: &u32| !seen[*program as usize];
+            let words: Vec<String> =
+                programs.iter().map(|p| if new(p) { format!("-{p}") } else { p.to_string() }).collect();
+            lines.push(format!("look {slot} 0 {}", words.join(" ")));
+            lines.extend(programs.iter().filter(|p| new(p)).map(|p| format!("load {slot} 0 {p} 390 v2 700 loaded")));
+            programs.iter().for_each(|program| seen[*program as usize] = true);
+        }
+    }
+    lines.join("\n") + "\n"
+}
+
+#[test]
+fn what_a_validator_wrote_predicts_the_same_as_its_blocks() {
+    let (folder, small, _) = runs();
+    let (blocks, _) = run(&["predict", "--json", "--sizes", "256"], &[&small]).unwrap();
+    let fetched = folder.path().join("512.trace");
+    let trace = file::read(fs::read(&fetched).unwrap().as_slice()).unwrap();
+    let written = folder.path().join("cache.txt");
+    fs::write(&written, written_of(&trace)).unwrap();
+    let words = ["fetch", "--validator-trace", &written.display().to_string()];
+    assert!(refused(&words, &[&small]).contains("512.trace is there already"));
+    fs::remove_file(&fetched).unwrap();
+    let (said, code) = run(&words, &[&small]).unwrap();
+    println!("{said}");
+    assert!(code == 0 && said.contains("agave-validator 2.1.14: 640 misses, 640 loads in 249 ms"), "{said}");
+    let own = file::read(fs::read(&fetched).unwrap().as_slice()).unwrap();
+    assert_eq!((own.meta().source, own.loads().len()), (TraceSource::Validator, 640));
+    assert_eq!((own.slots().len(), own.calls()), (trace.slots().len(), trace.calls()));
+    let (line, code) = run(&["predict", "--json", "--sizes", "256"], &[&small]).unwrap();
+    let [blocks, own]: [Value; 2] = [&blocks, &line].map(|line| serde_json::from_str(line).unwrap());
+    assert_eq!((code, &blocks["sizes"][0]["misses"]), (0, &own["sizes"][0]["misses"]));
+    fs::remove_file(&fetched).unwrap();
+    let text = fs::read_to_string(&written).unwrap();
+    fs::write(&written, text + "dropped 2000\n").unwrap();
+    assert!(refused(&words, &[&small]).contains("dropped 2000 lines"));
 }
 
 #[test]

@@ -86,8 +86,15 @@ fn node(mut blocks: impl FnMut(u64) -> Reply + Send + 'static) -> StandIn {
 }
 
 fn ask(run: &Path, node: &StandIn, before: u64) -> anyhow::Result<String> {
-    let args =
-        FetchArgs { run: run.to_owned(), rpc: node.url(), out: None, ca: None, requests: 2, before: Some(before) };
+    let args = FetchArgs {
+        run: run.to_owned(),
+        rpc: Some(node.url()),
+        validator_trace: None,
+        out: None,
+        ca: None,
+        requests: 2,
+        before: Some(before),
+    };
     fetch(&args, QUICK).map(|(said, _)| said)
 }
 
