@@ -21,6 +21,15 @@ pub struct Binaries {
 pub const SKIP_MESSAGE: &str = "SKIPPED: no real validator here. Set FAULTLINE_AGAVE_BIN to a folder with agave-validator \
      and solana-test-validator, and FAULTLINE_AGAVE_PROGRAMS to one with spl_memo-1.0.0.so";
 
+/// What to print when a test is skipped because [`traced_validator`] found nothing.
+pub const UNTRACED_MESSAGE: &str = "SKIPPED: no validator that writes what its program cache does. Build one with \
+     scripts/install-agave --trace, and set FAULTLINE_AGAVE_TRACE_BIN to its folder";
+
+/// `agave-validator` as `scripts/install-agave --trace` builds it, from the folder `FAULTLINE_AGAVE_TRACE_BIN`.
+pub fn traced_validator() -> Option<PathBuf> {
+    existing(folder_of(Path::new(&std::env::var_os("FAULTLINE_AGAVE_TRACE_BIN")?)).join(VALIDATOR))
+}
+
 impl Binaries {
     /// Looks in `FAULTLINE_AGAVE_BIN` (a folder, or `agave-validator` itself), then in the newest version's folder of
     /// `../shared/agave` beside the workspace, then in `PATH`. The memo program is looked for in

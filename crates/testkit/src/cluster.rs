@@ -49,6 +49,8 @@ pub struct ClusterOptions {
     pub leader_environment: Vec<(String, String)>,
     /// Further arguments of the follower.
     pub follower_arguments: Vec<String>,
+    /// Another `agave-validator` for [`Cluster::start_follower`]; `None`: the one that was found.
+    pub follower_program: Option<PathBuf>,
     /// Where the follower's first snapshot comes from.
     pub first_snapshot: FirstSnapshot,
     /// Lowest port to use; the first free block of [`crate::ports::BLOCK`] ports from here on is taken.
@@ -69,6 +71,7 @@ impl Default for ClusterOptions {
             follower_environment: Vec::new(),
             leader_environment: Vec::new(),
             follower_arguments: Vec::new(),
+            follower_program: None,
             first_snapshot: FirstSnapshot::Handed,
             ports_base: 18_000,
             folder: None,

@@ -107,7 +107,7 @@ impl Layout {
         arguments.extend(["--log".to_owned(), text(&self.follower_log)]);
         arguments.extend(options.follower_arguments.iter().cloned());
         Program {
-            path: self.binaries.validator.clone(),
+            path: options.follower_program.clone().unwrap_or_else(|| self.binaries.validator.clone()),
             arguments,
             environment: environment(options, options.follower_metrics.as_deref(), &options.follower_environment),
             output: self.folder.join("follower.out"),

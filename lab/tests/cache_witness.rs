@@ -1,0 +1,170 @@
+//! What a real follower itself wrote of its program cache, against what the leader's blocks say of the same slots, and against
+//! what the follower counted and the simulation says.
+//!
+//! Both traces, the recording and what was said of them are kept in `target/cache-witness`.
+
+#![allow(clippy::expect_used, clippy::panic, reason = "a test that cannot prepare its scene fails")]
+
+use faultline_cachesim::{Trace, file};
+use faultline_recording::Recording;
+use faultline_testkit::Result;
+use faultline_testkit::binaries::{Binaries, SKIP_MESSAGE, UNTRACED_MESSAGE, traced_validator};
+use faultline_testkit::cluster::{Cluster, ClusterOptions};
+use faultline_testkit::daemon::Daemon;
+use faultline_testkit::eventually::eventually_seeing;
+use faultline_testkit::load::Load;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+const PATIENCE: Duration = Duration::from_secs(600);
+/// More programs than the cache has room for.
+const PROGRAMS: u32 = 640;
+const ENTRIES: u32 = 512;
+/// Transactions a second.
+const RATE: u32 = 300;
+/// How long the load lasts, in slots of the leader: three minutes.
+const SLOTS: u64 = 450;
+/// Slots that both traces must have.
+const COMPARED: usize = 300;
+
+fn emptied(folder: PathBuf) -> PathBuf {
+    match fs::remove_dir_all(&folder) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => panic!("{}: {error}", folder.display()),
+        _ => fs::create_dir_all(&folder).expect("a folder for results"),
+    }
+    folder
+}
+
+/// Runs `faultline cache` and gives what it says.
+#[expect(clippy::disallowed_methods, reason = "a test starts programs itself")]
+fn cache(words: &[&str]) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_faultline"));
+    let output = command.arg("cache").args(words).output().expect("faultline can be run");
+    assert!(output.status.success(), "{words:?}: {output:?}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Records a traced follower under load, and fetches the leader's blocks before it ends.
+fn record(folder: &Path, traced: PathBuf) -> Result<()> {
+    let path = |name: &str| folder.join(name).display().to_string();
+    let nodes = tempfile::tempdir().expect("a temporary folder");
+    let ledger = nodes.path().join("follower").display().to_string();
+    let program = Path::new(env!("CARGO_BIN_EXE_faultline")).with_file_name("faultlined");
+    let arguments = ["--ledger", &ledger, "--record", &path("run.fltl")];
+    let daemon = Daemon::start(&program.display().to_string(), &arguments, folder)?;
+    let mut cluster = Cluster::start(ClusterOptions {
+        programs: PROGRAMS,
+        cache_entries: Some(ENTRIES),
+        follower_metrics: Some(daemon.ingest_url()),
+        follower_environment: vec![("AGAVE_PROGRAM_CACHE_TRACE".to_owned(), path("cache.txt"))],
+        follower_program: Some(traced),
+        folder: Some(nodes.path().to_owned()),
+        ..ClusterOptions::default()
+    })?;
+    let leader = cluster.leader_rpc();
+    let load = Load::start(leader.address(), RATE, PROGRAMS)?;
+    let end = leader.processed_slot()? + SLOTS;
+    eventually_seeing(PATIENCE, "the load has lasted", || match leader.processed_slot() {
+        Ok(slot) if slot >= end => Ok(()),
+        seen => Err(seen.ok()),
+    });
+    load.stop();
+    eventually_seeing(PATIENCE, "all of it is finalized", || {
+        let slot = leader.call("getSlot", json!([{"commitment": "finalized"}])).ok();
+        if slot.as_ref().and_then(Value::as_u64) >= Some(end) { Ok(()) } else { Err(slot) }
+    });
+    cluster.kill_follower()?;
+    assert_eq!(daemon.stop()?, Some(0));
+    let url = format!("http://{}/", leader.address());
+    println!("{}", cache(&["fetch", &path("run.fltl"), "--rpc", &url, "--out", &path("blocks.trace")]));
+    Ok(())
+}
+
+/// What each slot looked up: the programs of each transaction, by address, in no order, since threads have none.
+fn lookups(trace: &Trace) -> BTreeMap<u64, Vec<Vec<[u8; 32]>>> {
+    let address = |program: &u32| trace.programs()[*program as usize].address.expect("an address");
+    let programs = |set: u32| {
+        let mut programs: Vec<_> = trace.set(set).iter().map(address).collect();
+        programs.sort_unstable();
+        programs
+    };
+    let of = |at: usize| {
+        let mut calls: Vec<_> = trace.calls_of(at).iter().map(|call| programs(call.set())).collect();
+        calls.sort_unstable();
+        calls
+    };
+    trace.slots().iter().enumerate().map(|(at, slot)| (slot.slot, of(at))).collect()
+}
+
+fn read(path: &Path) -> Trace {
+    file::read(fs::read(path).expect("a trace").as_slice()).expect("a trace")
+}
+
+/// Loads that the follower wrote, and those that it counted, in the slots that it counted. Both by slot.
+fn loads(trace: &Trace, run: &Path) -> (BTreeMap<u64, u64>, BTreeMap<u64, u64>) {
+    let recording = Recording::open(run).expect("a recording");
+    let (mut written, mut counted) = (BTreeMap::new(), BTreeMap::new());
+    for point in recording.program_cache_points().expect("points of the cache") {
+        if let (Some(slot), Some(new), Some(again)) = (point.slot, point.insertions, point.reloads) {
+            *counted.entry(slot).or_default() += new + again;
+        }
+    }
+    let places: Vec<u64> = trace.slots().iter().map(|slot| slot.slot).collect();
+    counted.retain(|slot, _| places.binary_search(slot).is_ok());
+    written.extend(counted.keys().map(|slot| (*slot, 0)));
+    for load in trace.loads() {
+        written.entry(load.slot).and_modify(|loads| *loads += 1);
+    }
+    (written, counted)
+}
+
+#[test]
+#[ignore = "has three minutes of load and needs a validator of its own: .ci/run --long, or cargo test --workspace --test cache_witness -- --ignored"]
+fn what_a_validator_itself_wrote_is_what_its_blocks_say() -> Result<()> {
+    let Some(traced) = traced_validator() else {
+        eprintln!("{UNTRACED_MESSAGE}");
+        return Ok(());
+    };
+    if Binaries::find().is_none() {
+        eprintln!("{SKIP_MESSAGE}");
+        return Ok(());
+    }
+    let folder = emptied(Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("cache-witness"));
+    record(&folder, traced)?;
+    let [run, written, own, blocks] =
+        ["run.fltl", "cache.txt", "own.trace", "blocks.trace"].map(|name| folder.join(name).display().to_string());
+    println!("{}", cache(&["fetch", &run, "--validator-trace", &written, "--out", &own]));
+    let [own_trace, blocks_trace] = [&own, &blocks].map(|path| read(path.as_ref()));
+
+    // The last slot may not be written to its end.
+    let (by_own, by_blocks) = (lookups(&own_trace), lookups(&blocks_trace));
+    let last = by_own.keys().next_back().copied().expect("a slot");
+    let both: Vec<u64> = by_blocks.keys().copied().filter(|slot| *slot < last && by_own.contains_key(slot)).collect();
+    let apart: Vec<u64> = both.iter().copied().filter(|slot| by_own[slot] != by_blocks[slot]).collect();
+    let calls: usize = both.iter().map(|slot| by_own[slot].len()).sum();
+    println!("{} slots with {calls} lookups in both traces, {} of them differ", both.len(), apart.len());
+    assert!(both.len() >= COMPARED && apart.is_empty(), "{} slots, {apart:?}", both.len());
+
+    let (written, counted) = loads(&own_trace, run.as_ref());
+    let differing = written.iter().filter(|(slot, loads)| counted.get(slot) != Some(loads)).count();
+    let [written, counted] = [&written, &counted].map(|loads| loads.values().sum::<u64>());
+    println!("{written} loads written, {counted} counted; {differing} slots differ");
+    assert!(written.abs_diff(counted) * 1_000 <= counted, "{written} and {counted}");
+
+    for trace in [&own, &blocks] {
+        let said: Value = serde_json::from_str(&cache(&["predict", &run, "--trace", trace, "--json"])).expect("JSON");
+        let of = |name: &str, what: &str| {
+            let counters = said["self_test"].as_array().expect("counters");
+            counters.iter().find(|counter| counter["name"] == name).and_then(|counter| counter[what].as_f64())
+        };
+        let sum = |what: &str| of("insertions", what).zip(of("reloads", what)).map(|(a, b)| a + b).expect("a number");
+        let (recorded, predicted) = (sum("recorded"), sum("predicted"));
+        println!("{trace}: {recorded} loads, {predicted:.0} predicted");
+        assert!((predicted / recorded - 1.0).abs() < 0.01, "{recorded} and {predicted}");
+    }
+    Ok(())
+}
