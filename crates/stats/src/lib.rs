@@ -19,6 +19,7 @@ pub mod holm;
 pub mod paired;
 pub mod rate;
 pub mod smooth;
+pub mod staircase;
 pub mod summary;
 
 pub use arms::{Comparison, Conclusion};

@@ -1,0 +1,165 @@
+//! Finds the threshold of something that fails below it and keeps up above it, in trials that are each long and not certain.
+//!
+//! What is known is a distribution over a grid: the threshold, and how steep and how unreliable failing is. A trial at `h` fails
+//! with `l + (1 - 2 l) logistic((ln threshold - ln h) / s)`; slope `s` and lapses `l` are not known either, and are averaged
+//! over. The next trial is the one that is expected to leave the least entropy of the threshold (Kontsevich and Tyler 1999; of
+//! the threshold alone: Prins 2013).
+
+mod grid;
+
+use grid::Grid;
+use serde::{Deserialize, Serialize};
+
+/// From trial to trial until the first one fails.
+const DESCENT: f64 = 0.92;
+/// A trial is at most so much below what kept up: farther down it teaches little and costs a recovery.
+const LOWEST: f64 = 0.85;
+/// Confidence of the interval.
+const LEVEL: f64 = 0.9;
+/// Slopes, as a share of the threshold, above which its interval does not hold what it promises.
+const NOISY: f64 = 0.05;
+/// How sure that has to be.
+const SURELY_NOISY: f64 = 0.5;
+
+/// What is searched for, and when that is enough.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Wanted {
+    /// Where the search begins: the largest value that is tried.
+    pub from: f64,
+    /// The widest interval that is an answer, as a share of the threshold: from 0.03 to 0.5.
+    pub width: f64,
+    /// Most trials.
+    pub most: usize,
+}
+
+/// An interval for the threshold.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Interval {
+    /// Lower end.
+    pub low: f64,
+    /// The median.
+    pub middle: f64,
+    /// Upper end.
+    pub high: f64,
+    /// Confidence, between 0 and 1.
+    pub level: f64,
+}
+
+/// What is to be done.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Next {
+    /// A trial at this value.
+    Try(f64),
+    /// None: it is over.
+    Over(Outcome),
+}
+
+/// How a search ends.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "outcome")]
+pub enum Outcome {
+    /// The threshold is in the interval.
+    Found(Interval),
+    /// Trials at the same value end too differently, or there were too few: no interval would hold what it promises.
+    Noisy,
+    /// The first value is too small: the threshold is above it.
+    AboveStart,
+    /// Nothing failed: the threshold is below the smallest value that was tried.
+    NeverFailed {
+        /// That value.
+        lowest: f64,
+    },
+}
+
+/// A search.
+#[derive(Debug, Clone)]
+pub struct Staircase {
+    wanted: Wanted,
+    grid: Grid,
+    trials: usize,
+    lowest_kept: Option<f64>,
+    failed: usize,
+    last: f64,
+}
+
+impl Interval {
+    /// Upper end over lower end, less 1.
+    pub fn width(&self) -> f64 {
+        self.high / self.low - 1.0
+    }
+}
+
+impl Staircase {
+    /// A search that nothing is known of yet; `None` without a positive start, a width that can be reached, or a trial.
+    pub fn new(wanted: Wanted) -> Option<Self> {
+        let fits = wanted.from.is_normal() && wanted.from > 0.0 && (0.03..=0.5).contains(&wanted.width);
+        let last = wanted.from;
+        let grid = Grid::new(wanted.from.ln());
+        (fits && wanted.most > 0).then_some(Staircase { wanted, grid, trials: 0, lowest_kept: None, failed: 0, last })
+    }
+
+    /// Takes what a trial at `h` came to. A value that is not positive says nothing.
+    pub fn take(&mut self, h: f64, kept_up: bool) {
+        self.also(h, kept_up);
+        self.trials += 1;
+    }
+
+    /// The same of a trial that was not [`Staircase::next`]'s and does not count as one.
+    pub fn also(&mut self, h: f64, kept_up: bool) {
+        if !h.is_normal() || h <= 0.0 {
+            return;
+        }
+        self.grid.update(h.ln(), !kept_up);
+        self.last = h;
+        if kept_up {
+            self.lowest_kept = Some(self.lowest_kept.map_or(h, |lowest| lowest.min(h)));
+        } else {
+            self.failed += 1;
+        }
+    }
+
+    /// The interval of 90 % for the threshold, as far as it is known.
+    pub fn interval(&self) -> Interval {
+        let tail = (1.0 - LEVEL) / 2.0;
+        let [low, middle, high] = [tail, 0.5, 1.0 - tail].map(|share| self.grid.quantile(share).exp());
+        Interval { low, middle, high, level: LEVEL }
+    }
+
+    /// How likely it is that the slope is too flat for an interval that holds what it promises.
+    pub fn noise(&self) -> f64 {
+        self.grid.flatter_than(NOISY)
+    }
+
+    /// Trials that count.
+    pub fn trials(&self) -> usize {
+        self.trials
+    }
+
+    /// What is next.
+    pub fn next(&self) -> Next {
+        let from = self.wanted.from;
+        if self.failed == 0 {
+            return match self.lowest_kept {
+                None => Next::Try(from),
+                Some(lowest) if self.trials >= self.wanted.most => Next::Over(Outcome::NeverFailed { lowest }),
+                Some(_) => Next::Try(self.last * DESCENT),
+            };
+        }
+        if self.grid.above(from.ln()) > LEVEL {
+            return Next::Over(Outcome::AboveStart);
+        }
+        let interval = self.interval();
+        let narrow = interval.width() <= self.wanted.width;
+        if narrow && self.noise() < SURELY_NOISY {
+            return Next::Over(Outcome::Found(interval));
+        }
+        if self.trials >= self.wanted.most {
+            return Next::Over(Outcome::Noisy);
+        }
+        let floor = self.lowest_kept.map_or(from.ln(), |lowest| (lowest * LOWEST).ln()).min(from.ln());
+        Next::Try(self.grid.best(floor, from.ln()).exp())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,90 @@
+use super::*;
+use proptest::prelude::*;
+
+fn wanted() -> Wanted {
+    Wanted { from: 1000.0, width: 0.1, most: 40 }
+}
+
+#[test]
+fn what_is_no_search_is_refused() {
+    for bad in [
+        Wanted { from: 0.0, ..wanted() },
+        Wanted { from: -1.0, ..wanted() },
+        Wanted { from: f64::NAN, ..wanted() },
+        Wanted { from: f64::INFINITY, ..wanted() },
+        Wanted { width: 0.01, ..wanted() },
+        Wanted { width: f64::NAN, ..wanted() },
+        Wanted { most: 0, ..wanted() },
+    ] {
+        assert!(Staircase::new(bad).is_none(), "{bad:?}");
+    }
+}
+
+#[test]
+fn it_begins_at_the_first_value_and_goes_down_by_eight_percent_until_one_fails() {
+    let mut staircase = Staircase::new(wanted()).unwrap();
+    let mut expected = 1000.0;
+    for _ in 0..5 {
+        let Next::Try(h) = staircase.next() else { panic!("{staircase:?}") };
+        assert!((h - expected).abs() < 1e-9, "{h}");
+        staircase.take(h, true);
+        expected *= 0.92;
+    }
+    staircase.take(expected, false);
+    let Next::Try(h) = staircase.next() else { panic!("{staircase:?}") };
+    assert!(h < 1000.0 && h > expected * 0.9, "{h} after {expected} failed");
+}
+
+#[test]
+fn what_never_fails_and_what_fails_from_the_beginning_have_no_interval() {
+    let mut never = Staircase::new(wanted()).unwrap();
+    let mut always = never.clone();
+    let outcome = loop {
+        match never.next() {
+            Next::Try(h) => never.take(h, true),
+            Next::Over(outcome) => break outcome,
+        }
+    };
+    assert_eq!(never.trials(), 40);
+    let Outcome::NeverFailed { lowest } = outcome else { panic!("{outcome:?}") };
+    assert!((lowest / (1000.0 * 0.92_f64.powi(39)) - 1.0).abs() < 1e-9, "{lowest}");
+    let outcome = loop {
+        match always.next() {
+            Next::Try(h) => always.take(h, false),
+            Next::Over(outcome) => break outcome,
+        }
+    };
+    assert_eq!(outcome, Outcome::AboveStart);
+    assert!(always.trials() < 10, "{}", always.trials());
+}
+
+proptest! {
+    #[test]
+    fn trials_stay_between_the_first_value_and_a_bit_below_what_kept_up(ends in proptest::collection::vec(any::<bool>(), 60)) {
+        let mut staircase = Staircase::new(wanted()).unwrap();
+        let mut lowest: f64 = 1000.0;
+        for kept_up in ends {
+            let Next::Try(h) = staircase.next() else { break };
+            prop_assert!(h <= 1000.0 * 1.000_001 && h >= lowest * 0.85 * 0.999_999, "{} after {}", h, lowest);
+            staircase.take(h, kept_up);
+            if kept_up {
+                lowest = lowest.min(h);
+            }
+            let interval = staircase.interval();
+            prop_assert!(interval.low <= interval.middle && interval.middle <= interval.high, "{:?}", interval);
+            prop_assert!(interval.low.is_finite() && interval.high.is_finite());
+        }
+        prop_assert!(staircase.trials() <= 40);
+    }
+
+    #[test]
+    fn nothing_that_is_told_makes_it_panic(values in proptest::collection::vec((any::<f64>(), any::<bool>()), 0..20)) {
+        let mut staircase = Staircase::new(wanted()).unwrap();
+        for (h, kept_up) in values {
+            staircase.take(h, kept_up);
+        }
+        let interval = staircase.interval();
+        prop_assert!(interval.low.is_finite() && interval.low > 0.0, "{:?}", interval);
+        let _ = staircase.next();
+    }
+}

@@ -1,0 +1,89 @@
+//! Searches for a threshold that is known, under noise.
+
+use faultline_stats::staircase::{Next, Outcome, Staircase, Wanted};
+
+/// A thing with a threshold.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Thing {
+    /// By how much the threshold differs from trial to trial: standard deviation of its logarithm.
+    pub(crate) noise: f64,
+    /// Slope of the logistic around it.
+    pub(crate) slope: f64,
+    /// How often a trial ends the other way for no reason.
+    pub(crate) lapses: f64,
+}
+
+/// What many searches came to.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Searches {
+    pub(crate) all: usize,
+    pub(crate) found: usize,
+    pub(crate) covers: usize,
+    pub(crate) noisy: usize,
+    pub(crate) other: usize,
+    pub(crate) trials: usize,
+    pub(crate) failures: usize,
+    /// Sum of the distances of the middle from the threshold, as shares of it.
+    pub(crate) off: f64,
+}
+
+impl Thing {
+    fn keeps_up(&self, h: f64, threshold: f64, random: &mut fastrand::Rng) -> bool {
+        let normal = (-2.0 * (1.0 - random.f64()).ln()).sqrt() * (std::f64::consts::TAU * random.f64()).cos();
+        let above = threshold.ln() + self.noise * normal - h.ln();
+        let fails = 1.0 / (1.0 + (-above / self.slope).exp());
+        (random.f64() >= fails) != (random.f64() < self.lapses)
+    }
+
+    pub(crate) fn search(&self, wanted: Wanted, threshold: f64, random: &mut fastrand::Rng) -> Searches {
+        let mut staircase = Staircase::new(wanted).expect("a search");
+        let mut one = Searches { all: 1, ..Searches::default() };
+        loop {
+            match staircase.next() {
+                Next::Try(h) => {
+                    let kept_up = self.keeps_up(h, threshold, random);
+                    one.trials += 1;
+                    one.failures += usize::from(!kept_up);
+                    staircase.take(h, kept_up);
+                }
+                Next::Over(Outcome::Found(interval)) => {
+                    one.found = 1;
+                    one.covers = usize::from(interval.low <= threshold && threshold <= interval.high);
+                    one.off = (interval.middle / threshold - 1.0).abs();
+                    return one;
+                }
+                Next::Over(Outcome::Noisy) => return Searches { noisy: 1, ..one },
+                Next::Over(_) => return Searches { other: 1, ..one },
+            }
+        }
+    }
+}
+
+impl Searches {
+    pub(crate) fn add(&mut self, one: &Searches) {
+        self.all += one.all;
+        self.found += one.found;
+        self.covers += one.covers;
+        self.noisy += one.noisy;
+        self.other += one.other;
+        self.trials += one.trials;
+        self.failures += one.failures;
+        self.off += one.off;
+    }
+
+    pub(crate) fn coverage(&self) -> f64 {
+        self.covers as f64 / self.found as f64
+    }
+}
+
+/// So many searches, each with a threshold of its own, from 20 to 90 % of the first value.
+pub(crate) fn searches(thing: &Thing, many: usize, seed: u64) -> Searches {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let wanted = Wanted { from: 24e9, width: 0.1, most: 40 };
+    let mut all = Searches::default();
+    for _ in 0..many {
+        let threshold = wanted.from * (0.2_f64.ln() + random.f64() * (0.9_f64 / 0.2).ln()).exp();
+        all.add(&thing.search(wanted, threshold, &mut random));
+    }
+    all
+}
