@@ -73,6 +73,14 @@ pub trait Launched {
     /// They cannot be read.
     fn limits(&self) -> Result<Limits, Error>;
 
+    /// Moves the limit of memory that only slows the group down, or lifts it, while the group runs; what holds then, read back.
+    /// Version 1 has no such limit: its hard one is moved, and no process is killed for it any more, but waits. There the
+    /// limit stays where it was if so much cannot be reclaimed.
+    ///
+    /// # Errors
+    /// The system refuses, or does not do it.
+    fn relimit(&mut self, memory: Option<u64>) -> Result<Option<u64>, Error>;
+
     /// How the first process ended; `None` while it runs. What it started may live on, and is left alone: see
     /// [`is_empty`](Launched::is_empty). (systemd before version 250 asks it to end by itself.)
     ///
@@ -221,7 +229,8 @@ pub struct Evidence {
     pub result: Option<String>,
     /// `memory.events` of the group with its name for each count; of version 1 `oom_kill`, and how often a limit
     /// was met: `failcnt` that of memory (absent where no swap may be used: the other one is met then), `memsw_failcnt`
-    /// that of memory and swap together (absent if 0: not every kernel counts).
+    /// that of memory and swap together (absent if 0: not every kernel counts), and `under_oom` while it waits because it
+    /// is full and [`Launched::relimit`] has switched kills off.
     #[serde(default)]
     pub memory_events: BTreeMap<String, u64>,
     /// Most memory that was used, in bytes.

@@ -46,6 +46,8 @@ const CONTRACT: &[(&str, Case)] = &[
     ("a limit that cannot be set leaves nothing behind", limits::refused),
     ("a kill by the memory limit is told apart from another kill", limits::out_of_memory),
     ("a limit that slows down is told from one that kills", limits::slowed_down),
+    ("a limit that is moved holds and is read back, and is lifted", limits::moved),
+    ("a limit that is moved reclaims page cache and kills nothing", limits::moved_without_a_kill),
     ("evidence is there after the end of the program", limits::evidence_after_the_end),
     ("an exit code is told", ending::exit_code),
     ("a signal is told", ending::signal),

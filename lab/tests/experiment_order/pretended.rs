@@ -353,6 +353,10 @@ impl Launched for Started {
         Ok(self.limits.clone())
     }
 
+    fn relimit(&mut self, memory: Option<u64>) -> Result<Option<u64>, Error> {
+        Ok(memory)
+    }
+
     fn ended(&mut self) -> Result<Option<End>, Error> {
         Ok(self.state.borrow().end(of(&self.name)))
     }

@@ -22,6 +22,15 @@ pub(super) fn limits(folder: &Path, asked: &[IoLimit]) -> Result<Limits, Error> 
     })
 }
 
+/// The limit of `folder` that slows down.
+///
+/// # Errors
+/// As [`limits`].
+pub(super) fn memory_high(folder: &Path) -> Result<Option<u64>, Error> {
+    there(folder)?;
+    bytes(folder, "memory.high")
+}
+
 /// What can be read of the evidence: nothing of the process, which is not the files' to tell.
 ///
 /// # Errors

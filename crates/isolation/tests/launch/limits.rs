@@ -142,3 +142,43 @@ pub(crate) fn slowed_down(scene: &Scene) {
     assert!(evidence.memory_events.get("high").is_some_and(|times| *times > 0), "{evidence:?}");
     assert_eq!(evidence.memory_events.get("oom_kill"), Some(&0), "{evidence:?}");
 }
+
+pub(crate) fn moved(scene: &Scene) {
+    let mut launched = scene.run_limited("exec sleep 1000", Limits::default());
+    let mut relimit = |memory| launched.relimit(memory).expect("the limit is moved");
+    assert_eq!(relimit(Some(64 * MIB + 123)), Some(64 * MIB));
+    assert_eq!(relimit(Some(60 * MIB)), Some(60 * MIB));
+    assert_eq!(relimit(Some(96 * MIB)), Some(96 * MIB));
+    let limits = launched.limits().expect("limits are read back");
+    assert_eq!(limits.memory_high.or(limits.memory_max), Some(96 * MIB), "{limits:?}");
+    assert_eq!(launched.relimit(None).expect("the limit is lifted"), None);
+    assert_eq!(launched.limits().expect("limits are read back"), Limits::default());
+    launched.close().expect("it is closed");
+}
+
+pub(crate) fn moved_without_a_kill(scene: &Scene) {
+    let folder = tempfile::tempdir_in("/var/tmp").expect("a folder on a disk");
+    // 48 MiB of page cache, then 40 MB in memory until its input ends.
+    let script = format!(
+        "dd if=/dev/zero of={}/file bs=1M count=48 conv=fsync; echo written; \
+         (head -c 40000000 /dev/zero; echo kept >&2; sleep 1000) | tail -n 2",
+        folder.path().display()
+    );
+    let mut launched = scene.run_limited(&script, Limits::default());
+    scene.says("written");
+    scene.says("kept");
+    let read = |launched: &mut Box<dyn faultline_isolation::Launched>| launched.evidence().expect("evidence is read");
+    eventually(PATIENCE, "40 MB", || read(&mut launched).anon.filter(|anon| *anon > 36 * MIB));
+    // Dirty pages need the disk before they can be reclaimed.
+    eventually(PATIENCE, "page cache that is reclaimed", || {
+        launched.relimit(Some(56 * MIB)).expect("the limit is moved");
+        read(&mut launched).memory_current.filter(|current| *current <= 57 * MIB)
+    });
+    // Less than what cannot be reclaimed: it is slow, or the limit stays; nothing ends.
+    let held = launched.relimit(Some(24 * MIB)).expect("the limit is moved or stays");
+    let slows = scene.launcher.can().memory_high;
+    assert!(if slows { held == Some(24 * MIB) } else { held.is_some_and(|held| held > 36 * MIB) }, "{held:?}");
+    assert_eq!(launched.relimit(None).expect("the limit is lifted"), None);
+    let evidence = launched.close().expect("it is closed");
+    assert_eq!(evidence.memory_events.get("oom_kill"), Some(&0), "{evidence:?}");
+}

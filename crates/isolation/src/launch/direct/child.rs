@@ -131,6 +131,10 @@ impl Launched for Child {
         self.group.limits()
     }
 
+    fn relimit(&mut self, memory: Option<u64>) -> Result<Option<u64>, Error> {
+        self.group.relimit(memory)
+    }
+
     fn ended(&mut self) -> Result<Option<End>, Error> {
         Ok(self.status()?.and_then(end))
     }

@@ -119,6 +119,15 @@ impl Group {
         }
     }
 
+    /// See [`Launched::relimit`](crate::launch::Launched::relimit).
+    pub(super) fn relimit(&self, memory: Option<u64>) -> Result<Option<u64>, Error> {
+        match &self.kind {
+            Kind::V1(folders) => v1::relimit(&folders.memory, memory),
+            Kind::V2 { folder, .. } => v2::relimit(folder, memory),
+            Kind::Found(_) => Err(Error::Refused(format!("{}: this group belongs to another program", self.name))),
+        }
+    }
+
     pub(super) fn limits(&self) -> Result<Limits, Error> {
         match &self.kind {
             Kind::V1(folders) => v1::limits(folders, &self.io),

@@ -29,6 +29,7 @@ impl Folders {
 const MEMORY: &str = "memory.limit_in_bytes";
 /// Memory and swap together.
 const BOTH: &str = "memory.memsw.limit_in_bytes";
+const CONTROL: &str = "memory.oom_control";
 
 pub(super) fn limit(folders: &Folders, limits: &Limits, io: &[(String, IoLimit)]) -> Result<(), Error> {
     if let Some(bytes) = limits.memory_max {
@@ -56,6 +57,19 @@ pub(super) fn limit(folders: &Folders, limits: &Limits, io: &[(String, IoLimit)]
         }
     }
     Ok(())
+}
+
+/// Moves the hard limit. What is full waits from then on, and is not killed.
+pub(super) fn relimit(memory: &Path, bytes: Option<u64>) -> Result<Option<u64>, Error> {
+    write(&memory.join(CONTROL), "1")?;
+    let path = memory.join(MEMORY);
+    match fs::write(&path, bytes.map_or("-1".to_owned(), |bytes| bytes.to_string())) {
+        // So much could not be reclaimed: what held before still holds.
+        Err(error) if error.kind() == std::io::ErrorKind::ResourceBusy => {}
+        written => written.map_err(Error::at(&path))?,
+    }
+    let text = fs::read_to_string(&path).map_err(Error::at(&path))?;
+    self::bytes(&path, text.trim())
 }
 
 const THROTTLES: [&str; 4] = [
@@ -122,10 +136,12 @@ pub(super) fn evidence(memory: &Path) -> Result<Evidence, Error> {
     let text = fs::read(&stat).map_err(Error::at(&stat))?;
     let stat = cgroup_memory_stat::parse_v1(&text).map_err(|error| Error::Refused(error.at(stat).to_string()))?;
     (evidence.file, evidence.anon) = (stat.file, stat.anon);
-    let control = memory.join("memory.oom_control");
+    let control = memory.join(CONTROL);
     let text = fs::read_to_string(&control).map_err(Error::at(&control))?;
-    let kills = text.lines().find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse().ok());
-    for (name, count) in [("oom_kill", kills)].into_iter().chain(failures(memory)?) {
+    let said =
+        |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok());
+    let waits = said("under_oom").filter(|waits: &u64| *waits > 0);
+    for (name, count) in [("oom_kill", said("oom_kill")), ("under_oom", waits)].into_iter().chain(failures(memory)?) {
         evidence.memory_events.extend(count.map(|count| (name.to_owned(), count)));
     }
     Ok(evidence)

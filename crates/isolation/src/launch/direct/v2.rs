@@ -26,6 +26,12 @@ pub(super) fn limit(folder: &Path, limits: &Limits, io: &[(String, IoLimit)]) ->
     Ok(())
 }
 
+/// Moves the limit that slows down.
+pub(super) fn relimit(folder: &Path, bytes: Option<u64>) -> Result<Option<u64>, Error> {
+    write(&folder.join("memory.high"), &bytes.map_or("max".to_owned(), |bytes| bytes.to_string()))?;
+    unified::memory_high(folder)
+}
+
 const KEYS: [&str; 4] = ["rbps", "wbps", "riops", "wiops"];
 
 fn values(limit: &IoLimit) -> [Option<u64>; 4] {

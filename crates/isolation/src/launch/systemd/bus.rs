@@ -35,6 +35,7 @@ trait Manager {
         properties: &Properties,
         others: &[(&str, Vec<(&str, Variant<'_>)>)],
     ) -> zbus::Result<OwnedObjectPath>;
+    fn set_unit_properties(&self, unit: &str, runtime: bool, properties: &Properties) -> zbus::Result<()>;
     fn stop_unit(&self, unit: &str, mode: &str) -> zbus::Result<OwnedObjectPath>;
     fn kill_unit(&self, unit: &str, whom: &str, signal: i32) -> zbus::Result<()>;
     fn reset_failed_unit(&self, unit: &str) -> zbus::Result<()>;
@@ -94,6 +95,12 @@ impl Bus {
         // Nobody knows whether it was done if there is no answer, so it is not asked twice.
         let started = zbus::block_on(self.manager.start_transient_unit(unit, "fail", properties, &[]));
         started.map(drop).map_err(|error| words(unit, &error))
+    }
+
+    /// Changes properties until the host is started again.
+    pub(super) fn set(&self, unit: &str, properties: &Properties) -> Result<(), Error> {
+        let set = self.ask(async |manager| manager.set_unit_properties(unit, true, properties).await);
+        set.map_err(|error| words(unit, &error))
     }
 
     /// Queues its stop. That it is not there is no error.

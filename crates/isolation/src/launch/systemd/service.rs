@@ -2,6 +2,7 @@
 
 use super::bus::{Bus, EXITED, Properties, Unit};
 use super::{KILL, PATIENCE, service_name, slice};
+use crate::launch::compare::in_pages;
 use crate::launch::gate::Gate;
 use crate::launch::program::User;
 use crate::launch::wait::wait;
@@ -9,6 +10,7 @@ use crate::launch::{End, Error, Evidence, GroupName, IoLimit, Job, Launched, Lim
 use std::io::Write;
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
+use zbus::Variant;
 
 /// Of a holder, to come to its gate.
 const TO_THE_GATE: Duration = Duration::from_secs(120);
@@ -118,6 +120,17 @@ impl Launched for Service {
 
     fn limits(&self) -> Result<Limits, Error> {
         self.limits_as(&self.asked)
+    }
+
+    fn relimit(&mut self, memory: Option<u64>) -> Result<Option<u64>, Error> {
+        // The kernel cuts it down to pages.
+        let wanted = memory.map(in_pages);
+        self.bus.set(&self.slice, &vec![("MemoryHigh", Variant::from(wanted.unwrap_or(u64::MAX)))])?;
+        let held = wait(PATIENCE, || {
+            let held = unified::memory_high(&self.folder)?;
+            Ok::<_, Error>((held == wanted).then_some(held))
+        })?;
+        held.ok_or_else(|| Error::Refused(format!("{}: systemd has not set its limit of memory", self.slice)))
     }
 
     fn ended(&mut self) -> Result<Option<End>, Error> {
