@@ -44,6 +44,8 @@ qqqqqqqq = 1
 name = "a"
 [factors]
 qqqqqqqq = 1
+[search]
+qqqqqqqq = 1
 "#;
 
 /// Every key that the loader knows, with its table: `stop.grace`.

@@ -14,6 +14,7 @@ mod limits;
 mod poh;
 mod programs;
 mod scripts;
+mod search;
 mod stake;
 mod switch;
 mod tools;
@@ -74,6 +75,7 @@ pub fn findings(plan: &Plan, facts: &HostFacts, i_vote: bool) -> Vec<Finding> {
     folders::check(plan, facts, &mut found);
     access::check(plan, facts, &mut found);
     disk::check(plan, facts, &mut found);
+    search::check(plan, facts, &mut found);
     host(facts, &mut found);
     design(plan, &mut found);
     tip(plan, facts, &mut found);
@@ -136,7 +138,7 @@ fn twins(plan: &Plan, found: &mut Findings) {
 
 /// What the plan can show at all.
 fn design(plan: &Plan, found: &mut Findings) {
-    if plan.replicates < 3 {
+    if plan.replicates < 3 && plan.search.is_none() {
         let runs = if plan.replicates == 1 { "a single run".to_owned() } else { format!("{} runs", plan.replicates) };
         found.warn(
             format!("{runs} of each arm can be described, but not tested against one another"),
@@ -156,7 +158,7 @@ fn design(plan: &Plan, found: &mut Findings) {
         );
     }
     twins(plan, found);
-    if plan.concurrent.is_some() {
+    if plan.concurrent.is_some() || plan.search.is_some() {
         return;
     }
     if plan.arms.len() < 2 {

@@ -55,6 +55,36 @@ pub struct Plan {
     pub concurrent: Option<Concurrent>,
     /// What the report is told.
     pub report: ReportRules,
+    /// What is searched in each run, instead of comparing arms: there is a single arm then, which sets nothing.
+    pub search: Option<Search>,
+}
+
+/// How the least memory is searched in one run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Search {
+    /// The first headroom that is tried, in bytes.
+    pub from: u64,
+    /// On the way to a limit, at least.
+    pub settle: Duration,
+    /// Under a limit, until it is judged.
+    pub dwell: Duration,
+    /// The widest interval of 90 % that is an answer, as a share.
+    pub width: f64,
+    /// Longest time of a search.
+    pub most: Duration,
+    /// Growth is extrapolated so far.
+    pub horizon: Duration,
+}
+
+impl Search {
+    /// How long it takes at least: few trials, each end of the interval three times, and every fourth dwell a reference.
+    pub fn shortest(&self) -> Duration {
+        let (trials, confirmed) = (8, 6);
+        let references = 2 + (trials + confirmed) / 3;
+        let dwell = self.settle.saturating_add(self.dwell);
+        let each = dwell.saturating_mul(trials + references);
+        dwell.saturating_add(self.dwell).saturating_mul(confirmed).saturating_add(each)
+    }
 }
 
 /// How a concurrent plan's arms stand beside one another.

@@ -7,7 +7,7 @@ pub use estimate::{Estimate, estimate};
 pub use text::finding;
 
 use super::check::{self, Finding, HostFacts, LauncherFacts, Need};
-use super::plan::{self, Arm, Plan, Severity};
+use super::plan::{self, Arm, Plan, Search, Severity};
 use super::schedule::{Turn, schedule};
 use crate::args::PlanArgs;
 use faultline_command::args::WrongUsage;
@@ -56,6 +56,9 @@ pub struct Outlook {
     pub launcher: Option<String>,
     /// Whether nothing speaks against it strongly enough.
     pub may_run: bool,
+    /// What is searched in each run, if it is no comparison of arms.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub search: Option<SearchOutlook>,
     /// Its arms.
     pub arms: Vec<ArmOutlook>,
     /// Its runs, in their order.
@@ -85,6 +88,36 @@ pub struct ArmOutlook {
     pub variables: Vec<String>,
 }
 
+/// A search, in bytes, seconds and percent.
+#[derive(Debug, Serialize)]
+pub struct SearchOutlook {
+    /// First headroom.
+    pub from: u64,
+    /// Widest interval that is an answer.
+    pub width_percent: f64,
+    /// On the way to a limit, at least.
+    pub settle_seconds: u64,
+    /// Under a limit.
+    pub dwell_seconds: u64,
+    /// Longest search.
+    pub most_seconds: u64,
+    /// How far growth is extrapolated.
+    pub horizon_seconds: u64,
+}
+
+impl SearchOutlook {
+    fn new(search: &Search) -> Self {
+        SearchOutlook {
+            from: search.from,
+            width_percent: 100.0 * search.width,
+            settle_seconds: search.settle.as_secs(),
+            dwell_seconds: search.dwell.as_secs(),
+            most_seconds: search.most.as_secs(),
+            horizon_seconds: search.horizon.as_secs(),
+        }
+    }
+}
+
 impl ArmOutlook {
     fn new(arm: &Arm) -> Self {
         ArmOutlook {
@@ -109,6 +142,7 @@ impl Outlook {
             folder: plan.folder.clone(),
             launcher: facts.launcher.as_ref().ok().map(|launcher| launcher.name.clone()),
             may_run: findings.iter().all(|finding| finding.severity < Severity::Refuse),
+            search: plan.search.as_ref().map(SearchOutlook::new),
             arms: plan.arms.iter().map(ArmOutlook::new).collect(),
             estimate: estimate(plan, turns.len()),
             turns,

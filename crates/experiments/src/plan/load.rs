@@ -1,6 +1,7 @@
 //! From a plan's text to a [`Plan`].
 
 mod arms;
+mod search;
 mod whole;
 mod workload;
 
@@ -49,6 +50,7 @@ pub fn parse(text: &str, file: &Path) -> Result<Plan, Vec<Mistake>> {
         // What follows from a mistake is none of its own.
         if m.is_empty() {
             whole::check(&plan, &places, m);
+            search::check(&plan, places.search, m);
         }
         plan
     });
@@ -91,6 +93,7 @@ struct Places {
     how: Option<usize>,
     counted_from: Option<usize>,
     first_transaction_within: Option<usize>,
+    search: Option<usize>,
 }
 
 fn sections(top: &mut Table<'_>, base: &Base, m: &mut Mistakes<'_>) -> (Plan, Places) {
@@ -103,8 +106,10 @@ fn sections(top: &mut Table<'_>, base: &Base, m: &mut Mistakes<'_>) -> (Plan, Pl
     order(top, &mut plan, m);
     // ABC CBA is whole only in pairs.
     let pairs = plan.order == Order::Abba && !top.has("concurrent");
-    plan.replicates = replicates.unwrap_or(if pairs { 4 } else { 3 });
+    let usual = if top.has("search") { 1 } else { 3 };
+    plan.replicates = replicates.unwrap_or(if pairs && usual > 1 { 4 } else { usual });
     let mut places = Places::default();
+    let searches = top.has("search");
     if !top.has("workload") {
         top.lacks("workload", "[workload] is missing: what is run");
     }
@@ -124,6 +129,9 @@ fn sections(top: &mut Table<'_>, base: &Base, m: &mut Mistakes<'_>) -> (Plan, Pl
     top.table("stop", m, |t, m| {
         places.counted_from = t.line_of("counted_from", m);
         places.first_transaction_within = t.line_of("first_transaction_within", m);
+        if searches && t.has("duration") {
+            m.push(t.line_of("duration", m), "stop.duration: a search ends by itself; say search.most instead");
+        }
         stop(t, &mut plan.stop, m);
     });
     top.table("host", m, |t, m| host(t, &mut plan.host, m));
@@ -140,6 +148,11 @@ fn sections(top: &mut Table<'_>, base: &Base, m: &mut Mistakes<'_>) -> (Plan, Pl
     });
     (plan.arms, places.arms) = arms::arms(top, base, m);
     concurrent(top, &mut plan, m);
+    places.search = top.line_of("search", m);
+    if top.has("search") {
+        places.arms = vec![places.search];
+    }
+    search::search(top, &mut plan, m);
     (plan, places)
 }
 
@@ -186,6 +199,7 @@ fn empty() -> Plan {
         lanes: Vec::<Lane>::new(),
         concurrent: None,
         report: ReportRules::default(),
+        search: None,
     }
 }
 

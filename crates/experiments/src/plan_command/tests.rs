@@ -57,3 +57,25 @@ fn a_broken_plan_is_wrong_usage_with_every_mistake() {
     assert!(said.starts_with("the plan has 5 mistakes:\n"), "{said}");
     assert!(said.contains("p.toml:2: folder: a string is wanted, not the number 5\n"), "{said}");
 }
+
+#[test]
+fn a_page_of_a_search_says_what_it_does_how_long_it_takes_and_that_it_cannot_be_run() {
+    let text = "name = \"s\"\nfolder = \"/state\"\n[begin]\nhow = \"as-is\"\n[workload]\ncommand = [\"v\"]\nledger = \"/mnt/l\"\n\
+                [search]\nwhat = \"memory\"\nfrom = \"24G\"\n";
+    let plan = parse(text, Path::new("/p.toml")).unwrap_or_else(|m| panic!("{m:#?}"));
+    let outlook = outlook(&plan);
+    // 14 dwells of 2 and 8 min, 6 of 2 and 16 min.
+    assert_eq!(outlook.estimate.shortest_seconds, (14 * 10 + 6 * 18) * 60);
+    assert_eq!(outlook.estimate.longest_seconds, Some((8 * 60 + 6 * 60 + 30 + 2) * 60));
+    let page = text::page(&outlook);
+    for said in [
+        "A headroom of 24 GiB, then 8 % less",
+        "until the interval of 90 % is at most 10 % wide, or after 40 dwells",
+        "refused  [search] can be planned, but this version of faultline cannot run it yet",
+        "note     a run starts once",
+        "note     what does not happen during the search",
+    ] {
+        assert!(page.contains(said), "{said}\n{page}");
+    }
+    assert!(!outlook.may_run && !page.contains("what it sets") && !page.contains("a single run"), "{page}");
+}

@@ -1,6 +1,6 @@
 //! An outlook for the terminal.
 
-use super::{ArmOutlook, Outlook};
+use super::{ArmOutlook, Outlook, SearchOutlook};
 use crate::check::Finding;
 use crate::plan::Severity;
 use std::time::Duration;
@@ -26,7 +26,10 @@ pub(super) fn page(outlook: &Outlook) -> String {
         let (bytes, folder) = (faultline_text::bytes(need.bytes), need.folder.display());
         out += &format!("{head:<10} {bytes} in {folder} ({free} free): {}\n", need.what);
     }
-    out += &format!("\n{}", arms(&outlook.arms));
+    out += &match &outlook.search {
+        Some(search) => format!("\n{}", searched(search)),
+        None => format!("\n{}", arms(&outlook.arms)),
+    };
     out += &format!("\n{}", schedule(outlook));
     out += &format!("\n{}", findings(outlook));
     out
@@ -35,6 +38,22 @@ pub(super) fn page(outlook: &Outlook) -> String {
 fn arms(arms: &[ArmOutlook]) -> String {
     let rows = arms.iter().map(|arm| vec![arm.name.clone(), differs(arm)]);
     faultline_text::table(&["arm", "what it sets"], rows.collect())
+}
+
+/// What a search does, in its order.
+fn searched(search: &SearchOutlook) -> String {
+    let (from, width) = (faultline_text::size(search.from), search.width_percent);
+    let seconds = [search.settle_seconds, search.dwell_seconds, search.most_seconds, search.horizon_seconds];
+    let [settle, dwell, most, horizon] = seconds.map(|seconds| faultline_text::time(Duration::from_secs(seconds)));
+    format!(
+        "Each run searches the least memory by moving its own limit: unreclaimable memory plus a headroom, set every second.\n\
+         1. Without a limit until it is at the tip, then twice {dwell} as the reference, and again after every third dwell.\n\
+         2. A headroom of {from}, then 8 % less each time until one fails. On the way to a limit at least {settle}, then {dwell} under it.\n\
+         3. Between what kept up and what failed, until the interval of 90 % is at most {width:.0} % wide, or after 40 dwells.\n\
+         4. Both ends of the interval three times each, twice as long.\n\
+         The limit is lifted after each failure, and at once if the validator is in danger. A search ends after {most} at the latest.\n\
+         If unreclaimable memory would grow by more than 5 % in {horizon}, the answer is the memory for 1, 12 and 24 h.\n"
+    )
 }
 
 fn differs(arm: &ArmOutlook) -> String {

@@ -15,9 +15,9 @@ const PAGE: u64 = 4096;
 /// The arms of the plan with their lines: those of `[[arm]]`, then the cross of `[factors]`.
 pub(super) fn arms(top: &mut Table<'_>, base: &Base, m: &mut Mistakes<'_>) -> (Vec<Arm>, Vec<Option<usize>>) {
     let (mut arms, mut places) = (Vec::new(), Vec::new());
-    let none = !top.has("arm") && !top.has("factors");
+    let none = !top.has("arm") && !top.has("factors") && !top.has("search");
     if none {
-        top.lacks("arm", "there is no [[arm]] and no [factors]: nothing is tried");
+        top.lacks("arm", "there is no [[arm]], no [factors] and no [search]: nothing is tried");
     }
     top.tables("arm", m, |t, m| {
         places.push(t.line(m));

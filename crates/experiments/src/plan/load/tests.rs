@@ -344,3 +344,46 @@ proptest! {
         }
     }
 }
+
+/// The small plan with a search in place of its arm.
+fn searching(keys: &str) -> String {
+    with("[[arm]]\nname = \"all\"\n", &format!("[search]\nwhat = \"memory\"\n{keys}"))
+}
+
+#[test]
+fn a_search_has_its_defaults_and_one_arm_that_sets_nothing() {
+    let plan = read(&searching("from = \"24G\"\n")).unwrap();
+    let search = plan.search.expect("a search");
+    assert_eq!((search.from, search.settle, search.dwell), (24 << 30, 2 * MINUTE, 8 * MINUTE));
+    assert_eq!((search.width, search.most, search.horizon), (0.1, 8 * HOUR, 24 * HOUR));
+    assert_eq!(plan.arms, [Arm { name: "search".to_owned(), ..Arm::default() }]);
+    assert_eq!((plan.replicates, plan.stop.duration), (1, 8 * HOUR));
+    let keys = "from = \"400M\"\nsettle = \"20s\"\ndwell = \"1m\"\nwidth = 7.5\nmost = \"2h\"\nhorizon = \"12h\"\n";
+    let plan = read(&searching(keys).replace("folder = \"state\"", "folder = \"state\"\nreplicates = 3")).unwrap();
+    assert_eq!((plan.replicates, plan.search.map(|search| (search.width, search.most))), (3, Some((0.075, 2 * HOUR))));
+}
+
+#[test]
+fn every_mistake_of_a_search_is_told_at_once() {
+    let keys = "from = \"24\"\nsettle = \"1s\"\ndwell = \"8\"\nwidth = 2\nmost = \"10s\"\nhorizon = 5\nmore = 1\n";
+    let found = mistakes(&searching(keys).replace("\"memory\"", "\"disk\""));
+    for key in ["what", "from", "settle", "dwell", "width", "most", "horizon", "more"] {
+        assert!(found.iter().any(|mistake| mistake.contains(&format!("search.{key}"))), "{key}: {found:#?}");
+    }
+    refused(&searching(""), "search.from");
+    refused(&searching("from = \"24G\"\nmost = \"30m\"\n"), "ten dwells alone take");
+}
+
+#[test]
+fn a_search_takes_the_place_of_everything_that_compares() {
+    let search = searching("from = \"24G\"\n");
+    refused(&format!("{search}[[arm]]\nname = \"all\"\n"), "[[arm]]: means nothing with [search]");
+    refused(&format!("{search}[factors]\nmemory_max = [\"1G\"]\n"), "factors: means nothing with [search]");
+    refused(&format!("{search}[concurrent]\n"), "concurrent: means nothing with [search]");
+    refused(&search.replace("[begin]", "[stop]\nduration = \"1h\"\n[begin]"), "say search.most instead");
+    refused(&search.replace("[workload]", "order = \"random\"\n[workload]"), "order: means nothing with [search]");
+    refused(
+        &search.replace("ledger = \"/mnt/ledger\"", "ledger = \"/mnt/ledger\"\nkind = \"replay\""),
+        "a replay has no tip",
+    );
+}

@@ -1,0 +1,69 @@
+//! `[search]`.
+
+use super::super::{Arm, Kind, Plan, Search};
+use super::{HOUR, MINUTE, at_least, percent};
+use faultline_settings::{Mistakes, Table, choice, number, size, time};
+use std::time::Duration;
+
+/// The name of the one arm that a search has.
+const ARM: &str = "search";
+/// Keys that mean nothing where one run finds the answer.
+const ELSEWHERE: [&str; 6] = ["arm", "factors", "concurrent", "order", "force_order", "seed"];
+
+/// Reads the section, if there is one. It takes the place of arms: the plan then has a single one, which sets nothing.
+pub(super) fn search(top: &mut Table<'_>, plan: &mut Plan, m: &mut Mistakes<'_>) {
+    top.table("search", m, |t, m| {
+        t.need("what", m, |v| choice(v, &[("memory", ())]));
+        let from = t.need("from", m, |v| headroom(size(v)?));
+        let mut search = Search {
+            from: from.unwrap_or_default(),
+            settle: 2 * MINUTE,
+            dwell: 8 * MINUTE,
+            width: 0.1,
+            most: 8 * HOUR,
+            horizon: 24 * HOUR,
+        };
+        t.set("settle", &mut search.settle, m, |v| at_least(time(v)?, Duration::from_secs(5)));
+        t.set("dwell", &mut search.dwell, m, |v| at_least(time(v)?, Duration::from_secs(10)));
+        t.set("width", &mut search.width, m, |v| width(percent(number(v)?)?));
+        t.set("most", &mut search.most, m, |v| at_least(time(v)?, MINUTE));
+        t.set("horizon", &mut search.horizon, m, |v| at_least(time(v)?, HOUR));
+        plan.stop.duration = search.most;
+        plan.search = Some(search);
+    });
+    if !top.has("search") {
+        return;
+    }
+    for key in ELSEWHERE.into_iter().filter(|key| top.has(key)) {
+        let said = if key == "arm" { "[[arm]]" } else { key };
+        m.push(
+            top.line_of(key, m),
+            format!("{said}: means nothing with [search], which has one run and one lane; leave it out"),
+        );
+    }
+    plan.arms = vec![Arm { name: ARM.to_owned(), ..Arm::default() }];
+}
+
+/// What only the rest of the plan shows.
+pub(super) fn check(plan: &Plan, line: Option<usize>, m: &mut Mistakes<'_>) {
+    let Some(search) = &plan.search else { return };
+    if plan.workload.kind == Kind::Replay {
+        m.push(line, "search: a replay has no tip to keep up with; say workload.kind = \"validator\"");
+    }
+    let least = (search.settle + search.dwell) * 10;
+    if search.most < least {
+        let (most, least) = (faultline_text::time(search.most), faultline_text::time(least));
+        m.push(
+            line,
+            format!("search.most is {most}, and ten dwells alone take {least}: give it more, or make dwells shorter"),
+        );
+    }
+}
+
+fn headroom(bytes: u64) -> Result<u64, String> {
+    if bytes < 1 << 20 { Err("is less than 1M, in which nothing fits".to_owned()) } else { Ok(bytes) }
+}
+
+fn width(share: f64) -> Result<f64, String> {
+    if (0.03..=0.5).contains(&share) { Ok(share) } else { Err("a width from 3 to 50 percent is wanted".to_owned()) }
+}
