@@ -16,6 +16,7 @@ pub mod replay;
 pub mod report;
 pub mod runner;
 pub mod schedule;
+pub mod search;
 pub mod status;
 pub mod targets;
 pub mod watch;

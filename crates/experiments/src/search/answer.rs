@@ -1,0 +1,135 @@
+//! What a search comes to.
+
+use super::growth::Growth;
+use faultline_stats::staircase::Interval;
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// Growth up to the horizon that is more than this share of what there is does not settle.
+const SETTLES: f64 = 0.05;
+/// Memory is told for these hours if it does not settle.
+const HOURS: [f64; 3] = [1.0, 12.0, 24.0];
+
+/// What a search comes to. Memory in bytes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Answer {
+    /// The headroom, or why there is none.
+    pub outcome: Outcome,
+    /// What the ends of the interval came to when they were tried again.
+    pub confirmed: Option<Confirmed>,
+    /// Highest unreclaimable memory before the tip: one start cannot be tried at several limits, so it needs at least this.
+    pub start: u64,
+    /// Unreclaimable memory at the end; absent if none was read.
+    pub unreclaimable: Option<u64>,
+    /// How much it grows in an hour; absent if too little was read.
+    pub grows: Option<f64>,
+    /// Whether growth up to the plan's horizon stays below 5 %; absent if that is not known.
+    pub settles: Option<bool>,
+    /// The memory that is enough, with the upper end of the headroom: one line if it settles, else for 1, 12 and 24 h at the
+    /// tip. Empty without a headroom.
+    pub memory: Vec<Memory>,
+}
+
+/// Enough memory.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Memory {
+    /// For so long at the tip.
+    pub hours: f64,
+    /// In bytes.
+    pub bytes: u64,
+}
+
+/// How a search ends.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "outcome")]
+pub enum Outcome {
+    /// The headroom that is just enough lies in this interval of 90 %.
+    Found {
+        /// Lower end.
+        low: u64,
+        /// Middle.
+        middle: u64,
+        /// Upper end.
+        high: u64,
+    },
+    /// Equal dwells end too differently for an interval.
+    Noisy,
+    /// The first headroom is too small.
+    AboveStart,
+    /// The smallest headroom that was tried is enough.
+    NeverFailed {
+        /// That one.
+        lowest: u64,
+    },
+    /// The time is over.
+    OutOfTime,
+    /// It cannot be known.
+    Inconclusive {
+        /// Why.
+        why: String,
+    },
+}
+
+/// The ends of the last interval that was confirmed, and how often they kept up and failed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Confirmed {
+    /// Upper end.
+    pub high: u64,
+    /// Lower end.
+    pub low: u64,
+    /// Dwells.
+    pub high_kept_up: u32,
+    /// Dwells.
+    pub high_failed: u32,
+    /// Dwells.
+    pub low_kept_up: u32,
+    /// Dwells.
+    pub low_failed: u32,
+}
+
+impl Outcome {
+    pub(super) fn found(interval: &Interval) -> Outcome {
+        let [low, middle, high] = [interval.low, interval.middle, interval.high].map(|bytes| bytes as u64);
+        Outcome::Found { low, middle, high }
+    }
+
+    /// The headroom that is enough, if one is known.
+    fn enough(&self) -> Option<u64> {
+        match self {
+            Outcome::Found { high: enough, .. } | Outcome::NeverFailed { lowest: enough } => Some(*enough),
+            _ => None,
+        }
+    }
+}
+
+impl Answer {
+    pub(super) fn new(
+        outcome: Outcome,
+        confirmed: Option<Confirmed>,
+        start: u64,
+        growth: &Growth,
+        horizon: Duration,
+    ) -> Self {
+        let (line, newest) = (growth.line(), growth.newest());
+        let settles =
+            line.zip(newest).map(|(line, (now, _))| line.slope * horizon.as_secs_f64() <= SETTLES * now as f64);
+        let after = |hours: f64| -> Option<Memory> {
+            let (line, (_, highest)) = (line?, newest?);
+            let unreclaimable = if settles? { highest } else { (line.at(hours * 3600.0) as u64).max(highest) };
+            Some(Memory { hours, bytes: start.max(unreclaimable).saturating_add(outcome.enough()?) })
+        };
+        let memory = match settles {
+            Some(true) => vec![after(horizon.as_secs_f64() / 3600.0)],
+            _ => HOURS.map(after).to_vec(),
+        };
+        Answer {
+            confirmed,
+            start,
+            unreclaimable: newest.map(|(now, _)| now),
+            grows: line.map(|line| line.slope * 3600.0),
+            settles,
+            memory: memory.into_iter().flatten().collect(),
+            outcome,
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! The limit from second to second: from above and in small steps, since one large step reclaims more than it has to; and
+//! what lifts it at once.
+
+use super::{Act, BLIND, LOST, Reading, STALLED};
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// From limit to limit.
+const SECOND: Duration = Duration::from_secs(1);
+/// A limit is at most lowered to so much of the last one.
+const LOWERED: f64 = 0.94;
+/// The next step waits until no more than this share of the limit is in use above it.
+const OVER: f64 = 1.005;
+/// Refaults are counted over this time.
+const WINDOW: Duration = Duration::from_secs(10);
+/// The kernel counts memory in pages, and cuts limits down to them.
+const PAGE: u64 = 4096;
+
+/// The limit that holds, and the last seconds.
+#[derive(Debug, Default)]
+pub(super) struct Approach {
+    limit: Option<u64>,
+    headroom: Option<u64>,
+    set: Duration,
+    /// When unreclaimable memory and slots behind were last read.
+    seen: Option<Duration>,
+    /// The last second of unreclaimable memory.
+    unreclaimable: VecDeque<(Duration, u64)>,
+    refaults: VecDeque<(Duration, u64)>,
+}
+
+impl Approach {
+    pub(super) fn limit(&self) -> Option<u64> {
+        self.limit
+    }
+
+    /// Takes a reading; why the limit has to be lifted, if there is one and it has.
+    pub(super) fn watch(&mut self, reading: &Reading) -> Option<&'static str> {
+        keep(&mut self.unreclaimable, SECOND, reading.at, reading.unreclaimable);
+        keep(&mut self.refaults, WINDOW, reading.at, reading.refaults);
+        if reading.unreclaimable.is_some() && reading.behind.is_some() || self.seen.is_none() {
+            self.seen = Some(reading.at);
+        }
+        self.limit?;
+        let least = self.unreclaimable.iter().map(|(_, bytes)| *bytes).min();
+        let risen = reading.unreclaimable.zip(least).map(|(now, least)| now.saturating_sub(least));
+        if reading.out_of_memory {
+            Some("the group is out of memory")
+        } else if reading.behind.is_some_and(|behind| behind > LOST) {
+            Some("it is too far behind")
+        } else if reading.memory_full.is_some_and(|full| full > STALLED) {
+            Some("it waits for memory too long")
+        } else if risen.zip(self.headroom).is_some_and(|(risen, headroom)| risen > headroom / 2) {
+            Some("unreclaimable memory rose by half of the headroom within a second")
+        } else if self.seen.is_some_and(|seen| reading.at.saturating_sub(seen) > BLIND) {
+            Some("its memory or its distance to the tip could not be read")
+        } else {
+            None
+        }
+    }
+
+    /// Sets the limit once a second; whether it is where it is to be.
+    pub(super) fn step(&mut self, headroom: Option<u64>, reading: &Reading, acts: &mut Vec<Act>) -> bool {
+        let Some(headroom) = headroom else {
+            if self.limit.is_some() {
+                self.lift(acts);
+            }
+            return true;
+        };
+        let (Some(unreclaimable), Some(memory)) = (reading.unreclaimable, reading.memory) else { return false };
+        let target = page(unreclaimable.saturating_add(headroom));
+        self.headroom = Some(headroom);
+        let next = match self.limit {
+            None => target.max(page(memory)),
+            Some(limit) if reading.at.saturating_sub(self.set) < SECOND => return limit == target,
+            Some(limit) if target >= limit => target,
+            // What was asked for before has not been reclaimed yet.
+            Some(limit) if memory as f64 > OVER * limit as f64 => limit,
+            Some(limit) => target.max(page((limit as f64 * LOWERED) as u64)),
+        };
+        self.limit = Some(next);
+        self.set = reading.at;
+        acts.push(Act::Limit(self.limit));
+        next == target
+    }
+
+    /// Lifts the limit; said again, it is lifted again.
+    pub(super) fn lift(&mut self, acts: &mut Vec<Act>) {
+        if self.limit.is_some() {
+            acts.push(Act::Limit(None));
+        }
+        (self.limit, self.headroom) = (None, None);
+    }
+
+    /// Refaults a second, over the last seconds.
+    pub(super) fn refaults(&self) -> Option<f64> {
+        let ((first, before), (last, now)) = (self.refaults.front()?, self.refaults.back()?);
+        let seconds = last.checked_sub(*first)?.as_secs_f64();
+        (seconds > 0.0).then(|| now.saturating_sub(*before) as f64 / seconds)
+    }
+}
+
+/// Adds a value, and removes what is older than `window`.
+fn keep(values: &mut VecDeque<(Duration, u64)>, window: Duration, at: Duration, value: Option<u64>) {
+    values.extend(value.map(|value| (at, value)));
+    while values.front().is_some_and(|(then, _)| at.saturating_sub(*then) > window) {
+        values.pop_front();
+    }
+}
+
+/// In whole pages.
+pub(super) fn page(bytes: u64) -> u64 {
+    bytes / PAGE * PAGE
+}

@@ -1,0 +1,237 @@
+//! One dwell: what was seen of it, and what it shows.
+
+use super::evidence::{Evidence, Verdict};
+use super::reference::References;
+use super::{BLIND, Reading};
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// Parts of a dwell: the first and the last are compared, and a busy host is looked for in a window of one part.
+const PARTS: u32 = 8;
+/// Replay may take so many times as long as in a reference.
+const SLOWER: f64 = 1.2;
+/// More slots behind at the end than at the beginning is worse.
+const WORSE: f64 = 1.0;
+/// Threads of replay that wait for a CPU for more than this share of the time that they could run, ...
+const BUSY: f64 = 0.05;
+/// ... and so many times as much as in a reference, show a busy host.
+const BUSIER: f64 = 2.0;
+/// A cluster with less than this share of a reference's slots is slow, and following it is easy.
+const SLOW: f64 = 0.8;
+/// Slots are counted over this time at least, or half of a dwell that is short.
+const RATE: Duration = Duration::from_secs(30);
+/// Without a reading for so long, nobody knows what happened.
+const GAP: Duration = Duration::from_secs(2);
+
+/// A dwell that lasts.
+#[derive(Debug)]
+pub(super) struct Dwell {
+    began: Duration,
+    length: Duration,
+    first: Reading,
+    last: Reading,
+    seen: Duration,
+    /// Longest time between two readings, or without slots behind or memory in them.
+    gap: Duration,
+    most: Option<u64>,
+    beginning: (u64, u64),
+    end: VecDeque<(Duration, u64)>,
+    replay: Vec<f64>,
+    full: Option<f64>,
+    /// Waited and ran so far, over one part.
+    cpu: VecDeque<(Duration, Duration, Duration)>,
+    waited: Option<f64>,
+}
+
+impl Dwell {
+    pub(super) fn begin(reading: &Reading, length: Duration) -> Self {
+        let first = Reading { replay_us: Vec::new(), ..reading.clone() };
+        let mut dwell = Dwell {
+            began: reading.at,
+            length,
+            last: first.clone(),
+            first: first.clone(),
+            seen: reading.at,
+            gap: Duration::ZERO,
+            most: None,
+            beginning: (0, 0),
+            end: VecDeque::new(),
+            replay: Vec::new(),
+            full: None,
+            cpu: VecDeque::new(),
+            waited: None,
+        };
+        dwell.take(&first);
+        dwell
+    }
+
+    fn part(&self) -> Duration {
+        self.length / PARTS
+    }
+
+    pub(super) fn take(&mut self, reading: &Reading) {
+        let at = reading.at;
+        self.gap = self.gap.max(at.saturating_sub(self.last.at));
+        if reading.behind.is_some() && reading.unreclaimable.is_some() {
+            self.seen = at;
+        } else if at.saturating_sub(self.seen) > BLIND {
+            self.gap = self.gap.max(at.saturating_sub(self.seen));
+        }
+        if let Some(behind) = reading.behind {
+            self.most = self.most.max(Some(behind));
+            if at.saturating_sub(self.began) <= self.part() {
+                self.beginning = (self.beginning.0 + behind, self.beginning.1 + 1);
+            }
+            self.end.push_back((at, behind));
+        }
+        let part = self.part();
+        while self.end.front().is_some_and(|(then, _)| at.saturating_sub(*then) > part) {
+            self.end.pop_front();
+        }
+        self.replay.extend(reading.replay_us.iter().filter(|us| us.is_finite()));
+        self.full = most(self.full, reading.memory_full);
+        self.look_at_cpus(reading, part);
+        self.last = Reading { replay_us: Vec::new(), ..reading.clone() };
+    }
+
+    fn look_at_cpus(&mut self, reading: &Reading, part: Duration) {
+        let (Some(waited), Some(ran)) = (reading.replay_waited, reading.replay_ran) else { return };
+        self.cpu.push_back((reading.at, waited, ran));
+        while self.cpu.len() > 2 && self.cpu.get(1).is_some_and(|(then, ..)| reading.at.saturating_sub(*then) >= part) {
+            self.cpu.pop_front();
+        }
+        // What is shorter than a part says little, unless there is nothing else.
+        let first = self.cpu.front().map(|(then, ..)| reading.at.saturating_sub(*then));
+        if first.is_some_and(|span| span >= part) {
+            self.waited = most(self.waited, self.share());
+        }
+    }
+
+    /// Share of the time that the threads of replay waited, over the newest part.
+    fn share(&self) -> Option<f64> {
+        let ((_, waited_before, ran_before), (_, waited, ran)) = (self.cpu.front()?, self.cpu.back()?);
+        let (waited, ran) = (waited.saturating_sub(*waited_before), ran.saturating_sub(*ran_before));
+        let both = (waited + ran).as_secs_f64();
+        (both > 0.0).then(|| waited.as_secs_f64() / both)
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.lasted() >= self.length
+    }
+
+    fn lasted(&self) -> Duration {
+        self.last.at.saturating_sub(self.began)
+    }
+
+    fn evidence(&mut self) -> Evidence {
+        let seconds = self.lasted().as_secs_f64();
+        let rate = |first: Option<u64>, last: Option<u64>| {
+            let grown = last?.checked_sub(first?)? as f64;
+            (seconds > 0.0).then_some(grown / seconds)
+        };
+        let mean = |sum: u64, count: u64| (count > 0).then(|| sum as f64 / count as f64);
+        self.replay.sort_unstable_by(f64::total_cmp);
+        // The nearest rank.
+        let rank = (0.95 * self.replay.len() as f64).ceil() as usize;
+        Evidence {
+            seconds,
+            behind_most: self.most,
+            behind_first: mean(self.beginning.0, self.beginning.1),
+            behind_last: mean(self.end.iter().map(|(_, behind)| behind).sum(), self.end.len() as u64),
+            replay_p95_us: rank.checked_sub(1).and_then(|rank| self.replay.get(rank)).copied(),
+            refaults: rate(self.first.refaults, self.last.refaults),
+            waited: self.waited.or_else(|| self.share()),
+            cluster: rate(self.first.tip, self.last.tip),
+            memory_full: self.full,
+            unreclaimable: self.last.unreclaimable,
+            memory: self.last.memory,
+            why: Vec::new(),
+        }
+    }
+
+    /// Of a dwell under a limit, which was lifted for the reason in `danger` if there is one.
+    pub(super) fn verdict(mut self, at_tip: u64, usual: &References, danger: Option<&str>) -> (Verdict, Evidence) {
+        let mut evidence = self.evidence();
+        let mut fails: Vec<String> = danger.map(str::to_owned).into_iter().collect();
+        fails.extend(behind(&evidence, at_tip));
+        if let (Some(now), Some(usual)) = (evidence.replay_p95_us, usual.replay())
+            && now > SLOWER * usual
+        {
+            fails.push(format!(
+                "95 % of the slots were replayed within {now:.0} us, in the references within {usual:.0} us"
+            ));
+        }
+        let mut void = self.unknown(&evidence);
+        let long = self.lasted() >= RATE.min(self.length / 2);
+        if let (Some(now), Some(usual), true) = (evidence.cluster, usual.cluster(), long)
+            && now < SLOW * usual
+        {
+            void.push(format!("the cluster made {now:.2} slots a second, in the references {usual:.2}"));
+        }
+        // One that kept up on a busy host would have kept up on a quiet one.
+        if !fails.is_empty() {
+            void.extend(busy(&evidence, usual));
+        }
+        let verdict = match (void.is_empty(), fails.is_empty()) {
+            (false, _) => Verdict::Void,
+            (true, true) => Verdict::KeptUp,
+            (true, false) => Verdict::Failed,
+        };
+        evidence.why = if verdict == Verdict::Void { void } else { fails };
+        (verdict, evidence)
+    }
+
+    /// Of one without a limit: it keeps up, or shows nothing.
+    pub(super) fn reference(mut self, at_tip: u64, usual: &References, danger: Option<&str>) -> (Verdict, Evidence) {
+        let mut evidence = self.evidence();
+        let mut void = self.unknown(&evidence);
+        void.extend(danger.map(str::to_owned));
+        void.extend(behind(&evidence, at_tip));
+        void.extend(busy(&evidence, usual));
+        let verdict = if void.is_empty() { Verdict::KeptUp } else { Verdict::Void };
+        evidence.why = void;
+        (verdict, evidence)
+    }
+
+    /// What is not known and would have to be.
+    fn unknown(&self, evidence: &Evidence) -> Vec<String> {
+        let mut why = Vec::new();
+        if self.gap > GAP {
+            why.push(format!("nothing was read for {:.1} s", self.gap.as_secs_f64()));
+        }
+        if evidence.behind_most.is_none() {
+            why.push("it is not known how far behind it was".to_owned());
+        }
+        why
+    }
+}
+
+fn behind(evidence: &Evidence, at_tip: u64) -> Vec<String> {
+    let mut why = Vec::new();
+    if let Some(most) = evidence.behind_most.filter(|most| *most > at_tip) {
+        why.push(format!("it was {most} slots behind"));
+    }
+    if let (Some(first), Some(last)) = (evidence.behind_first, evidence.behind_last)
+        && last > first + WORSE
+    {
+        why.push(format!("it was {first:.1} slots behind at the beginning and {last:.1} at the end"));
+    }
+    why
+}
+
+fn busy(evidence: &Evidence, usual: &References) -> Option<String> {
+    let waited = evidence.waited.filter(|waited| *waited > BUSY)?;
+    let usual = usual.waited().unwrap_or(waited / BUSIER);
+    (waited > BUSIER * usual).then(|| {
+        format!(
+            "threads of replay waited for a CPU for {:.0} % of their time, in the references {:.0} %",
+            100.0 * waited,
+            100.0 * usual
+        )
+    })
+}
+
+/// The larger one.
+fn most(a: Option<f64>, b: Option<f64>) -> Option<f64> {
+    a.into_iter().chain(b).reduce(f64::max)
+}

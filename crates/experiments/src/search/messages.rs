@@ -1,0 +1,68 @@
+//! What goes into a search and what comes out.
+
+use super::answer::Answer;
+use super::evidence::{Evidence, Verdict};
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// What is known at one moment; four a second. What could not be read is absent.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Reading {
+    /// On a clock that never jumps.
+    pub at: Duration,
+    /// Unreclaimable memory of the group, in bytes.
+    pub unreclaimable: Option<u64>,
+    /// Memory of the group, page cache included, in bytes.
+    pub memory: Option<u64>,
+    /// Slots behind the tip.
+    pub behind: Option<u64>,
+    /// The tip.
+    pub tip: Option<u64>,
+    /// Refaults of the group's files so far, in pages.
+    pub refaults: Option<u64>,
+    /// Stall of memory, all tasks, over 10 s, in percent.
+    pub memory_full: Option<f64>,
+    /// Whether the group is out of memory, or something in it was killed for that.
+    pub out_of_memory: bool,
+    /// Time that the threads of replay were ready and waited for a CPU, so far.
+    pub replay_waited: Option<Duration>,
+    /// Time that they ran, so far.
+    pub replay_ran: Option<Duration>,
+    /// Replay times of the slots that became known since the last reading, in microseconds.
+    pub replay_us: Vec<f64>,
+}
+
+/// What a look asks for.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Act {
+    /// Set this limit, in bytes; `None`: lift it.
+    Limit(Option<u64>),
+    /// Write this down, before anything that comes after it.
+    Line(Line),
+    /// The search is over.
+    Over(Box<Answer>),
+}
+
+/// A line of the journal.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "search")]
+pub enum Line {
+    /// From now on the limit follows unreclaimable memory with this headroom; `None`: there is no limit.
+    Limit {
+        /// Bytes.
+        headroom: Option<u64>,
+        /// What for.
+        why: String,
+    },
+    /// A dwell is over.
+    Dwell {
+        /// Bytes; `None`: a reference.
+        headroom: Option<u64>,
+        /// Whether it confirms the end of an interval, at double length.
+        confirms: bool,
+        /// What it came to.
+        verdict: Verdict,
+        /// Why.
+        evidence: Box<Evidence>,
+    },
+}
