@@ -355,3 +355,6 @@ impl Machine {
         acts.push(Act::Over(Box::new(answer)));
     }
 }
+
+#[cfg(test)]
+mod tests;

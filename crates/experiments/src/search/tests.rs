@@ -1,0 +1,237 @@
+use super::*;
+use plant::{Plant, seconds};
+
+mod plant;
+
+const MIB: u64 = 1 << 20;
+
+fn rules() -> Search {
+    Search {
+        from: 400 * MIB,
+        settle: seconds(20),
+        dwell: seconds(60),
+        width: 0.1,
+        most: seconds(8 * 3600),
+        horizon: seconds(24 * 3600),
+    }
+}
+
+/// What a search came to, and its lines.
+fn search(plant: &mut Plant) -> (Answer, Vec<Line>) {
+    let mut machine = Machine::new(rules(), 32).expect("rules");
+    let mut lines = Vec::new();
+    for _ in 0..4 * 9 * 3600 {
+        let reading = plant.read();
+        for act in machine.look(&reading) {
+            match act {
+                Act::Limit(limit) => plant.limit(limit),
+                Act::Line(line) => lines.push(line),
+                Act::Over(answer) => return (*answer, lines),
+            }
+        }
+    }
+    panic!("no end: {lines:#?}");
+}
+
+fn dwells(lines: &[Line]) -> Vec<(Option<u64>, Verdict, &Evidence)> {
+    let mut all = Vec::new();
+    for line in lines {
+        if let Line::Dwell { headroom, verdict, evidence, .. } = line {
+            all.push((*headroom, *verdict, &**evidence));
+        }
+    }
+    all
+}
+
+#[track_caller]
+fn holds(answer: &Answer, knee: u64) {
+    let Outcome::Found { low, middle, high } = answer.outcome else { panic!("{answer:#?}") };
+    assert!(low <= knee && knee <= high, "{} to {} MiB, knee {}", low / MIB, high / MIB, knee / MIB);
+    assert!(low <= middle && middle <= high);
+    assert!((high as f64) <= 1.1 * low as f64, "{low} to {high}");
+}
+
+#[test]
+fn a_knee_is_found_within_ten_percent() {
+    for (seed, knee) in [(1, 90), (2, 145), (3, 251), (4, 330), (5, 380)] {
+        let mut plant = Plant::new(knee * MIB, seed);
+        let (answer, lines) = search(&mut plant);
+        holds(&answer, knee * MIB);
+        assert_eq!(plant.killed, 0);
+        let confirmed = answer.confirmed.expect("it was confirmed");
+        assert!(confirmed.agrees(), "{confirmed:?}");
+        assert_eq!((answer.settles, answer.memory.len()), (Some(true), 1), "{answer:#?}");
+        let dwells = dwells(&lines);
+        assert!(dwells.len() <= 60, "{}", dwells.len());
+        let references: Vec<usize> = dwells.iter().enumerate().filter(|(_, d)| d.0.is_none()).map(|(i, _)| i).collect();
+        assert_eq!(references.get(..3), Some(&[0, 1, 5][..]), "every fourth: {references:?}");
+    }
+}
+
+#[test]
+fn memory_that_leaks_does_not_settle_and_the_headroom_is_found_all_the_same() {
+    let mut plant = Plant::new(200 * MIB, 1);
+    plant.leak = 5 * MIB;
+    let (answer, _) = search(&mut plant);
+    // The limit is set once a second, and is late by what leaks in between.
+    let Outcome::Found { middle, .. } = answer.outcome else { panic!("{answer:#?}") };
+    assert!(middle > 190 * MIB && middle < 215 * MIB, "{middle}");
+    assert_eq!((answer.settles, plant.killed), (Some(false), 0));
+    let grows = answer.grows.expect("it was read") / (5.0 * 3600.0 * MIB as f64);
+    assert!((0.98..1.02).contains(&grows), "{grows}");
+    let hours: Vec<f64> = answer.memory.iter().map(|memory| memory.hours).collect();
+    assert_eq!(hours, [1.0, 12.0, 24.0]);
+    let day = answer.memory.last().expect("24 h").bytes;
+    let leaked = 5 * MIB * 24 * 3600;
+    assert!(day > leaked && day < leaked + leaked / 20, "{day}");
+}
+
+#[test]
+fn load_from_outside_voids_dwells_and_changes_nothing_else() {
+    let mut plant = Plant::new(200 * MIB, 3);
+    plant.loaded = Some((seconds(200), seconds(400)));
+    let (answer, lines) = search(&mut plant);
+    holds(&answer, 200 * MIB);
+    let void: Vec<_> = dwells(&lines).into_iter().filter(|(_, verdict, _)| *verdict == Verdict::Void).collect();
+    assert!(void.len() >= 3, "{void:#?}");
+    for (headroom, verdict, evidence) in dwells(&lines) {
+        // The working set is up to half a percent above the knee.
+        let low = headroom.is_some_and(|headroom| headroom < 202 * MIB);
+        assert!(verdict != Verdict::Failed || low, "{headroom:?} {evidence:#?}");
+    }
+}
+
+#[test]
+fn load_without_end_is_inconclusive_and_never_a_failure() {
+    let mut plant = Plant::new(200 * MIB, 4);
+    // It begins after the references.
+    plant.loaded = Some((seconds(600), seconds(100_000)));
+    let (answer, lines) = search(&mut plant);
+    assert!(matches!(answer.outcome, Outcome::Inconclusive { .. }), "{answer:#?}");
+    let dwells = dwells(&lines);
+    assert!(dwells.last().is_some_and(|(_, verdict, _)| *verdict == Verdict::Void), "{dwells:#?}");
+    assert!(dwells.iter().all(|(_, verdict, _)| *verdict != Verdict::Failed), "{dwells:#?}");
+    assert_eq!(answer.memory, []);
+}
+
+#[test]
+fn a_first_headroom_that_is_too_small_is_said() {
+    let (answer, _) = search(&mut Plant::new(700 * MIB, 5));
+    assert_eq!(answer.outcome, Outcome::AboveStart);
+}
+
+#[test]
+fn a_validator_that_needs_no_page_cache_never_fails() {
+    let mut plant = Plant::new(MIB, 6);
+    let (answer, _) = search(&mut plant);
+    assert!(matches!(answer.outcome, Outcome::NeverFailed { .. }), "{answer:#?}");
+    assert_eq!(plant.killed, 0);
+}
+
+#[test]
+fn time_that_is_over_ends_it_without_a_limit() {
+    let mut plant = Plant::new(200 * MIB, 7);
+    let mut machine = Machine::new(Search { most: seconds(1000), ..rules() }, 32).expect("rules");
+    let over = (0..8000).find_map(|_| {
+        let acts = machine.look(&plant.read());
+        acts.iter().for_each(|act| {
+            if let Act::Limit(limit) = act {
+                plant.limit(*limit);
+            }
+        });
+        acts.into_iter().find(|act| matches!(act, Act::Over(_)))
+    });
+    let Some(Act::Over(answer)) = over else { panic!("no end") };
+    assert_eq!((answer.outcome, plant.limit), (Outcome::OutOfTime, None));
+}
+
+/// A machine in its first dwell under a limit, and its plant.
+fn squeezed() -> (Machine, Plant) {
+    let (mut machine, mut plant) = (Machine::new(rules(), 32).expect("rules"), Plant::new(200 * MIB, 8));
+    while !matches!(machine.stage, Stage::Dwelling(Aim::Probe(_), _)) {
+        for act in machine.look(&plant.read()) {
+            if let Act::Limit(limit) = act {
+                plant.limit(limit);
+            }
+        }
+    }
+    assert!(plant.limit.is_some());
+    (machine, plant)
+}
+
+#[test]
+fn every_danger_lifts_the_limit_in_the_same_look() {
+    let dangers: [fn(&mut Reading); 4] = [
+        |reading| reading.behind = Some(21),
+        |reading| reading.memory_full = Some(20.5),
+        |reading| reading.out_of_memory = true,
+        |reading| reading.unreclaimable = reading.unreclaimable.map(|bytes| bytes + 250 * MIB),
+    ];
+    for danger in dangers {
+        let (mut machine, mut plant) = squeezed();
+        let mut reading = plant.read();
+        danger(&mut reading);
+        let acts = machine.look(&reading);
+        assert_eq!(acts.first(), Some(&Act::Limit(None)), "{acts:?}");
+        let said = |act: &Act| matches!(act, Act::Line(Line::Dwell { verdict: Verdict::Failed, .. }));
+        assert!(acts.iter().any(said), "{acts:#?}");
+        assert!(matches!(machine.stage, Stage::Recovering(_)));
+    }
+}
+
+#[test]
+fn a_limit_is_not_left_to_itself_where_nothing_can_be_read() {
+    let (mut machine, mut plant) = squeezed();
+    let mut lifted = None;
+    for look in 0..60 {
+        let reading = Reading { unreclaimable: None, ..plant.read() };
+        if machine.look(&reading).contains(&Act::Limit(None)) {
+            lifted = Some(look);
+            break;
+        }
+    }
+    assert!(lifted.is_some_and(|look| look <= 4 * 6), "{lifted:?}");
+}
+
+#[test]
+fn a_limit_comes_from_above_in_steps_of_at_most_six_percent_and_rises_at_once() {
+    let (mut machine, mut plant) = (Machine::new(rules(), 32).expect("rules"), Plant::new(200 * MIB, 9));
+    let mut last: Option<u64> = None;
+    let mut lowered = 0;
+    for _ in 0..4 * 2000 {
+        let reading = plant.read();
+        for act in machine.look(&reading) {
+            let Act::Limit(limit) = act else { continue };
+            plant.limit(limit);
+            match (last, limit) {
+                (None, Some(first)) => {
+                    assert!(reading.memory.is_some_and(|memory| first + 4096 > memory), "{first} {reading:?}");
+                }
+                (Some(before), Some(now)) => {
+                    assert!(now as f64 >= 0.9399 * before as f64, "{before} to {now}");
+                    lowered += usize::from(now < before);
+                }
+                _ => {}
+            }
+            last = limit;
+        }
+        assert!(plant.limit.zip(reading.unreclaimable).is_none_or(|(limit, least)| limit > least));
+    }
+    assert!(lowered > 10, "{lowered}");
+}
+
+#[test]
+fn growth_is_that_of_the_line_whatever_jumps_there_are() {
+    let mut growth = Growth::default();
+    for second in 0..5000_u64 {
+        let jump = if second % 97 == 0 { 500 * MIB } else { 0 };
+        growth.take(&Reading {
+            at: seconds(second),
+            unreclaimable: Some(1000 * MIB + 1000 * second + jump),
+            ..Reading::default()
+        });
+    }
+    let line = growth.line().expect("samples");
+    assert!((line.slope - 1000.0).abs() < 20.0, "{line:?}");
+    assert!((line.at(10_000.0) / (1000.0 * MIB as f64 + 1e7) - 1.0).abs() < 0.01);
+}

@@ -1,0 +1,104 @@
+//! A validator in virtual time, of which the least headroom is known.
+
+use super::super::Reading;
+use std::time::Duration;
+
+const MIB: u64 = 1 << 20;
+/// From look to look.
+const LOOK: Duration = Duration::from_millis(250);
+
+pub(super) fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+/// What is squeezed.
+pub(super) struct Plant {
+    knee: u64,
+    now: Duration,
+    /// Unreclaimable memory, page cache, and what there is to be cached.
+    unreclaimable: u64,
+    cache: u64,
+    files: u64,
+    behind: f64,
+    tip: f64,
+    refaults: f64,
+    waited: Duration,
+    ran: Duration,
+    random: fastrand::Rng,
+    /// Bytes a second.
+    pub(super) leak: u64,
+    /// Load from outside: for the second half of each period; the first one begins after so long.
+    pub(super) loaded: Option<(Duration, Duration)>,
+    pub(super) limit: Option<u64>,
+    pub(super) killed: u32,
+}
+
+impl Plant {
+    pub(super) fn new(knee: u64, seed: u64) -> Self {
+        Plant {
+            knee,
+            now: Duration::ZERO,
+            unreclaimable: 300 * MIB,
+            cache: 0,
+            files: 1000 * MIB,
+            behind: 100.0,
+            tip: 1e6,
+            refaults: 0.0,
+            waited: Duration::ZERO,
+            ran: Duration::ZERO,
+            random: fastrand::Rng::with_seed(seed),
+            leak: 0,
+            loaded: None,
+            limit: None,
+            killed: 0,
+        }
+    }
+
+    pub(super) fn limit(&mut self, limit: Option<u64>) {
+        self.limit = limit;
+    }
+
+    fn is_loaded(&self) -> bool {
+        self.loaded.is_some_and(|(half, period)| {
+            Duration::from_nanos((self.now.as_nanos() % period.as_nanos()) as u64) >= half
+        })
+    }
+
+    /// A quarter of a second, and what is seen then.
+    pub(super) fn read(&mut self) -> Reading {
+        let step = LOOK.as_secs_f64();
+        self.now += LOOK;
+        self.tip += 2.5 * step;
+        self.unreclaimable += (self.leak as f64 * step) as u64;
+        let room = self.limit.unwrap_or(u64::MAX).saturating_sub(self.unreclaimable);
+        self.killed += u32::from(room == 0);
+        // Page cache comes from the disk, and goes at once.
+        self.cache = (self.cache + (60.0 * MIB as f64 * step) as u64).min(self.files).min(room);
+        // The working set is what the knee says, give or take a little from second to second.
+        let needed = self.knee as f64 * (1.0 + 0.01 * (self.random.f64() - 0.5));
+        let short = 1.0 - self.cache as f64 / needed;
+        let squeezed = self.limit.is_some() && short > 0.0;
+        let loaded = self.is_loaded();
+        let (share, wait) = if loaded { (0.6, 0.4) } else { (0.4, 0.002) };
+        self.ran += LOOK.mul_f64(share);
+        self.waited += LOOK.mul_f64(wait);
+        self.refaults += step * if squeezed { 2000.0 } else { 5.0 };
+        let gains = if squeezed || loaded { 0.5 + 10.0 * short.max(0.0) } else { -4.0 };
+        self.behind = (self.behind + gains * step).clamp(0.0, 300.0);
+        let slots = if self.random.f64() < 2.5 * step { 1 } else { 0 };
+        let slower = if squeezed { 1.5 } else { 1.0 };
+        Reading {
+            at: self.now,
+            unreclaimable: Some(self.unreclaimable),
+            memory: Some(self.unreclaimable + self.cache),
+            behind: Some(self.behind as u64),
+            tip: Some(self.tip as u64),
+            refaults: Some(self.refaults as u64),
+            memory_full: Some(if squeezed { 5.0 } else { 0.0 }),
+            out_of_memory: room == 0,
+            replay_waited: Some(self.waited),
+            replay_ran: Some(self.ran),
+            replay_us: (0..slots).map(|_| slower * (2500.0 + 1000.0 * self.random.f64())).collect(),
+        }
+    }
+}
