@@ -4,12 +4,10 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use crate::support::sample;
 use faultline_analysis::render::{self, csv, html, look::Looks, markdown, svg};
 use faultline_analysis::report::model::*;
 use sha2::{Digest as _, Sha256};
-
-#[path = "support/sample.rs"]
-mod sample;
 
 fn files(report: &Report) -> BTreeMap<String, String> {
     let folder = tempfile::tempdir().unwrap();

@@ -1,6 +1,6 @@
 //! How runs end, told apart by what the kernel says.
 
-use crate::scene::{Scene, said};
+use super::scene::{Scene, said};
 use faultline_experiments::folder::{OUTPUT, OWN};
 use faultline_experiments::journal::{Entry, Step};
 use faultline_experiments::outcome::Outcome;

@@ -7,14 +7,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use crate::support::sample;
 use faultline_analysis::render;
 use faultline_analysis::report::model::Report;
 use faultline_testkit::browser::{Browser, SKIP_MESSAGE};
 use faultline_testkit::eventually::eventually_seeing;
 use serde_json::{Value, json};
-
-#[path = "support/sample.rs"]
-mod sample;
 
 struct Page {
     browser: Browser,

@@ -8,12 +8,8 @@
 )]
 #![expect(clippy::disallowed_methods, reason = "a test starts programs itself")]
 
-#[path = "experiment/scene.rs"]
 mod scene;
 
-#[path = "experiment/folders.rs"]
 mod folders;
-#[path = "experiment/interruptions.rs"]
 mod interruptions;
-#[path = "experiment/outcomes.rs"]
 mod outcomes;

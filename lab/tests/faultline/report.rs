@@ -2,7 +2,6 @@
 //! statistics, with nothing of this program.
 #![allow(clippy::expect_used, clippy::unwrap_used, clippy::panic, reason = "a failed expectation is a failed test")]
 
-#[path = "report/ends.rs"]
 mod ends;
 
 use clap::Parser;

@@ -1,11 +1,11 @@
 //! Recordings made for tests.
 #![allow(dead_code, unreachable_pub, reason = "each test uses a part of it")]
 
-#[path = "../../../crates/recording/examples/twelve_hours/day.rs"]
+#[path = "../../../../crates/recording/examples/twelve_hours/day.rs"]
 pub mod day;
-#[path = "../../../crates/recording/examples/twelve_hours/random.rs"]
+#[path = "../../../../crates/recording/examples/twelve_hours/random.rs"]
 mod random;
-#[path = "../../../crates/recording/examples/twelve_hours/series.rs"]
+#[path = "../../../../crates/recording/examples/twelve_hours/series.rs"]
 mod series;
 
 use day::{Arm, Day};

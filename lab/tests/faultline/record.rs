@@ -3,9 +3,7 @@
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test that cannot prepare its scene fails")]
 #![expect(clippy::disallowed_methods, reason = "a test starts programs itself")]
 
-#[path = "support/made.rs"]
-mod made;
-
+use crate::support::made;
 use faultline_recording::{EventKind, Recording, Table};
 use faultline_testkit::eventually::{eventually, eventually_seeing};
 use faultline_testkit::proc::is_alive;

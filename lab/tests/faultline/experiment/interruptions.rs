@@ -1,6 +1,6 @@
 //! What interrupts a runner, and what becomes of the experiment then.
 
-use crate::scene::{PATIENCE, Scene, said};
+use super::scene::{PATIENCE, Scene, said};
 use faultline_experiments::folder::RECORDER_LOG;
 use faultline_experiments::journal::{Entry, Line, Step};
 use faultline_experiments::outcome::{Outcome, Validity};

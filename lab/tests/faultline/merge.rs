@@ -2,11 +2,8 @@
 
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test that cannot prepare its scene fails")]
 
-#[path = "support/made.rs"]
-mod made;
-
+use crate::support::made::{Plain, faultline, said};
 use faultline_recording::{EventKind, Recording, Table};
-use made::{Plain, faultline, said};
 use std::path::{Path, PathBuf};
 use std::process::Output;
 

@@ -1,6 +1,6 @@
 //! Two experiments that want the same folder.
 
-use crate::scene::{PATIENCE, Scene, said};
+use super::scene::{PATIENCE, Scene, said};
 use faultline_experiments::journal::{Entry, Step};
 use faultline_testkit::eventually::eventually;
 use faultline_testkit::process::signal;

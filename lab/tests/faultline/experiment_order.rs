@@ -1,9 +1,9 @@
 //! What a runner does and in which order, in a pretended world: a plan and what happens in, the log out.
 //!
-//! A case is a folder in `tests/experiment_order/cases`: `plan.toml`, `happens.txt` (see `experiment_order/script.rs`) and
+//! A case is a folder in `tests/faultline/experiment_order/cases`: `plan.toml`, `happens.txt` (see `experiment_order/script.rs`) and
 //! `expected.log`. Lines with `>` are in the journal, the others are done to the world; each line of the journal comes before
 //! what it is about. After a change that is meant, renew the logs with
-//! `FAULTLINE_RENEW=1 cargo test -p faultline --test experiment_order` and read the difference.
+//! `FAULTLINE_RENEW=1 cargo test -p faultline --test faultline experiment_order` and read the difference.
 
 #![allow(
     clippy::expect_used,
@@ -12,9 +12,7 @@
     reason = "a test that cannot prepare its scene fails"
 )]
 
-#[path = "experiment_order/pretended.rs"]
 mod pretended;
-#[path = "experiment_order/script.rs"]
 mod script;
 
 use faultline_experiments::folder::Folder;
@@ -29,7 +27,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 fn folder_of_cases() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/experiment_order/cases")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/faultline/experiment_order/cases")
 }
 
 /// A case's plan in a folder of its own.

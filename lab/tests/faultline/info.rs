@@ -2,11 +2,8 @@
 
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test that cannot prepare its scene fails")]
 
-#[path = "support/made.rs"]
-mod made;
-
-use made::day::Arm;
-use made::{Plain, busy, faultline, said};
+use crate::support::made::day::Arm;
+use crate::support::made::{Plain, busy, faultline, said};
 use serde_json::Value;
 use std::path::Path;
 

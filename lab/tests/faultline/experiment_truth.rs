@@ -2,18 +2,14 @@
 //! runner, the real daemon, real limits; only the validator is simulated.
 
 #![allow(clippy::expect_used, clippy::panic, reason = "a test that cannot prepare its scene fails")]
-#![expect(clippy::disallowed_methods, reason = "a test starts programs itself")]
 
-#[path = "support/simulated.rs"]
-mod simulated;
-
+use crate::support::simulated::{self, Ran, Scene};
 use faultline_recording::{ProgramCachePoint, Recording};
 use faultline_testkit::daemon::Daemon;
 use faultline_testkit::eventually::eventually;
 use faultline_testkit::process::{Program, Running};
 use faultline_testkit::simulated::chain::{Cache, contents, cost, steady};
 use faultline_testkit::simulated::{CACHE_VARIABLE, TRUTH_VARIABLE, Truth};
-use simulated::{Ran, Scene};
 use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -5,14 +5,11 @@
 #![allow(clippy::expect_used, clippy::panic, reason = "a test that cannot prepare its scene fails")]
 #![expect(clippy::disallowed_methods, reason = "a test starts programs itself")]
 
-#[path = "support/simulated.rs"]
-mod simulated;
-
+use crate::support::simulated::{Scene, said};
 use faultline_testkit::eventually::eventually_seeing;
 use faultline_testkit::process::{Program, Running, signal, tail};
 use faultline_testkit::prometheus::{Prometheus, PrometheusOptions, SKIP_MESSAGE};
 use serde_json::Value;
-use simulated::{Scene, said};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;

@@ -3,7 +3,6 @@
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test that cannot prepare its scene fails")]
 #![expect(clippy::disallowed_methods, reason = "a test starts programs and threads itself")]
 
-#[path = "top/terminal.rs"]
 mod terminal;
 
 use faultline_testkit::daemon::Daemon;
@@ -20,7 +19,7 @@ use terminal::Terminal;
 
 const FAULTLINE: &str = env!("CARGO_BIN_EXE_faultline");
 const PATIENCE: Duration = Duration::from_secs(60);
-const PAGE: &str = include_str!("fixtures/top/at_tip.prom");
+const PAGE: &str = include_str!("../fixtures/top/at_tip.prom");
 
 /// The daemon with its stand-in for a validator; `None` if it was not built beside this program.
 fn demo(folder: &Path, arguments: &[&str]) -> Option<Daemon> {

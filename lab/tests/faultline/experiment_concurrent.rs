@@ -3,12 +3,8 @@
 //! are simulated.
 
 #![allow(clippy::expect_used, clippy::panic, reason = "a test that cannot prepare its scene fails")]
-#![expect(clippy::disallowed_methods, reason = "a test starts programs itself")]
 
-#[path = "support/simulated.rs"]
-mod simulated;
-
-use simulated::Scene;
+use crate::support::simulated::{self, Scene};
 use std::collections::BTreeMap;
 
 const LANES: [&str; 3] = ["a", "b", "c"];

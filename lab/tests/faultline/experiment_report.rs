@@ -3,16 +3,13 @@
 
 #![allow(clippy::expect_used, clippy::unwrap_used, clippy::panic, reason = "a failed expectation is a failed test")]
 
-#[path = "support/made.rs"]
-mod made;
-
+use crate::support::made::day::Arm;
+use crate::support::made::{self, busy, faultline, said};
 use faultline_experiments::folder::Folder;
 use faultline_experiments::journal::{Entry, Line, Step};
 use faultline_experiments::outcome::{Ending, Outcome, Validity};
 use faultline_experiments::schedule::{Scheduled, Turn};
 use faultline_isolation::{Evidence, Pressure};
-use made::day::Arm;
-use made::{busy, faultline, said};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;

@@ -80,7 +80,9 @@ impl Scene {
 
     /// [`Scene::new`] where groups can be made directly.
     pub fn with_groups() -> Option<Self> {
-        let probe = Path::new("/sys/fs/cgroup/memory").join(format!("faultline_probe_{}", std::process::id()));
+        // Other tests of this program look at the same time.
+        let name = format!("faultline_probe_{}_{:?}", std::process::id(), std::thread::current().id());
+        let probe = Path::new("/sys/fs/cgroup/memory").join(name);
         let made = fs::create_dir(&probe).and_then(|()| fs::remove_dir(&probe));
         if let Err(error) = made {
             eprintln!("SKIPPED: memory groups cannot be made by hand here: {}: {error}", probe.display());

@@ -1,6 +1,6 @@
 //! A world in which time passes only while somebody waits, and which writes down what is done to it.
 
-use crate::script::Script;
+use super::script::Script;
 use faultline_experiments::folder::Folder;
 use faultline_experiments::host::Remark;
 use faultline_experiments::journal::{Entry, Line};

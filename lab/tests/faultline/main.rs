@@ -1,0 +1,22 @@
+//! The program as its users run it, and what it writes. One program, so that tests which wait do so beside others; what needs
+//! the machine for itself is a program of its own.
+
+mod browser;
+mod cache;
+mod experiment;
+mod experiment_concurrent;
+mod experiment_order;
+mod experiment_plan;
+mod experiment_report;
+mod experiment_scraped;
+mod experiment_truth;
+mod experiments_doc;
+mod export;
+mod hold;
+mod info;
+mod merge;
+mod record;
+mod render;
+mod report;
+mod support;
+mod top;
