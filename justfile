@@ -19,7 +19,7 @@ lint:
 
 # Renews the expected pages; read the difference before you keep it.
 golden:
-    FAULTLINE_RENEW=1 cargo test -p faultlined --test golden
+    FAULTLINE_RENEW=1 cargo test -p faultlined --test faultlined golden
     git diff --stat -- daemon/tests/cases
 
 # Writes docs/METRICS.md from the catalog, and the API's pages.

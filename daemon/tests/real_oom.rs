@@ -12,7 +12,7 @@ use limited::LimitedCgroup;
 use std::fs;
 use std::time::Duration;
 
-#[path = "support/limited.rs"]
+#[path = "faultlined/support/limited.rs"]
 mod limited;
 
 const PATIENCE: Duration = Duration::from_secs(180);

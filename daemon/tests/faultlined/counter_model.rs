@@ -3,14 +3,11 @@
 //! goes away, and what the kernel counts belongs to one process.
 #![allow(clippy::unwrap_used, reason = "what cannot go on fails the test")]
 
-#[path = "support/pretend.rs"]
-mod pretend;
-
+use crate::support::pretend::{OF_THE_KERNEL, PID, Pretend, fixtures, series};
 use faultline_catalog::metrics::{pools, process as p};
 use faultline_catalog::{Histogram, Kind, Reading, Source, Tick, Value};
 use faultline_kernel::ProcessId;
 use faultlined::config;
-use pretend::{OF_THE_KERNEL, PID, Pretend, fixtures, series};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::fs;

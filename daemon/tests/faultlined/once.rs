@@ -74,7 +74,7 @@ impl Scene {
         let program = self.path("agave-validator");
         std::os::unix::fs::symlink(std::env::current_exe().expect("this program"), &program).expect("a link");
         let mut command = Command::new(program);
-        command.args(["stand_in_for_a_validator", "--exact", "--ignored"]).current_dir(self.folder.path());
+        command.args(["once::stand_in_for_a_validator", "--exact", "--ignored"]).current_dir(self.folder.path());
         command.env_remove("SOLANA_METRICS_CONFIG");
         command.envs(metrics_config.map(|config| ("SOLANA_METRICS_CONFIG", config)));
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());

@@ -3,6 +3,8 @@
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test that cannot prepare its scene fails")]
 #![expect(clippy::disallowed_methods, reason = "a test starts programs itself")]
 
+use crate::support::limited::LimitedCgroup;
+use crate::support::small_disk::Small;
 use faultline_recording::{EventKind, Recording};
 use faultline_testkit::Result;
 use faultline_testkit::binaries::in_search_path;
@@ -10,17 +12,10 @@ use faultline_testkit::daemon::Daemon;
 use faultline_testkit::eventually::eventually_seeing;
 use faultline_testkit::http;
 use faultline_testkit::process::{Program, Running};
-use limited::LimitedCgroup;
-use small_disk::Small;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
-
-#[path = "support/limited.rs"]
-mod limited;
-#[path = "support/small_disk.rs"]
-mod small_disk;
 
 const FAULTLINED: &str = env!("CARGO_BIN_EXE_faultlined");
 const PATIENCE: Duration = Duration::from_secs(90);

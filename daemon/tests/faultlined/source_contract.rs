@@ -3,16 +3,13 @@
 //! known.
 #![allow(clippy::unwrap_used, reason = "what cannot go on fails the test")]
 
-#[path = "support/pretend.rs"]
-mod pretend;
-
+use crate::support::pretend::{OF_THE_KERNEL, Pretend, series};
 use faultline_catalog::metrics::cgroup::USAGE;
 use faultline_catalog::metrics::daemon::SOURCE_PROBLEMS;
 use faultline_catalog::metrics::process::{self as p, START_TIME, STATE, TARGET_INFO};
 use faultline_catalog::{Source, Status, Tick, Value};
 use faultline_testkit::host::PretendHost;
 use faultlined::config::Config;
-use pretend::{OF_THE_KERNEL, Pretend, series};
 use std::collections::BTreeMap;
 use std::fs;
 use std::process::Command;
@@ -484,7 +481,9 @@ fn a_process_that_is_exiting_when_it_is_found_has_no_cgroup_rather_than_the_topm
 #[test]
 fn a_file_that_may_not_be_read_is_counted_as_forbidden_and_takes_only_its_own_series_with_it() {
     if !PretendHost::forbidden_works().unwrap() {
-        return as_nobody("a_file_that_may_not_be_read_is_counted_as_forbidden_and_takes_only_its_own_series_with_it");
+        return as_nobody(
+            "source_contract::a_file_that_may_not_be_read_is_counted_as_forbidden_and_takes_only_its_own_series_with_it",
+        );
     }
     each(FILES, |file| {
         let mut pretend = Pretend::following(file.host);

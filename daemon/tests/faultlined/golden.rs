@@ -2,20 +2,17 @@
 //!
 //! A case is a folder in `tests/cases`: `host` names the pretend host, `points.lp` has the pushes with an empty line
 //! between two of them, one every ten seconds, `config.toml` is the configuration. After a change that is meant, renew the
-//! pages with `FAULTLINE_RENEW=1 cargo test -p faultlined --test golden` and read the difference.
+//! pages with `FAULTLINE_RENEW=1 cargo test -p faultlined --test faultlined golden` and read the difference.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "what cannot go on fails the test")]
 
-#[path = "support/pretend.rs"]
-mod pretend;
-#[path = "golden/stored.rs"]
 mod stored;
 
+use crate::support::pretend::{PID, Pretend};
 use faultline_catalog::{Batch, Source, Text, Tick};
 use faultline_testkit::binaries::in_search_path;
 use faultline_testkit::expose;
 use faultlined::config::{self, Config};
 use faultlined::sinks::prometheus::{ConstantLabels, Dialect, page};
-use pretend::{PID, Pretend};
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -126,7 +123,10 @@ fn every_case_gives_its_expected_pages() {
             }
         }
     }
-    assert!(wrong.is_empty(), "{wrong}if this is meant: FAULTLINE_RENEW=1 cargo test -p faultlined --test golden");
+    assert!(
+        wrong.is_empty(),
+        "{wrong}if this is meant: FAULTLINE_RENEW=1 cargo test -p faultlined --test faultlined golden"
+    );
 }
 
 #[test]

@@ -4,6 +4,7 @@
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test that cannot prepare its scene fails")]
 #![expect(clippy::disallowed_methods, reason = "a test starts programs itself")]
 
+use crate::support::small_disk::Small;
 use faultline_recording::Recording;
 use faultline_recording::schema::Table;
 use faultline_testkit::daemon::Daemon;
@@ -12,13 +13,9 @@ use faultline_testkit::expose::Page;
 use faultline_testkit::http;
 use faultline_testkit::process::{Program, Running};
 use faultline_testkit::{Error, Result};
-use small_disk::Small;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-
-#[path = "support/small_disk.rs"]
-mod small_disk;
 
 const FAULTLINED: &str = env!("CARGO_BIN_EXE_faultlined");
 const PATIENCE: Duration = Duration::from_secs(90);

@@ -2,19 +2,14 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot prepare its scene fails")]
 
-#[path = "support/limited.rs"]
-mod limited;
-#[path = "support/pretend.rs"]
-mod pretend;
-
+use crate::support::limited::LimitedCgroup;
+use crate::support::pretend::Pretend;
 use faultline_catalog::Tick;
 use faultline_catalog::metrics::{cgroup as c, process as p};
 use faultline_testkit::Result;
 use faultline_testkit::eventually::eventually_seeing;
 use faultline_testkit::process::{Program, Running, signal};
 use faultlined::config::{Config, Find};
-use limited::LimitedCgroup;
-use pretend::Pretend;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -4,6 +4,10 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Tests of one program have cgroups at the same time.
+static NUMBER: AtomicU32 = AtomicU32::new(0);
 
 /// A cgroup with a limit of memory; removed when dropped, by when its process must have ended.
 pub(crate) struct LimitedCgroup {
@@ -14,7 +18,7 @@ pub(crate) struct LimitedCgroup {
 impl LimitedCgroup {
     /// In version 1 or 2, whichever has the memory controller; `None` where this is not allowed.
     pub(crate) fn new(limit: u64) -> Option<Self> {
-        let name = format!("faultline-test-{}", std::process::id());
+        let name = format!("faultline-test-{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
         [
             ("/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.memsw.limit_in_bytes", "memory.oom_control"),
             ("/sys/fs/cgroup", "memory.max", "memory.swap.max", "memory.events"),

@@ -1,0 +1,21 @@
+//! The daemon as it runs, and its sources over pretended hosts. One program, so that tests which wait do so beside others; what
+//! needs the machine for itself is a program of its own.
+
+mod activation;
+mod audit;
+mod counter_model;
+mod demo;
+mod flight;
+mod frozen;
+mod golden;
+mod lifecycle;
+mod native_histograms;
+mod once;
+mod ready_file;
+mod real_process;
+mod recording;
+mod secrets;
+mod series;
+mod source_contract;
+mod support;
+mod units;
