@@ -25,7 +25,8 @@ esac
 fn what_becomes_of_a_program_is_told_by_the_evidence() {
     let arm = |name: &str| format!("[[arm]]\nname = \"{name}\"\nmemory_max = \"64M\"\n");
     let arms = ["runs", "stubborn", "eats", "shell", "exits", "killed", "wrapped", "beside"];
-    let stop = "[stop]\nduration = \"1s\"\ncounted_from = \"start\"\ngrace = \"1s\"\n";
+    // Long enough for what is to be killed meanwhile, also on a busy machine.
+    let stop = "[stop]\nduration = \"4s\"\ncounted_from = \"start\"\ngrace = \"1s\"\n";
     let Some(scene) = Scene::new("outcomes", SCRIPT, 1, &(stop.to_owned() + &arms.map(arm).concat())) else { return };
     let output = scene.faultline(&["run", "plan.toml", "--launcher", "direct"]);
     assert!(output.status.success(), "{}", said(&output));
