@@ -49,7 +49,7 @@ pub enum Policy {
     Arc,
     /// Einziger, Friedman and Manes 2017, with exact counts in place of a sketch.
     WTinyLfu,
-    /// Cherkasova 1998: uses times compile time over size.
+    /// Cherkasova 1998: uses times compile time over size. What was just loaded may go itself.
     Gdsf,
     /// Belady 1966: the one whose next use is last goes, also the one just loaded. No policy has fewer misses at a limit of
     /// entries, if no programs are deployed; at a limit of bytes it is only good: see [`least_misses_by_bytes`].

@@ -1,7 +1,8 @@
 use super::heap::Heap;
 use super::{Replacement, Room};
 
-/// Uses times compile time over size, plus the worth of what was evicted last, so that what is not used any more ages.
+/// Uses times compile time over size, plus the worth of what was evicted last, so that what is not used any more ages. What was
+/// just loaded competes with what was there, and may go itself.
 pub(crate) struct Gdsf<'a> {
     heap: Heap,
     room: Room,
@@ -36,16 +37,15 @@ impl Replacement for Gdsf<'_> {
             self.renew(program);
             return true;
         }
-        let weight = self.room.weights[program as usize];
-        while self.weight + weight > self.room.capacity {
+        self.uses[program as usize] = 1;
+        self.weight += self.room.weights[program as usize];
+        self.renew(program);
+        while self.weight > self.room.capacity {
             let Some(((worth, _), evicted)) = self.heap.pop() else { break };
             self.weight -= self.room.weights[evicted as usize];
             self.age = f64::from_bits(worth);
             *evictions += 1;
         }
-        self.uses[program as usize] = 1;
-        self.weight += weight;
-        self.renew(program);
         false
     }
 
