@@ -19,7 +19,7 @@ pub enum Eviction {
     TwoDraws,
     /// Two to four random draws; the least score of last slot, compile time and uses goes. Since 4.1.
     Score {
-        /// The last slot counts as at most the root. Since 4.4.
+        /// A use counts as one in the slot of the root, so that only a load makes an entry new. Since 4.4.
         clamped_to_root: bool,
     },
 }
@@ -33,6 +33,8 @@ pub struct Rule {
     pub fees_only: bool,
     /// How many uses a load counts: 2 to 2.3, then 1.
     pub uses_of_a_load: u32,
+    /// Whether a lookup in the slot of a deployment, which finds nothing usable yet, counts as a use. Since 3.0.
+    pub uses_while_delayed: bool,
     /// How a program is chosen.
     pub eviction: Eviction,
     /// Whether accounts without code are looked up, which leaves tombstones. To 4.3.
@@ -58,12 +60,13 @@ const TO_2_3: Rule = Rule {
     capacity: 512,
     fees_only: true,
     uses_of_a_load: 2,
+    uses_while_delayed: false,
     eviction: Eviction::TwoDraws,
     tombstones: true,
     deploys_loaded: true,
     stale_after: None,
 };
-const TO_4_0: Rule = Rule { fees_only: false, uses_of_a_load: 1, ..TO_2_3 };
+const TO_4_0: Rule = Rule { fees_only: false, uses_of_a_load: 1, uses_while_delayed: true, ..TO_2_3 };
 const TO_4_2: Rule = Rule { eviction: Eviction::Score { clamped_to_root: false }, ..TO_4_0 };
 const IN_4_3: Rule = Rule { capacity: 1_024, deploys_loaded: false, ..TO_4_2 };
 const IN_4_4: Rule = Rule {

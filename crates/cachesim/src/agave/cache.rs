@@ -15,11 +15,14 @@ const LOADED_BELOW: u32 = u32::MAX - 3;
 const WORTH_KEEPING: (u64, u64) = (500, 500);
 /// Compile times count in thousandths of a microsecond.
 const SCALE: u64 = 1_000;
+/// The first slot of the trace. An entry that was not used yet has 0, which is so much earlier that neither halved uses nor a
+/// score make up for it.
+const FIRST: u32 = 200;
 
 #[derive(Clone, Copy)]
 struct Entry {
     uses: u32,
-    /// Slots since the first of the trace. Small numbers keep all entries in the processor's cache.
+    /// Counted from the first slot of the trace. Small numbers keep all entries in the processor's cache.
     last: u32,
     place: u32,
 }
@@ -43,6 +46,8 @@ pub(crate) struct ProgramCache<'a> {
     first_slot: u64,
     now: u32,
     root: u32,
+    /// Whether a program was deployed in this slot.
+    has_delayed: bool,
 }
 
 impl<'a> ProgramCache<'a> {
@@ -61,8 +66,9 @@ impl<'a> ProgramCache<'a> {
             deployed: vec![0; programs],
             superseded: Vec::new(),
             first_slot: trace.slots().first().map_or(0, |slot| slot.slot),
-            now: 0,
-            root: 0,
+            now: FIRST,
+            root: FIRST,
+            has_delayed: false,
         }
     }
 
@@ -72,7 +78,7 @@ impl<'a> ProgramCache<'a> {
         for (program, uses) in most_used {
             is_full = is_full || self.weight + self.budget.of(*program) > self.budget.target;
             let entry = &mut self.entries[*program as usize];
-            (entry.uses, entry.place) = (*uses, UNLOADED);
+            *entry = Entry { uses: *uses, last: FIRST, place: UNLOADED };
             if !is_full {
                 self.load(*program);
             }
@@ -80,10 +86,11 @@ impl<'a> ProgramCache<'a> {
     }
 
     fn offset(&self, slot: u64) -> u32 {
-        u32::try_from(slot.saturating_sub(self.first_slot)).unwrap_or(u32::MAX - 1)
+        let since = u32::try_from(slot.saturating_sub(self.first_slot)).unwrap_or(u32::MAX);
+        since.saturating_add(FIRST).min(u32::MAX - 1)
     }
 
-    /// What a lookup counts as the last use of an entry.
+    /// The slot as which a use counts, if that is later than the last one. A load counts as of now.
     fn seen(&self) -> u32 {
         match self.rule.eviction {
             Eviction::Score { clamped_to_root: true } => self.now.min(self.root),
@@ -109,21 +116,20 @@ impl<'a> ProgramCache<'a> {
 
     /// A program that was not usable at the first look. Whether an eviction pass follows.
     fn miss(&mut self, program: u32, counts: &mut Counts) -> bool {
-        let (seen, stale) = (self.seen(), self.rule.stale_after);
+        let stale = self.rule.stale_after;
         let entry = &mut self.entries[program as usize];
-        let too_old = |last: u32| stale.is_some_and(|after| u64::from(last) + after < u64::from(self.root));
-        if entry.place != NEW && too_old(entry.last) {
-            *entry = Entry { uses: 0, last: seen, place: NEW };
-        }
-        let is_delayed = self.deployed[program as usize] == self.now + 1;
-        if entry.place == TOMBSTONE || is_delayed {
-            (entry.uses, entry.last) = (entry.uses.saturating_add(1), seen);
+        if entry.place == TOMBSTONE {
+            entry.uses = entry.uses.saturating_add(1);
             return false;
+        }
+        let too_old = |last: u32| stale.is_some_and(|after| u64::from(last) + after < u64::from(self.root));
+        if too_old(entry.last) {
+            *entry = Entry { uses: 0, last: 0, place: NEW };
         }
         counts.misses += 1;
         let is_new = entry.place == NEW;
         entry.uses = entry.uses.saturating_add(self.rule.uses_of_a_load);
-        entry.last = seen;
+        entry.last = self.now;
         if !self.trace.programs()[program as usize].has_code && self.deployed[program as usize] == 0 {
             entry.place = TOMBSTONE;
             counts.insertions += 1;
@@ -188,10 +194,20 @@ impl<'a> ProgramCache<'a> {
         score(entry.last, us, u64::from(entry.uses))
     }
 
-    /// Drops superseded versions that the root has passed.
+    /// A lookup of a program that was deployed in this slot finds it, and nothing to run. Whether it was.
+    fn is_delayed(&mut self, program: u32) -> bool {
+        let is_delayed = self.has_delayed && self.deployed[program as usize] == self.now + 1;
+        let entry = &mut self.entries[program as usize];
+        if is_delayed && self.rule.uses_while_delayed {
+            entry.uses = entry.uses.saturating_add(1);
+        }
+        is_delayed
+    }
+
+    /// Drops superseded versions of programs that were deployed before the root.
     fn prune(&mut self) {
         let root = self.root;
-        while let Some((entry, _)) = self.superseded.first().copied().filter(|(_, slot)| *slot <= root) {
+        while let Some((entry, _)) = self.superseded.first().copied().filter(|(_, slot)| *slot < root) {
             self.superseded.remove(0);
             let place = self.entries[entry as usize].place;
             if place < LOADED_BELOW {
@@ -227,6 +243,7 @@ impl Cache for ProgramCache<'_> {
     fn slot(&mut self, at: At) {
         self.now = self.offset(at.slot);
         self.root = self.offset(at.root);
+        self.has_delayed = false;
         if !self.superseded.is_empty() {
             self.prune();
         }
@@ -237,10 +254,13 @@ impl Cache for ProgramCache<'_> {
         let seen = self.seen();
         let mut has_loaded = false;
         for program in programs {
+            if self.is_delayed(*program) {
+                continue;
+            }
             let entry = &mut self.entries[*program as usize];
             if entry.place < LOADED_BELOW {
                 entry.uses = entry.uses.saturating_add(1);
-                entry.last = seen;
+                entry.last = entry.last.max(seen);
             } else if self.rule.tombstones || self.trace.programs()[*program as usize].has_code {
                 has_loaded |= self.miss(*program, counts);
             }
@@ -251,18 +271,25 @@ impl Cache for ProgramCache<'_> {
     }
 
     fn change(&mut self, program: u32, kind: ChangeKind, counts: &mut Counts) {
+        // What a transaction has changed gets into the cache after its eviction pass.
+        self.evict(counts);
         self.supersede(program);
         let entry = &mut self.entries[program as usize];
-        (entry.place, entry.last) = (UNLOADED, self.now);
+        // To 4.2 it has no use yet. Later it is not compiled yet, and its age is what may be asked for.
+        let last = if self.rule.deploys_loaded { 0 } else { self.now };
+        (entry.place, entry.last) = (UNLOADED, last);
         self.deployed[program as usize] = self.now + 1;
         counts.insertions += 1;
         match kind {
             ChangeKind::Closed => entry.place = TOMBSTONE,
             // Compiled by the transaction that deploys it, which is no load of the cache.
-            ChangeKind::Deployed if self.rule.deploys_loaded => self.load(program),
-            ChangeKind::Deployed => {}
+            ChangeKind::Deployed => {
+                self.has_delayed = true;
+                if self.rule.deploys_loaded {
+                    self.load(program);
+                }
+            }
         }
-        self.evict(counts);
     }
 
     fn resident(&self, each: &mut dyn FnMut(u32)) {

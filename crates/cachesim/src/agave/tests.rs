@@ -43,6 +43,20 @@ fn run(trace: &Trace, version: &str, entries: u64) -> Counts {
     run_with(trace, version, entries, &[], 1).counts
 }
 
+/// What is loaded at the end.
+fn resident(trace: &Trace, version: &str, entries: u64, compile_us: &[u64], seed: u64) -> Vec<u32> {
+    let rule = Rule::of(version).unwrap();
+    let setting = Setting { policy: Policy::Agave(rule), limit: Limit::Entries(entries), fill: 100, fees_only: true };
+    let budget = Budget::new(trace, setting.limit, setting.fill).unwrap();
+    let mut cache = ProgramCache::new(rule, trace, budget, compile_us, seed);
+    let simulation = Simulation { trace, setting, start: Start::Empty, first_slot: 0, compile_us, seed };
+    simulation.drive(&mut cache, true, |_, _| {});
+    let mut left = Vec::new();
+    cache.resident(&mut |program| left.push(program));
+    left.sort_unstable();
+    left
+}
+
 #[test]
 fn versions_have_the_rules_of_their_release_and_others_are_refused() {
     let capacity = |version: &str| Rule::of(version).map(|rule| rule.capacity).ok();
@@ -104,18 +118,7 @@ fn of_two_draws_the_one_with_fewer_uses_goes_and_uses_survive_eviction() {
     let mut programs = vec![0; 99];
     programs.push(1);
     let trace = trace(&[], &[block(1, &programs)]);
-    let hot_stays = (0..400).filter(|seed| {
-        let rule = Rule::of("2.1.14").unwrap();
-        let setting = Setting { policy: Policy::Agave(rule), limit: Limit::Entries(1), fill: 100, fees_only: true };
-        let budget = Budget::new(&trace, setting.limit, setting.fill).unwrap();
-        let mut cache = ProgramCache::new(rule, &trace, budget, &[], *seed);
-        let simulation =
-            Simulation { trace: &trace, setting, start: Start::Empty, first_slot: 0, compile_us: &[], seed: *seed };
-        simulation.drive(&mut cache, true, |_, _| {});
-        let mut left = Vec::new();
-        cache.resident(&mut |program| left.push(program));
-        left == [0]
-    });
+    let hot_stays = (0..400).filter(|seed| resident(&trace, "2.1.14", 1, &[], *seed) == [0]);
     let share = hot_stays.count() as f64 / 400.0;
     assert!((share - 0.75).abs() < 0.08, "{share}");
 }
@@ -154,6 +157,18 @@ fn from_4_1_on_what_takes_long_to_compile_stays() {
 }
 
 #[test]
+fn since_4_4_what_was_just_loaded_is_newer_than_what_was_just_used() {
+    // 0 and 1 are used in slot 20, which counts as one in the root's slot, the first. 2 is loaded: it goes if both draws are 2.
+    let trace = trace(&[], &[block(1, &[0, 1]), block(20, &[0, 0, 1, 1, 2])]);
+    let stays = |version: &str| {
+        (0..400).filter(|seed| resident(&trace, version, 2, &[1, 1, 1], *seed).contains(&2)).count() as f64 / 400.0
+    };
+    let (before, since) = (stays("4.3.0"), stays("4.4.0"));
+    assert!((before - 4.0 / 9.0).abs() < 0.08, "{before}");
+    assert!((since - 8.0 / 9.0).abs() < 0.06, "{since}");
+}
+
+#[test]
 fn fees_only_transactions_look_up_to_2_3() {
     let mut trace = trace(&[], &[block(1, &[0])]);
     let set = trace.add_set(&[5]).unwrap();
@@ -189,9 +204,22 @@ fn a_superseded_version_takes_a_place_until_the_root_passes_the_deployment() {
     blocks.push((2, vec![vec![0]], vec![(1, 0, ChangeKind::Deployed)]));
     let both = run_with(&trace(&[], &blocks), "2.1.14", 4, &[], 1);
     assert_eq!((both.entries, both.counts.evictions), (2, 0));
-    blocks.extend((3..40).map(|slot| block(slot, &[0])));
-    let pruned = run_with(&trace(&[], &blocks), "2.1.14", 4, &[], 1);
-    assert_eq!((pruned.entries, pruned.counts.misses, pruned.counts.evictions), (1, 1, 0));
+    let entries = |last: u64| {
+        let later = (3..=last).map(|slot| block(slot, &[0]));
+        run_with(&trace(&[], &[blocks.clone(), later.collect()].concat()), "2.1.14", 4, &[], 1)
+    };
+    // The root is 32 blocks behind: in slot 34 it is the slot of the deployment.
+    assert_eq!((entries(34).entries, entries(35).entries), (2, 1));
+    assert_eq!((entries(40).counts.misses, entries(40).counts.evictions), (1, 0));
+}
+
+#[test]
+fn what_a_transaction_deploys_is_evicted_by_a_later_one() {
+    let deployed = (1, vec![vec![0], vec![]], vec![(2, 1, ChangeKind::Deployed)]);
+    let both = run_with(&trace(&[], std::slice::from_ref(&deployed)), "2.1.14", 1, &[], 1);
+    assert_eq!((both.entries, both.counts.evictions), (2, 0));
+    let later = run_with(&trace(&[], &[deployed, block(2, &[2])]), "2.1.14", 1, &[], 1);
+    assert_eq!((later.entries, later.counts.evictions), (1, 2));
 }
 
 #[test]
@@ -199,6 +227,11 @@ fn a_closed_program_is_a_tombstone() {
     let closed = (2, vec![vec![0]], vec![(1, 0, ChangeKind::Closed)]);
     let counts = run(&trace(&[], &[block(1, &[0]), closed, block(3, &[0, 0])]), "2.1.14", 4);
     assert_eq!((counts.misses, counts.loads, counts.insertions), (1, 1, 2));
+    // Since 4.4 nobody looks for it, however old it is.
+    let closed = (2, vec![vec![0]], vec![(1, 0, ChangeKind::Closed)]);
+    let mut blocks = vec![block(1, &[0]), closed];
+    blocks.extend((0..40).map(|at| block(4_000 + at, &[0])));
+    assert_eq!(run(&trace(&[], &blocks), "4.4.0", 4).misses, 1);
 }
 
 #[test]
