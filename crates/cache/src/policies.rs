@@ -123,7 +123,7 @@ struct Compared<'a> {
 }
 
 impl<'a> Compared<'a> {
-    fn new(prepared: &'a Prepared, attack: usize, compile_us: &'a [u64], model: Option<Model>) -> anyhow::Result<Self> {
+    fn new(prepared: &'a Prepared, attack: usize, times: &'a [u64], model: Option<Model>) -> anyhow::Result<Self> {
         let trace = &prepared.trace;
         let attacked = with_attack(trace, attack)?;
         let first_slot = match prepared.begin {
@@ -134,24 +134,27 @@ impl<'a> Compared<'a> {
         let many = (attack * counted) as u64;
         let bytes = attacked.programs().last().and_then(|program| program.bytes).unwrap_or(0);
         let loaded_bytes = many.saturating_mul(bytes);
-        let own = Counts { transactions: many, misses: many, loads: many, loaded_bytes, ..Counts::default() };
+        let compile_us = model.map_or(0, |model| model.compile_us(Some(bytes))).saturating_mul(many);
+        let own =
+            Counts { transactions: many, misses: many, loads: many, loaded_bytes, compile_us, ..Counts::default() };
         let fees_only = prepared.rule.fees_only;
-        Ok(Compared { trace, attacked, first_slot, fees_only, compile_us, model, own })
+        Ok(Compared { trace, attacked, first_slot, fees_only, compile_us: times, model, own })
     }
 
     fn row(&self, name: &str, setting: Setting, seeds: u64) -> anyhow::Result<Row> {
         let (plain, attacked) = (self.runs(self.trace, setting, seeds)?, self.runs(&self.attacked, setting, seeds)?);
-        let seconds = |runs: &[Counts], own: &Counts| {
-            self.model.map(|model| (mean(runs, |counts| model.time_us(counts)) - model.time_us(own)) * 1e-6)
+        let seconds = |trace: &Trace, runs: &[Counts], own: &Counts| {
+            let model = self.model?;
+            Some((mean(runs, |counts| model.time_us(trace, counts)) - model.time_us(trace, own)) * 1e-6)
         };
         Ok(Row {
             policy: name.to_owned(),
             fill_percent: setting.fill,
             misses: mean(&plain, |c| c.misses as f64),
             loads: Some(mean(&plain, |c| c.loads as f64)),
-            seconds: seconds(&plain, &Counts::default()),
+            seconds: seconds(self.trace, &plain, &Counts::default()),
             attacked_misses: mean(&attacked, |c| c.misses as f64) - self.own.misses as f64,
-            attacked_seconds: seconds(&attacked, &self.own),
+            attacked_seconds: seconds(&self.attacked, &attacked, &self.own),
         })
     }
 

@@ -142,7 +142,7 @@ mod tests {
     #[test]
     fn every_compressed_page_is_whole() {
         let mut compressor = Compressor::default();
-        let incompressible = |n: u64| (n * n * 2_654_435_761 >> 7).to_le_bytes();
+        let incompressible = |n: u64| ((n * n * 2_654_435_761) >> 7).to_le_bytes();
         for length in [0, 1, 5_000, 700, 200_000] {
             let plain: Vec<u8> = (0..).flat_map(incompressible).take(length).collect();
             let mut read = Vec::new();

@@ -2,6 +2,7 @@
 
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test that cannot prepare its scene fails")]
 
+use crate::top::terminal;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -9,11 +10,8 @@ use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-#[path = "../../crates/cache/tests/common/mod.rs"]
+#[path = "../../../crates/cache/tests/common/mod.rs"]
 mod common;
-#[path = "top/terminal.rs"]
-#[allow(dead_code, reason = "a part of it is used")]
-mod terminal;
 
 #[expect(clippy::disallowed_methods, reason = "a test starts programs itself")]
 fn cache(words: &[&str], files: &[&Path]) -> Output {

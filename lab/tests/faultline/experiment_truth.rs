@@ -20,7 +20,10 @@ fn points_are_true(recording: &Recording, truth: &Truth, capacity: u64) -> usize
     let points = recording.program_cache_points().expect("points");
     let replayed = recording.replay_slot_points().expect("points");
     let costs = recording.cost_tracker_points().expect("points");
-    assert_eq!((points.len(), points.len()), (replayed.len(), costs.len()));
+    // A validator that is killed while it pushes leaves its last slot incomplete.
+    let counts = [points.len(), replayed.len(), costs.len()];
+    let (least, most) = (counts.into_iter().min(), counts.into_iter().max());
+    assert!(least.zip(most).is_some_and(|(least, most)| most - least <= 1), "{counts:?}");
     let slots: Vec<u64> = points.iter().filter_map(|point| point.slot).collect();
     assert!(slots.windows(2).all(|pair| pair[0] + 1 == pair[1]), "slots are missing: {slots:?}");
     let first_calls = truth.programs.div_ceil(truth.first_calls_per_slot) as usize;

@@ -3,7 +3,7 @@
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test that cannot prepare its scene fails")]
 #![expect(clippy::disallowed_methods, reason = "a test starts programs and threads itself")]
 
-mod terminal;
+pub(crate) mod terminal;
 
 use faultline_testkit::daemon::Daemon;
 use faultline_testkit::eventually::{eventually, eventually_seeing};

@@ -277,7 +277,8 @@ fn a_full_disk_ends_it_with_what_to_do_and_with_room_again_it_goes_on() {
     let ask = || {
         let args = FetchArgs {
             run: run.clone(),
-            rpc: node.url(),
+            rpc: Some(node.url()),
+            validator_trace: None,
             out: Some(out.clone()),
             ca: None,
             requests: 1,
