@@ -14,7 +14,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// How often the daemon looks after itself until its first tick, which its supervisor waits for.
 const FIRST_BEAT: Duration = Duration::from_millis(100);
-/// How often it does so later: each time wakes two threads. The units' watchdog waits for 30 s.
+/// How often it does so later, or four times while a shorter watchdog waits: each time wakes two threads.
 const BEAT: Duration = Duration::from_secs(5);
 
 /// Signals to stop that come within this time are one: `timeout` signals its child and then the group of both.
@@ -77,7 +77,7 @@ impl Signals {
                     let newest = ticks.get().map(|tick| tick.at);
                     if newest.is_some() && !std::mem::replace(&mut ready, newest.is_some()) {
                         notify(&[NotifyState::Ready]);
-                        beat = tokio::time::interval(BEAT);
+                        beat = tokio::time::interval(sd_notify::watchdog_enabled().map_or(BEAT, |limit| BEAT.min(limit / 4)));
                     }
                     let interval = live.config().get().map_or(BEAT, |config| config.sampling.interval);
                     if web::health(newest, clock.now(), interval).is_ok() {

@@ -29,7 +29,8 @@ pub(super) struct Kills {
 struct Count(Option<u64>);
 
 impl Count {
-    /// Whether it rose. A count that cannot be read does not rise; one that fell belongs to a new cgroup.
+    /// Whether it rose. A count that cannot be read does not rise; one that fell belongs to a new cgroup, or is the host's and
+    /// older than the one before.
     fn rose(&mut self, now: Option<u64>) -> bool {
         let rose = self.0.zip(now).is_some_and(|(before, now)| now > before);
         self.0 = now.or(self.0);
@@ -55,7 +56,7 @@ impl Kills {
         let read = self.events.as_ref().and_then(|events| std::fs::read(events).ok());
         let in_cgroup = read.and_then(|text| cgroup_events::parse(&text).ok()).and_then(|events| events.oom_kill);
         // Both counts are taken: a rise seen now must not be seen again. A cgroup that went with its process tells nothing.
-        let (here, somewhere) = (self.cgroup.rose(in_cgroup), self.host.rose(on_host));
+        let (here, somewhere) = (self.cgroup.rose(in_cgroup), self.host.rose(on_host.max(self.host.0)));
         if here || (somewhere && in_cgroup.is_none()) {
             self.rose = Some(now);
         }

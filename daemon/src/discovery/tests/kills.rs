@@ -62,6 +62,20 @@ fn a_kill_elsewhere_on_the_host_is_no_kill_in_a_cgroup_that_tells_of_none_and_co
 }
 
 #[test]
+fn a_tick_that_is_older_than_the_start_makes_no_kill() {
+    let host = host();
+    host.write("proc/vmstat", "oom_kill 6\n").unwrap();
+    let root = HostRoot::below(host.root());
+    let mut kills = Kills::begin(&root, 77, at(1));
+    kills.look(&root, Some(5), at(2));
+    kills.look(&root, None, at(3));
+    kills.look(&root, Some(6), at(4));
+    assert!(!kills.recent(at(4)));
+    kills.look(&root, Some(7), at(5));
+    assert!(kills.recent(at(5)));
+}
+
+#[test]
 fn a_cgroup_made_anew_begins_at_zero_without_a_kill() {
     let host = host();
     let events = "sys/fs/cgroup/sol.service/memory.events";
