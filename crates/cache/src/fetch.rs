@@ -14,7 +14,7 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// About a minute of waits in all; of a node that hangs, five and a half.
+/// About a minute of waits in all; five of a node that does not begin to answer.
 const TRIES: Tries = Tries { most: 8, first_wait: Duration::from_millis(500), patience: Duration::from_secs(30) };
 /// Slots before a recording that began in the middle, unless others are asked for: about half an hour.
 const BEFORE: u64 = 5_000;

@@ -2,7 +2,7 @@
 
 use crate::args::{AGAVE, PoliciesArgs};
 use crate::prepared::Prepared;
-use faultline_cachesim::cost::Model;
+use faultline_cachesim::cost::{Model, compile_times};
 use faultline_cachesim::policy::{OTHERS, least_misses_by_bytes};
 use faultline_cachesim::predict::Begin;
 use faultline_cachesim::run::{Start, all};
@@ -117,6 +117,8 @@ struct Compared<'a> {
     first_slot: u64,
     fees_only: bool,
     compile_us: &'a [u64],
+    /// The same with the attack's own programs.
+    attacked_compile_us: Vec<u64>,
     model: Option<Model>,
     /// What the attack's own programs add.
     own: Counts,
@@ -134,15 +136,21 @@ impl<'a> Compared<'a> {
         let many = (attack * counted) as u64;
         let bytes = attacked.programs().last().and_then(|program| program.bytes).unwrap_or(0);
         let loaded_bytes = many.saturating_mul(bytes);
-        let compile_us = model.map_or(0, |model| model.compile_us(Some(bytes))).saturating_mul(many);
+        // Without a model the attack's programs compile as long as the others do on average.
+        let mean_us = times.iter().sum::<u64>() / times.len().max(1) as u64;
+        let mut same_times = times.to_vec();
+        same_times.resize(attacked.programs().len(), mean_us);
+        let attacked_compile_us = model.map_or(same_times, |model| compile_times(&attacked, &model));
+        let compile_us = attacked_compile_us.last().copied().unwrap_or(0).saturating_mul(many);
         let own =
             Counts { transactions: many, misses: many, loads: many, loaded_bytes, compile_us, ..Counts::default() };
         let fees_only = prepared.rule.fees_only;
-        Ok(Compared { trace, attacked, first_slot, fees_only, compile_us: times, model, own })
+        Ok(Compared { trace, attacked, first_slot, fees_only, compile_us: times, attacked_compile_us, model, own })
     }
 
     fn row(&self, name: &str, setting: Setting, seeds: u64) -> anyhow::Result<Row> {
-        let (plain, attacked) = (self.runs(self.trace, setting, seeds)?, self.runs(&self.attacked, setting, seeds)?);
+        let plain = self.runs(self.trace, self.compile_us, setting, seeds)?;
+        let attacked = self.runs(&self.attacked, &self.attacked_compile_us, setting, seeds)?;
         let seconds = |trace: &Trace, runs: &[Counts], own: &Counts| {
             let model = self.model?;
             Some((mean(runs, |counts| model.time_us(trace, counts)) - model.time_us(trace, own)) * 1e-6)
@@ -158,8 +166,8 @@ impl<'a> Compared<'a> {
         })
     }
 
-    fn runs(&self, trace: &Trace, setting: Setting, seeds: u64) -> anyhow::Result<Vec<Counts>> {
-        let (first_slot, compile_us) = (self.first_slot, self.compile_us);
+    fn runs(&self, trace: &Trace, compile_us: &[u64], setting: Setting, seeds: u64) -> anyhow::Result<Vec<Counts>> {
+        let first_slot = self.first_slot;
         let simulation = |seed| Simulation { trace, setting, start: Start::Empty, first_slot, compile_us, seed };
         let simulations: Vec<Simulation> = (1..=seeds).map(simulation).collect();
         let outcomes = all(&simulations, std::thread::available_parallelism().map_or(1, usize::from))?;

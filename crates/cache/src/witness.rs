@@ -55,7 +55,10 @@ fn trace(written: &Written, recorded: &Recorded) -> anyhow::Result<Trace> {
     let transactions: BTreeMap<u64, u64> = recorded.slots.iter().copied().collect();
     // Without transactions there is nothing to look up.
     let empty = Looked::default();
-    let mut slots: BTreeMap<u64, &Looked> = written.slots.iter().map(|(slot, looked)| (*slot, looked)).collect();
+    // What came after the recording would be predicted and not compared.
+    let last = transactions.keys().next_back().copied().unwrap_or(u64::MAX);
+    let mut slots: BTreeMap<u64, &Looked> =
+        written.slots.range(..=last).map(|(slot, looked)| (*slot, looked)).collect();
     for slot in recorded.slots.iter().filter(|(_, transactions)| *transactions == 0).map(|(slot, _)| *slot) {
         slots.entry(slot).or_insert(&empty);
     }
@@ -79,7 +82,7 @@ fn trace(written: &Written, recorded: &Recorded) -> anyhow::Result<Trace> {
             trace.add_change(Change { slot_index, position: *position, program: *program, kind: *kind })?;
         }
     }
-    for (slot, program, us) in &written.loads {
+    for (slot, program, us) in written.loads.iter().filter(|(slot, ..)| *slot <= last) {
         trace.add_load(Load { slot: *slot, program: *program, us: *us })?;
     }
     Ok(trace)
