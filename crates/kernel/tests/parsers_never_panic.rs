@@ -15,7 +15,7 @@ macro_rules! parsers {
     };
 }
 
-const PARSERS: [Parser; 30] = parsers![
+const PARSERS: [Parser; 32] = parsers![
     boot_time::parse,
     cgroup_events::parse,
     cgroup_frozen::parse_v1,
@@ -42,7 +42,9 @@ const PARSERS: [Parser; 30] = parsers![
     pid_limits::parse_all,
     pid_schedstat::parse,
     pid_stat::parse,
+    pid_stat::parse_thread,
     pid_status::parse,
+    pid_status::switches,
     pressure::parse,
     swaps::parse,
     vmstat::parse,

@@ -169,7 +169,7 @@ pub fn parse_thread(text: &[u8]) -> Result<ThreadStat, ParseError> {
 
 fn thread_fields(text: &[u8]) -> Option<ThreadStat> {
     let comm = Comm::new(name(text)?);
-    let mut fields = words(text.get(memchr::memrchr(b')', text)? + 1..)?);
+    let mut fields = words(text.get(memchr::memrchr(b')', text)? + 1..)?.trim_ascii_end());
     let state = State::from_letter(char::from(*fields.next()?.first()?));
     // Counted as in proc_pid_stat(5), where the state is the third.
     let mut at = 3;
