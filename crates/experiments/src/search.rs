@@ -240,8 +240,11 @@ impl Machine {
     ) {
         let limited = self.approach.limit().is_some();
         // Before anything else.
-        if danger.is_some() {
+        if let Some(danger) = danger {
             self.approach.lift(acts);
+            if limited {
+                acts.push(Act::Line(Line::Limit { headroom: None, why: danger.to_owned() }));
+            }
         }
         let (verdict, evidence) = match aim {
             Aim::Reference => dwell.reference(self.at_tip, &self.references, danger),
@@ -262,7 +265,7 @@ impl Machine {
             return self.next(reading, acts);
         }
         self.approach.lift(acts);
-        if limited {
+        if limited && danger.is_none() {
             acts.push(Act::Line(Line::Limit { headroom: None, why: "to recover".to_owned() }));
         }
         self.stage = Stage::Recovering(reading.at);

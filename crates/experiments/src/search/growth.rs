@@ -12,12 +12,16 @@ pub(super) struct Growth {
     began: Option<Duration>,
     every: Duration,
     samples: Vec<(f64, f64)>,
-    newest: Option<(Duration, u64)>,
+    /// When the newest sample was taken.
+    sampled: Option<Duration>,
+    /// Of every reading, not of the samples alone.
+    newest_and_highest: Option<(u64, u64)>,
 }
 
 impl Default for Growth {
     fn default() -> Self {
-        Growth { began: None, every: Duration::from_secs(1), samples: Vec::new(), newest: None }
+        let every = Duration::from_secs(1);
+        Growth { began: None, every, samples: Vec::new(), sampled: None, newest_and_highest: None }
     }
 }
 
@@ -32,10 +36,12 @@ impl Growth {
     pub(super) fn take(&mut self, reading: &Reading) {
         let Some(bytes) = reading.unreclaimable else { return };
         let began = *self.began.get_or_insert(reading.at);
-        if self.newest.is_some_and(|(last, _)| reading.at.saturating_sub(last) < self.every) {
+        let before = self.newest_and_highest.map_or(0, |(_, highest)| highest);
+        self.newest_and_highest = Some((bytes, bytes.max(before)));
+        if self.sampled.is_some_and(|last| reading.at.saturating_sub(last) < self.every) {
             return;
         }
-        self.newest = Some((reading.at, bytes));
+        self.sampled = Some(reading.at);
         self.samples.push((reading.at.saturating_sub(began).as_secs_f64(), bytes as f64));
         if self.samples.len() >= MOST {
             let mut keep = false;
@@ -47,10 +53,9 @@ impl Growth {
         }
     }
 
-    /// The newest, and the highest of them.
+    /// The newest reading, and the highest of all.
     pub(super) fn newest(&self) -> Option<(u64, u64)> {
-        let highest = self.samples.iter().map(|(_, bytes)| *bytes).fold(0.0, f64::max);
-        self.newest.map(|(_, bytes)| (bytes, (highest as u64).max(bytes)))
+        self.newest_and_highest
     }
 
     /// The line by Theil and Sen, which single jumps do not move; `None` with fewer than ten samples.

@@ -62,7 +62,12 @@ pub(super) fn limit(folders: &Folders, limits: &Limits, io: &[(String, IoLimit)]
 /// Moves the hard limit. What is full waits from then on, and is not killed.
 pub(super) fn relimit(memory: &Path, bytes: Option<u64>) -> Result<Option<u64>, Error> {
     write(&memory.join(CONTROL), "1")?;
-    let path = memory.join(MEMORY);
+    let (path, both) = (memory.join(MEMORY), memory.join(BOTH));
+    // Memory with swap, where it is limited, is never less than memory alone.
+    let with_swap = fs::read_to_string(&both).ok().and_then(|text| text.trim().parse::<u64>().ok());
+    if bytes.is_none_or(|bytes| with_swap.is_some_and(|with_swap| with_swap < bytes)) && with_swap.is_some() {
+        write(&both, &bytes.map_or("-1".to_owned(), |bytes| bytes.to_string()))?;
+    }
     match fs::write(&path, bytes.map_or("-1".to_owned(), |bytes| bytes.to_string())) {
         // So much could not be reclaimed: what held before still holds.
         Err(error) if error.kind() == std::io::ErrorKind::ResourceBusy => {}
