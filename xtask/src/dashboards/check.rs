@@ -73,6 +73,8 @@ struct Panel {
     targets: Vec<Query>,
     field_config: FieldConfig,
     links: Vec<Link>,
+    /// Where Grafana puts the panels of a row that is saved collapsed.
+    panels: Vec<Value>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -217,6 +219,8 @@ fn of_dashboard(dashboard: &Dashboard, names: &Names) -> Vec<String> {
     titles.sort_unstable();
     let twice = titles.windows(2).filter(|pair| pair.first() == pair.last()).filter_map(|pair| pair.first());
     wrong.extend(twice.map(|title| format!("two panels are called {title:?}")));
+    let collapsed = dashboard.panels.iter().filter(|panel| !panel.panels.is_empty());
+    wrong.extend(collapsed.map(|row| format!("the row {:?} is collapsed: expand it and save again", row.title)));
     let variables = &dashboard.templating.list;
     for variable in variables.iter().filter(|variable| variable.kind == "query") {
         wrong.extend(match choices(variable) {
