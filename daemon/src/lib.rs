@@ -3,7 +3,7 @@
 //! ```text
 //! discovery -> sources -> tick -> hub -> sinks, recorder -> web
 //!              ^
-//!   ingest, tail, rpc, admin fill slots of their own; validator sums what they bring; forward passes bodies on
+//!   ingest, tail, rpc, admin publish their newest state; validator sums what they bring; forward passes bodies on
 //! ```
 
 pub mod cli;
