@@ -3,7 +3,7 @@
 use procfs::FromRead;
 use procfs::process::{Stat, StatFlags};
 
-use crate::text::{number as number_of, words};
+use crate::text::number as number_of;
 use crate::{Comm, ParseError};
 
 /// One process with all its threads, dead ones included, or one thread.
@@ -169,7 +169,8 @@ pub fn parse_thread(text: &[u8]) -> Result<ThreadStat, ParseError> {
 
 fn thread_fields(text: &[u8]) -> Option<ThreadStat> {
     let comm = Comm::new(name(text)?);
-    let mut fields = words(text.get(memchr::memrchr(b')', text)? + 1..)?.trim_ascii_end());
+    let behind = text.get(memchr::memrchr(b')', text)? + 1..)?.trim_ascii_end();
+    let mut fields = behind.strip_prefix(b" ")?.split(|byte| *byte == b' ');
     let state = State::from_letter(char::from(*fields.next()?.first()?));
     // Counted as in proc_pid_stat(5), where the state is the third.
     let mut at = 3;
