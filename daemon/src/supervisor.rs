@@ -42,11 +42,12 @@ impl Stop {
     pub fn set(&self) {
         *self.flag.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.flag.1.notify_all();
+        // Before the descriptor: who is woken by it asks whether it is set.
+        self.sender.send_replace(true);
         if let Some(descriptor) = &self.descriptor {
             // It can only fail by overflow, after 2^64 signals.
             let _ = rustix::io::write(descriptor, &1_u64.to_ne_bytes());
         }
-        self.sender.send_replace(true);
     }
 
     /// Whether it was given.
