@@ -14,6 +14,8 @@ struct Freezer {
     version: CgroupVersion,
     file: Source,
     at_top: bool,
+    /// The topmost cgroup has no such file, and nothing can freeze it: it is looked for once.
+    never: bool,
 }
 
 impl Freezers {
@@ -34,10 +36,13 @@ impl Freezers {
 impl Freezer {
     fn new(cgroup: &CgroupFolder) -> Self {
         let file = Source::in_folder(cgroup, Some("cgroup.events"), Some("freezer.state"));
-        Self { version: cgroup.version, file, at_top: cgroup.folder == cgroup.top }
+        Self { version: cgroup.version, file, at_top: cgroup.folder == cgroup.top, never: false }
     }
 
     fn frozen(&mut self, buffer: &mut Vec<u8>) -> Result<Option<bool>, ReadError> {
+        if self.never {
+            return Ok(Some(false));
+        }
         let version = self.version;
         let parse = |text: &[u8]| -> Result<Option<bool>, ParseError> {
             match version {
@@ -46,8 +51,10 @@ impl Freezer {
             }
         };
         match self.file.parse(buffer, parse) {
-            // The topmost cgroup has no such file, and nothing can freeze it.
-            Err(ReadError::Absent { .. }) if self.at_top => Ok(Some(false)),
+            Err(ReadError::Absent { .. }) if self.at_top => {
+                self.never = true;
+                Ok(Some(false))
+            }
             result => result,
         }
     }
