@@ -27,6 +27,7 @@ use faultline_catalog::{Problem, Reading, Stamp, Status, metrics};
 use faultline_kernel::{HostRoot, ProcessId};
 use kills::Kills;
 pub(crate) use owner::user;
+use process::Fingerprint;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -257,6 +258,7 @@ impl Finder {
             return false;
         };
         let mut kills = Kills::begin(&self.root, id.pid, self.clock.now());
+        let mut print = Fingerprint::of(&self.root, id);
         let mut current = self.publish(found);
         let mut looked = self.clock.now();
         let end = loop {
@@ -272,7 +274,7 @@ impl Finder {
                     looked = now;
                     let on_host = self.following.state().host_oom_kills;
                     kills.look(&self.root, on_host, now);
-                    match self.look_again(&current, now) {
+                    match self.look_again(&current, &mut print, now) {
                         Ok(target) => current = target,
                         Err(()) => break Reason::Unknown,
                     }
@@ -287,8 +289,8 @@ impl Finder {
     }
 
     /// Sees whether the process has executed another program in place; `Err` when the new one is not what is looked for.
-    fn look_again(&mut self, current: &Arc<Target>, now: Stamp) -> Result<Arc<Target>, ()> {
-        let print = process::fingerprint(&self.root, current.process);
+    fn look_again(&mut self, current: &Arc<Target>, print: &mut Fingerprint, now: Stamp) -> Result<Arc<Target>, ()> {
+        let print = print.look(&self.root);
         // A process that is being torn down, which takes a large one seconds, has neither a program nor arguments any more.
         let same_exe = |exe: Option<PathBuf>| exe.is_none() || exe == current.exe;
         let same = print.is_none_or(|(comm, exe)| comm.to_str_lossy() == current.comm && same_exe(exe));

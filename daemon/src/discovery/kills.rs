@@ -3,6 +3,8 @@
 use faultline_catalog::Stamp;
 use faultline_kernel::parse::{cgroup_events, vmstat};
 use faultline_kernel::{CgroupVersion, HostRoot, locate};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -11,6 +13,8 @@ use std::time::Duration;
 const DYING: Duration = Duration::from_secs(60);
 /// Processes may be moved to another cgroup: where it is is asked again after so many looks.
 const LOOKS_PER_PLACE: u32 = 30;
+/// The kernel writes seven lines at most, of a short word and a number.
+const LONGEST_EVENTS: usize = 1024;
 
 /// Watches the `oom_kill` counts of one process's cgroup, and where that cannot be read, of its host: others are killed on
 /// it, too.
@@ -18,6 +22,8 @@ const LOOKS_PER_PLACE: u32 = 30;
 pub(super) struct Kills {
     pid: u32,
     events: Option<PathBuf>,
+    /// `events`, held open: a look is then one read.
+    held: Option<File>,
     cgroup: Count,
     host: Count,
     looks: u32,
@@ -42,7 +48,7 @@ impl Kills {
     /// Counts from now on.
     pub(super) fn begin(root: &HostRoot, pid: u32, now: Stamp) -> Self {
         let (cgroup, host) = Default::default();
-        let mut kills = Kills { pid, events: None, cgroup, host, looks: 0, rose: None };
+        let mut kills = Kills { pid, events: None, held: None, cgroup, host, looks: 0, rose: None };
         kills.look(root, on_host(root), now);
         kills
     }
@@ -53,8 +59,7 @@ impl Kills {
             self.find_place(root);
         }
         self.looks = self.looks.wrapping_add(1);
-        let read = self.events.as_ref().and_then(|events| std::fs::read(events).ok());
-        let in_cgroup = read.and_then(|text| cgroup_events::parse(&text).ok()).and_then(|events| events.oom_kill);
+        let in_cgroup = self.in_cgroup();
         // Both counts are taken: a rise seen now must not be seen again. A cgroup that went with its process tells nothing.
         let (here, somewhere) = (self.cgroup.rose(in_cgroup), self.host.rose(on_host.max(self.host.0)));
         if here || (somewhere && in_cgroup.is_none()) {
@@ -67,6 +72,24 @@ impl Kills {
         self.rose.is_some_and(|rose| now.since(rose) <= DYING)
     }
 
+    /// `None` where there is no count or no cgroup any more.
+    fn in_cgroup(&mut self) -> Option<u64> {
+        let mut text = [0; LONGEST_EVENTS];
+        let held = self.held.as_ref().and_then(|file| file.read_at(&mut text, 0).ok());
+        let length = match held {
+            Some(length) => length,
+            // Not opened yet, or removed: another one may have been made in its place.
+            None => {
+                self.held = None;
+                let file = File::open(self.events.as_ref()?).ok()?;
+                let length = file.read_at(&mut text, 0).ok()?;
+                self.held = Some(file);
+                length
+            }
+        };
+        cgroup_events::parse(text.get(..length)?).ok()?.oom_kill
+    }
+
     fn find_place(&mut self, root: &HostRoot) {
         let Ok(Ok(memory)) = locate(root, self.pid).map(|cgroups| cgroups.memory) else { return };
         let events = memory.folder.join(match memory.version {
@@ -74,7 +97,7 @@ impl Kills {
             CgroupVersion::V1 => "memory.oom_control",
         });
         if self.events.as_ref() != Some(&events) {
-            self.cgroup = Count::default();
+            (self.cgroup, self.held) = Default::default();
             self.events = Some(events);
         }
     }

@@ -4,7 +4,7 @@ use super::Target;
 use faultline_agave::identify::{self, Validator};
 use faultline_catalog::{Problem, Status};
 use faultline_kernel::parse::pid_stat::{self, PidStat, State};
-use faultline_kernel::{Comm, ErrorKind, HostRoot, ProcessFiles, ProcessId, ReadError};
+use faultline_kernel::{Comm, ErrorKind, HeldFile, HostRoot, ProcessFiles, ProcessId, ReadError};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -99,7 +99,7 @@ fn stat_of(
     lives: impl FnOnce(&PidStat) -> bool,
 ) -> Result<PidStat, ReadError> {
     let gone = || ReadError::Gone { path: Arc::from(root.procfs.join(&relative)) };
-    match root.read_proc(&relative, pid_stat::parse) {
+    match root.hold_proc_piece(&relative).and_then(|file| file.parse(&mut Vec::new(), pid_stat::parse)) {
         Ok(stat) if stat.start_ticks != id.start_ticks || !lives(&stat) => Err(gone()),
         Err(ReadError::Absent { .. }) => Err(gone()),
         other => other,
@@ -108,11 +108,37 @@ fn stat_of(
 
 /// What changes when a process executes another program. `exe` tells a script from the program of the same name that it
 /// makes way for. Both are cheaper for the process than `cmdline`, which takes its memory lock.
-pub(super) fn fingerprint(root: &HostRoot, id: ProcessId) -> Option<(Comm, Option<PathBuf>)> {
-    // The first thread's has the same name and start. For the process's own the kernel adds up all threads.
-    let of_thread = stat_of(root, id, format!("{0}/task/{0}/stat", id.pid), is_living);
-    let comm = of_thread.or_else(|_| living(root, id)).ok()?.comm;
-    Some((comm, std::fs::read_link(root.procfs.join(format!("{}/exe", id.pid))).ok()))
+#[derive(Debug)]
+pub(super) struct Fingerprint {
+    id: ProcessId,
+    exe: PathBuf,
+    /// `stat` of the first thread, which has the process's name and start: for the process's own the kernel adds up all
+    /// threads. Held open from the first look on.
+    stat: Option<HeldFile>,
+    buffer: Vec<u8>,
+}
+
+impl Fingerprint {
+    pub(super) fn of(root: &HostRoot, id: ProcessId) -> Self {
+        Fingerprint { id, exe: root.procfs.join(format!("{}/exe", id.pid)), stat: None, buffer: Vec::new() }
+    }
+
+    /// As it is now: its name and its program's file. `None` when it has ended.
+    pub(super) fn look(&mut self, root: &HostRoot) -> Option<(Comm, Option<PathBuf>)> {
+        let comm = match self.first_thread(root) {
+            Some(comm) => comm,
+            None => living(root, self.id).ok()?.comm,
+        };
+        Some((comm, std::fs::read_link(&self.exe).ok()))
+    }
+
+    fn first_thread(&mut self, root: &HostRoot) -> Option<Comm> {
+        let open = || root.hold_proc_piece(&format!("{0}/task/{0}/stat", self.id.pid)).ok();
+        let file = self.stat.take().or_else(open)?;
+        let stat = file.parse(&mut self.buffer, pid_stat::parse).ok()?;
+        self.stat = Some(file);
+        (stat.start_ticks == self.id.start_ticks && is_living(&stat)).then_some(stat.comm)
+    }
 }
 
 /// Whether it has one of the threads that only a running validator has.

@@ -1,6 +1,9 @@
 //! The search and the following as one, on pretend hosts.
 
 use super::*;
+use crate::sources::host::{Host, Memory};
+use crate::tick::{Condition, Look, Poll};
+use faultline_kernel::HostConstants;
 use faultline_testkit::eventually::{eventually, eventually_seeing};
 use std::thread::JoinHandle;
 
@@ -99,6 +102,26 @@ fn a_zombie_is_gone_and_a_kill_for_want_of_memory_is_the_reason() {
     let labels: Vec<_> = readings.iter().map(|reading| (reading.labels[0].as_str(), reading.value.number())).collect();
     let once = [("exit", Some(0.0)), ("oom_kill", Some(1.0)), ("unknown", Some(0.0))];
     assert_eq!(labels, [once, once].concat());
+}
+
+/// Until the end the host's count is read by the tick alone.
+#[test]
+fn a_kill_on_the_host_that_only_a_tick_has_seen_is_the_reason() {
+    let host = host();
+    Pretend::validator(77).on(&host);
+    host.write("proc/vmstat", "oom_kill 4\n").unwrap();
+    let root = HostRoot::below(host.root());
+    let work = AtWork::start(finder(config::Find::Scan, root.clone()));
+    work.wait_for("the validator", |_| true);
+    let mut source = Host::new(&root, Memory::default(), work.following.clone());
+    host.write("proc/vmstat", "oom_kill 5\n").unwrap();
+    let units = HostConstants { page_size: 4096, clock_ticks_per_second: 100, kernel_release: String::new() };
+    let (now, condition) = (Stamp::default(), Condition::default());
+    source.look(&Look { now, target: None, root: &root, host: &units, condition: &condition });
+    host.write("proc/vmstat", "oom_kill 4\n").unwrap();
+    work.wait_for_looks();
+    Pretend::validator(77).state('Z').on(&host);
+    work.wait_for_words("exited (oom_kill)");
 }
 
 /// The kernel takes a process's program and arguments away before its many GB, which take it seconds.

@@ -53,6 +53,8 @@ fn a_kill_elsewhere_on_the_host_is_no_kill_in_a_cgroup_that_tells_of_none_and_co
     host.write("proc/vmstat", "oom_kill 10\n").unwrap();
     kills.look(&root, on_host(&root), at(2));
     assert!(!kills.recent(at(2)));
+    // The held file of a cgroup that was removed tells nothing any more.
+    host.write(events, "").unwrap();
     std::fs::remove_file(host.root().join(events)).unwrap();
     kills.look(&root, on_host(&root), at(3));
     assert!(!kills.recent(at(3)), "seen before");
