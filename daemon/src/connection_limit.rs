@@ -7,18 +7,18 @@ use crate::clock::Clock;
 use crate::socket::Peer;
 use std::cmp::Reverse;
 use std::collections::HashMap;
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 /// Requests that take longer are slow: a scraper's head and a validator's push take milliseconds.
 const SLOW: Duration = Duration::from_secs(2);
 
 /// At least this long between two log messages about a reached limit.
 const QUIET: Duration = Duration::from_secs(600);
-
-/// Deadlines are checked this often.
-const CHECK: Duration = Duration::from_secs(1);
 
 /// What a connection is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -117,21 +117,28 @@ impl Connection {
         self.cut.notified().await;
     }
 
-    /// Resolves when a phase has lasted too long.
+    /// Resolves when a phase has lasted too long. The phase must change in the task that polls this, and before it is
+    /// polled: a change wakes nobody.
     pub(crate) async fn expired(&self, timeouts: Timeouts) {
-        loop {
-            let State { phase, since, .. } = self.state();
-            let limit = match phase {
-                Phase::Idle => timeouts.idle,
-                Phase::Head => timeouts.head,
-                Phase::Serving => timeouts.serving,
-            };
-            let left = (since + limit).saturating_sub(self.clock.now().uptime);
-            if left.is_zero() {
-                return;
+        let mut timer = pin!(tokio::time::sleep_until(self.deadline(timeouts)));
+        poll_fn(|context| {
+            let deadline = self.deadline(timeouts);
+            if timer.deadline() != deadline {
+                timer.as_mut().reset(deadline);
             }
-            tokio::time::sleep(left.min(CHECK)).await;
-        }
+            timer.as_mut().poll(context)
+        })
+        .await;
+    }
+
+    fn deadline(&self, timeouts: Timeouts) -> Instant {
+        let State { phase, since, .. } = self.state();
+        let limit = match phase {
+            Phase::Idle => timeouts.idle,
+            Phase::Head => timeouts.head,
+            Phase::Serving => timeouts.serving,
+        };
+        Instant::from_std(self.clock.instant(since + limit))
     }
 
     fn state(&self) -> State {

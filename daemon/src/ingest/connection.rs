@@ -68,6 +68,7 @@ async fn talk<I: Intake>(stream: Stream, connection: &Connection, shared: &Share
     let mut leaves = pin!(leaves(connection, stop));
     loop {
         tokio::select! {
+            biased;
             served = http.as_mut() => return ended(served),
             () = expired.as_mut() => if connection.is_idle() { break } else { return },
             () = connection.closed() => if connection.is_idle() { break },
@@ -85,6 +86,7 @@ async fn talk<I: Intake>(stream: Stream, connection: &Connection, shared: &Share
         }
     };
     tokio::select! {
+        biased;
         served = http.as_mut() => ended(served),
         () = heard_on => {}
     }

@@ -37,6 +37,7 @@ pub(super) async fn serve(
     stop: Stop,
 ) {
     tokio::select! {
+        biased;
         ended = open(stream, tls, &site, stop, &connection) => {
             // The client's affair: it went away, or spoke no HTTP or no TLS.
             if let Err(error) = ended {
