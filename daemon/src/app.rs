@@ -24,7 +24,7 @@ use crate::socket::{self, Bound, Inherited, ListenAddress};
 use crate::sources::admin::{Asked, WhomToAsk};
 use crate::sources::conclusions::Inputs;
 use crate::sources::{self, admin, listening, rpc, selfwatch};
-use crate::supervisor::Stage;
+use crate::supervisor::{Stage, Stop};
 use crate::tail::{self, LogTail};
 use crate::tick::{self, Ticker};
 use crate::validator::intake::Intake;
@@ -33,6 +33,7 @@ use anyhow::Context;
 use faultline_agave::identify::Program;
 use faultline_catalog::Tick;
 use faultline_kernel::{HostConstants, HostRoot};
+use futures_util::future::OptionFuture;
 use signals::Signals;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -176,11 +177,8 @@ impl App {
             Some(LogTail::Journal(journal)) => sources.task("journal", |stop| journal.run(stop)),
             None => {}
         }
-        if let Some(rpc) = self.rpc {
-            sources.task("rpc", |stop| rpc.run(stop));
-        }
-        if let Some(admin) = self.admin {
-            sources.task("admin_rpc", |stop| admin.run(stop));
+        if self.rpc.is_some() || self.admin.is_some() {
+            sources.task_thread("rpc", |stop| pollers(self.rpc, self.admin, stop))?;
         }
         hub.thread("tick", move |stop| ticker.run(stop))?;
         if let Some(forwarder) = self.forwarder {
@@ -189,7 +187,7 @@ impl App {
         if let Some(recording) = self.recording {
             recording.start(sinks)?;
         }
-        face.task("web", |stop| web.run(stop));
+        face.task_thread("web", |stop| web.run(stop))?;
         tracing::info!(metrics = %places.0, ingest = places.1.map(tracing::field::display), "listening");
         if let Some(page) = demo.as_ref().and(page) {
             tracing::info!("demo started: open {page} in a browser");
@@ -258,7 +256,14 @@ pub fn exposures(config: &Config) -> Vec<String> {
     told.into_iter().chain(secrets::warnings(config, files.iter().map(PathBuf::as_path))).collect()
 }
 
-/// Two workers: one may parse a large push while the other answers scrapes.
+/// Both ask on the same beat, so that one thread wakes for both.
+async fn pollers(rpc: Option<rpc::Poller>, admin: Option<admin::Poller>, stop: Stop) {
+    let rpc = OptionFuture::from(rpc.map(|rpc| rpc.run(stop.clone())));
+    let admin = OptionFuture::from(admin.map(|admin| admin.run(stop)));
+    tokio::join!(rpc, admin);
+}
+
+/// Two workers: one may parse a large push while the other hears the other senders.
 pub(crate) fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)

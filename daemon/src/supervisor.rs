@@ -14,6 +14,11 @@ use tokio::sync::watch;
 /// Longest time until the signal is noticed by who waits for a descriptor as well, if it has none of its own.
 const WITHOUT_DESCRIPTOR: Duration = Duration::from_millis(200);
 
+/// Enough for a thread that reads and writes files.
+const THREAD_STACK: usize = 512 * 1024;
+/// What a worker of the runtime has.
+const TASK_STACK: usize = 2 * 1024 * 1024;
+
 /// Tells a part of the daemon to stop. Cloned freely; never taken back.
 #[derive(Debug, Clone)]
 pub struct Stop {
@@ -117,9 +122,38 @@ impl Stage {
     /// # Errors
     /// The system has no room for another thread.
     pub fn thread(&mut self, name: &'static str, body: impl FnOnce(Stop) + Send + 'static) -> std::io::Result<()> {
+        self.spawn(name, THREAD_STACK, body)
+    }
+
+    /// Starts a task on a thread of its own. One that wakes every second there wakes no other thread, whereas a worker of
+    /// the runtime that finds something to do wakes another one.
+    ///
+    /// # Errors
+    /// The system has no room for another thread or for what it waits with.
+    pub fn task_thread<F>(
+        &mut self,
+        name: &'static str,
+        body: impl FnOnce(Stop) -> F + Send + 'static,
+    ) -> std::io::Result<()>
+    where
+        F: Future<Output = ()>,
+    {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(4).build()?;
+        self.spawn(name, TASK_STACK, move |stop| {
+            runtime.block_on(async { body(stop).await });
+            // A password may still be checked; nobody waits for the answer.
+            runtime.shutdown_background();
+        })
+    }
+
+    fn spawn(
+        &mut self,
+        name: &'static str,
+        stack: usize,
+        body: impl FnOnce(Stop) + Send + 'static,
+    ) -> std::io::Result<()> {
         let stop = self.stop.clone();
-        let handle =
-            std::thread::Builder::new().name(name.to_owned()).stack_size(512 * 1024).spawn(move || body(stop))?;
+        let handle = std::thread::Builder::new().name(name.to_owned()).stack_size(stack).spawn(move || body(stop))?;
         self.threads.push((name, handle));
         Ok(())
     }
@@ -186,6 +220,7 @@ mod tests {
         let mut stage = Stage::new("test", &tokio::runtime::Handle::current());
         stage.thread("blocking", |stop| while !stop.sleep(Duration::from_secs(60)) {}).unwrap();
         stage.task("waiting", |stop| async move { stop.wait().await });
+        stage.task_thread("apart", |stop| async move { stop.wait().await }).unwrap();
         assert_eq!(stage.broken(), None);
         assert!(stage.end(Duration::from_secs(20)).await.is_empty());
     }

@@ -83,7 +83,6 @@ impl Poller {
             Ok(url) => Some(Question {
                 process: asked.process,
                 client: self.client.clone(),
-                server: server(&url),
                 url,
                 batch: Batch::new(memory.calls()),
                 timeout: self.config.timeout,
@@ -118,7 +117,7 @@ impl Poller {
             }
             Err(failure) => {
                 let started = has_started(process, self.admin.get().as_deref());
-                memory.fail(&failure, &question.server, started, (at, took));
+                memory.fail(&failure, &server(&question.url), started, (at, took));
             }
         }
         self.say();
@@ -142,8 +141,6 @@ struct Question {
     process: ProcessId,
     client: Client,
     url: Uri,
-    /// Scheme, host and port of the URL: its path may be a secret.
-    server: String,
     batch: Batch,
     timeout: Duration,
 }
