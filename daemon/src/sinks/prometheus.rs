@@ -28,11 +28,13 @@ pub fn page(tick: &Arc<Tick>, dialect: Dialect, constant: &ConstantLabels) -> Re
 
 /// The tick's readings, family by family in the catalog's order; a family without readings is left out.
 fn families(tick: &Tick) -> impl Iterator<Item = (&'static Metric, Vec<&Reading>)> {
-    let mut families: HashMap<&'static str, Vec<&Reading>> = HashMap::default();
+    // By the address of its metric, which there is once: names would have to be hashed.
+    let key = |metric: &'static Metric| std::ptr::from_ref(metric).addr();
+    let mut families: HashMap<usize, Vec<&Reading>> = HashMap::default();
     for reading in tick.readings() {
-        families.entry(reading.metric.name).or_default().push(reading);
+        families.entry(key(reading.metric)).or_default().push(reading);
     }
-    metrics::all().filter_map(move |metric| families.remove(metric.name).map(|readings| (metric, readings)))
+    metrics::all().filter_map(move |metric| families.remove(&key(metric)).map(|readings| (metric, readings)))
 }
 
 /// All labels of a series: its metric's own, an allow-list's tags, the constant ones.
