@@ -9,11 +9,11 @@ use faultline_testkit::eventually::{eventually, eventually_seeing};
 use faultline_testkit::http::{self, Request};
 use faultline_testkit::process::{Program, Running};
 use faultline_testkit::sink::Sink;
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const FAULTLINED: &str = env!("CARGO_BIN_EXE_faultlined");
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -155,6 +155,25 @@ fn it_follows_a_process_serves_every_page_and_ends_in_order() -> Result<()> {
     let log = daemon.log();
     assert!(!log.contains("ERROR"), "{log}");
     assert_eq!(daemon.stop()?, Some(0));
+    Ok(())
+}
+
+/// Connections that idle do not hold it up. The fastest of three, since another test may have the machine meanwhile.
+#[test]
+fn with_nothing_in_progress_it_stops_within_two_seconds() -> Result<()> {
+    let own = std::process::id().to_string();
+    let mut fastest = Duration::MAX;
+    for _ in 0..3 {
+        let folder = folder();
+        let daemon = Daemon::start(FAULTLINED, &["--pid", &own, "--interval", "100ms"], folder.path())?;
+        eventually(PATIENCE, "a tick", || daemon.scrape().ok());
+        let idle = [daemon.metrics(), daemon.ingest()].map(TcpStream::connect);
+        assert!(idle.iter().all(std::result::Result::is_ok), "{idle:?}");
+        let began = Instant::now();
+        assert_eq!(daemon.stop()?, Some(0));
+        fastest = fastest.min(began.elapsed());
+    }
+    assert!(fastest < Duration::from_secs(2), "{fastest:?}");
     Ok(())
 }
 
