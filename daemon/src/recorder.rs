@@ -35,6 +35,9 @@ const TURN: Duration = Duration::from_secs(1);
 /// How long after the tick its turn comes, so that what the tick tells is on disk soon.
 const AFTER_THE_TICK: Duration = Duration::from_millis(250);
 
+/// Why entries are missing that found no room.
+const LOST: &str = "the recorder did not keep up, or the validator's identity was unknown for too long";
+
 /// One thing to keep.
 #[derive(Debug, Clone)]
 pub enum Entry {
@@ -200,7 +203,7 @@ impl Recorder {
         let now = self.clock.now();
         let before = std::mem::replace(&mut self.lost, self.queue.lost());
         if self.lost > before {
-            let detail = json!({ "why": "the recorder did not keep up", "entries": self.lost - before });
+            let detail = json!({ "why": LOST, "entries": self.lost - before });
             entries.push(Entry::event(now, EventKind::Gap, &detail));
         }
         self.sinks.iter_mut().for_each(|sink| sink.take(&entries, now));
