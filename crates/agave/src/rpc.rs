@@ -3,8 +3,8 @@
 //! Agave answers JSON-RPC batches, so one POST carries everything a poll needs ([`Batch`]); answers are matched by id,
 //! not by order. RPC opens only after start-up, on `--rpc-port`; without that flag there is none.
 
-use serde::Deserialize;
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::identify::is_public_key;
 use crate::json::{self, ErrorObject, Response};
@@ -63,12 +63,13 @@ impl Call {
         }
     }
 
-    fn params(self) -> Value {
-        match self {
-            Self::EpochInfo => json!([{"commitment": Commitment::Processed.name()}]),
-            Self::Slot(commitment) => json!([{"commitment": commitment.name()}]),
-            _ => json!([]),
-        }
+    fn params(self) -> Vec<Parameter> {
+        let commitment = match self {
+            Self::EpochInfo => Some(Commitment::Processed),
+            Self::Slot(commitment) => Some(commitment),
+            _ => None,
+        };
+        commitment.map(|commitment| Parameter { commitment: commitment.name() }).into_iter().collect()
     }
 
     fn answer(self, response: Response) -> Result<Answer, Error> {
@@ -194,6 +195,19 @@ fn version(version: NodeVersion) -> Result<NodeVersion, Error> {
     }
 }
 
+#[derive(Serialize)]
+struct Request {
+    jsonrpc: &'static str,
+    id: u64,
+    method: &'static str,
+    params: Vec<Parameter>,
+}
+
+#[derive(Serialize)]
+struct Parameter {
+    commitment: &'static str,
+}
+
 /// Several calls in one body. Ids are the calls' positions, counted from 1.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Batch {
@@ -213,8 +227,11 @@ impl Batch {
 
     /// The body to POST as `application/json`: always an array.
     pub fn body(&self) -> String {
-        let request = |(id, call): (u64, &Call)| json!({"jsonrpc": "2.0", "id": id, "method": call.method(), "params": call.params()});
-        Value::Array((1..).zip(&self.calls).map(request).collect()).to_string()
+        let request =
+            |(id, call): (u64, &Call)| Request { jsonrpc: "2.0", id, method: call.method(), params: call.params() };
+        let requests: Vec<Request> = (1..).zip(&self.calls).map(request).collect();
+        // Numbers and names are always JSON.
+        serde_json::to_string(&requests).unwrap_or_default()
     }
 
     /// Reads the body that came back: one outcome for each call, in the order of the calls. Answers with unknown ids

@@ -1,4 +1,5 @@
 use super::*;
+use serde_json::json;
 
 const ALL: [Call; 6] = [
     Call::EpochInfo,
