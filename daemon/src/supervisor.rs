@@ -136,11 +136,14 @@ impl Stage {
         body: impl FnOnce(Stop) -> F + Send + 'static,
     ) -> std::io::Result<()>
     where
-        F: Future<Output = ()>,
+        F: Future<Output = ()> + Send + 'static,
     {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(4).build()?;
         self.spawn(name, TASK_STACK, move |stop| {
-            runtime.block_on(async { body(stop).await });
+            // What is blocked on is woken through a descriptor, also by its own thread; a task is not.
+            let task = runtime.spawn(async { body(stop).await });
+            let ended = runtime.block_on(task);
+            tracing::debug!(name, ?ended, "the task of a thread ended");
             // A password may still be checked; nobody waits for the answer.
             runtime.shutdown_background();
         })
