@@ -6,10 +6,11 @@ mod state;
 
 pub(crate) use file::is_full;
 pub use file::{Journal, read};
-pub use state::{Attempt, Begun, JournalState, Next, Tried};
+pub use state::{Attempt, Begun, JournalState, Next, Searched, Tried};
 
 use super::outcome::Ending;
 use super::schedule::Turn;
+use super::search;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -68,6 +69,24 @@ pub enum Entry {
         attempt: u32,
         /// Which.
         step: Step,
+    },
+    /// A search is about to move its limit, or has come to a verdict. See [`search::Act::Line`].
+    Search {
+        /// [`super::schedule::Scheduled::run`].
+        run: u32,
+        /// Of its turn. An attempt that was cut off searches anew: lines of different attempts do not belong together.
+        attempt: u32,
+        /// What.
+        line: search::Line,
+    },
+    /// A search has come to its end; the run is ended next.
+    SearchAnswer {
+        /// [`super::schedule::Scheduled::run`].
+        run: u32,
+        /// Of its turn.
+        attempt: u32,
+        /// What it came to.
+        answer: Box<search::Answer>,
     },
     /// A run has ended, and everything of it is on disk.
     RunEnded {

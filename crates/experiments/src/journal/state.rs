@@ -3,6 +3,7 @@
 use super::{Entry, Line, Step};
 use crate::outcome::Ending;
 use crate::schedule::{Scheduled, Turn};
+use crate::search;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -64,6 +65,17 @@ pub struct Tried {
     pub steps: Vec<(Step, i64)>,
     /// How it ended and when; `None` while it lasts, and for ever if it was cut off.
     pub ended: Option<(Ending, i64)>,
+    /// What it searched; empty where the plan has no search, and before the first line of it.
+    pub searched: Searched,
+}
+
+/// One search: of one attempt at a run.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Searched {
+    /// Its lines in their order, with their times in nanoseconds since 1970.
+    pub lines: Vec<(search::Line, i64)>,
+    /// What it came to; `None` while it lasts, and for ever if it was cut off.
+    pub answer: Option<search::Answer>,
 }
 
 /// What is to be done next.
@@ -109,6 +121,16 @@ impl JournalState {
                     tried.steps.push((*step, unix_ns));
                 }
             }
+            Entry::Search { run, attempt, line } => {
+                if let Some(tried) = self.tried(*run, *attempt) {
+                    tried.searched.lines.push((line.clone(), unix_ns));
+                }
+            }
+            Entry::SearchAnswer { run, attempt, answer } => {
+                if let Some(tried) = self.tried(*run, *attempt) {
+                    tried.searched.answer = Some((**answer).clone());
+                }
+            }
             Entry::RunEnded { run, attempt, ending } => {
                 if let Some(tried) = self.tried(*run, *attempt) {
                     tried.ended = Some(((**ending).clone(), unix_ns));
@@ -123,6 +145,14 @@ impl JournalState {
         let turn = self.turn_of(run)?.number;
         let begun = self.attempts.get_mut(&turn)?.iter_mut().find(|begun| begun.number == attempt)?;
         Some(begun.runs.entry(run).or_default())
+    }
+
+    /// Searches of a run that were cut off before its newest attempt: each began anew with the next one.
+    pub fn searches_cut_off(&self, run: u32) -> usize {
+        let attempts =
+            self.turn_of(run).and_then(|turn| self.attempts.get(&turn.number)).map_or(&[][..], Vec::as_slice);
+        let before = attempts.split_last().map_or(&[][..], |(_, before)| before);
+        before.iter().filter_map(|attempt| attempt.runs.get(&run)).filter(|run| run.searched.is_cut_off()).count()
     }
 
     /// The turn that a run belongs to.
@@ -170,6 +200,13 @@ impl JournalState {
     }
 }
 
+impl Searched {
+    /// Whether it began and, if nothing runs any more, came to no end.
+    fn is_cut_off(&self) -> bool {
+        !self.lines.is_empty() && self.answer.is_none()
+    }
+}
+
 impl Attempt {
     /// The end of a run of it, if that is a result.
     pub fn result(&self, run: u32) -> Option<&Ending> {
@@ -177,3 +214,6 @@ impl Attempt {
         ending.outcome.is_result().then_some(ending)
     }
 }
+
+#[cfg(test)]
+mod tests;

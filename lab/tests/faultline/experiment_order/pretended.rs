@@ -92,6 +92,8 @@ fn in_words(entry: &Entry) -> String {
             let notes: String = ending.notes.iter().map(|note| format!(" [{note}]")).collect();
             format!("run {run} ended: {}{notes}", ending.in_words())
         }
+        Entry::Search { run, line, .. } => format!("run {run} searches: {line:?}"),
+        Entry::SearchAnswer { run, answer, .. } => format!("run {run} has searched: {:?}", answer.outcome),
         Entry::Stopped { why } => format!("stopped: {why}"),
         Entry::Finished => "finished".to_owned(),
     }

@@ -1,0 +1,146 @@
+use super::*;
+use crate::journal::{self, Journal};
+use crate::outcome::{Outcome, Validity};
+use crate::search::{Answer, Confirmed, Evidence, Line as Searching, Memory, Verdict};
+
+const GIB: u64 = 1 << 30;
+
+/// Every kind of line that a search writes.
+fn lines_of_a_search() -> Vec<Searching> {
+    let evidence = Evidence {
+        seconds: 480.25,
+        behind_most: Some(3),
+        behind_first: Some(0.5),
+        replay_p95_us: Some(0.1 + 0.2),
+        unreclaimable: Some(u64::MAX),
+        why: vec!["it was 30 slots behind".to_owned()],
+        ..Evidence::default()
+    };
+    let dwell = |headroom, confirms, verdict| Searching::Dwell {
+        headroom,
+        confirms,
+        verdict,
+        evidence: Box::new(evidence.clone()),
+    };
+    vec![
+        dwell(None, false, Verdict::KeptUp),
+        Searching::Limit { headroom: Some(24 * GIB), why: "to try".to_owned() },
+        dwell(Some(24 * GIB), false, Verdict::Failed),
+        Searching::Limit { headroom: None, why: "to recover".to_owned() },
+        dwell(Some(25 * GIB), true, Verdict::Void),
+    ]
+}
+
+fn answer() -> Answer {
+    Answer {
+        outcome: crate::search::Outcome::Found { low: 23 * GIB, middle: 24 * GIB, high: 25 * GIB },
+        confirmed: Some(Confirmed {
+            high: 25 * GIB,
+            low: 23 * GIB,
+            high_kept_up: 3,
+            low_failed: 3,
+            ..Confirmed::default()
+        }),
+        start: 388 * GIB,
+        unreclaimable: None,
+        grows: Some(1.9e9),
+        settles: Some(false),
+        memory: vec![Memory { hours: 1.0, bytes: 430 * GIB }],
+    }
+}
+
+fn planned() -> Entry {
+    let run = Scheduled { run: 1, arm: "search".to_owned(), replicate: 1, lane: "lane".to_owned(), second: false };
+    Entry::Planned {
+        name: "ram".to_owned(),
+        plan: String::new(),
+        file: PathBuf::new(),
+        seed: 1,
+        launcher: "cgroup v1".to_owned(),
+        turns: vec![Turn { number: 1, runs: vec![run] }],
+    }
+}
+
+fn ended(attempt: u32, outcome: Outcome) -> Entry {
+    let ending = Ending {
+        outcome,
+        validity: Validity::Valid,
+        evidence: faultline_isolation::Evidence::default(),
+        notes: Vec::new(),
+        stopped_unix_ns: None,
+    };
+    Entry::RunEnded { run: 1, attempt, ending: Box::new(ending) }
+}
+
+/// A search that was cut off and began anew.
+fn whole() -> Vec<Line> {
+    let runner = || Entry::Runner { pid: 1, boot: "b".to_owned() };
+    let search = |attempt| lines_of_a_search().into_iter().map(move |line| Entry::Search { run: 1, attempt, line });
+    let mut entries = vec![planned(), runner(), Entry::TurnBegun { turn: 1, attempt: 1 }];
+    entries.extend(search(1).take(2));
+    entries.extend([runner(), ended(1, Outcome::Interrupted { why: "killed".to_owned() })]);
+    entries.push(Entry::TurnBegun { turn: 1, attempt: 2 });
+    entries.extend(search(2));
+    entries.push(Entry::SearchAnswer { run: 1, attempt: 2, answer: Box::new(answer()) });
+    entries.push(ended(2, Outcome::Completed));
+    (1..).zip(entries).map(|(at, entry)| Line::new(at, entry)).collect()
+}
+
+#[test]
+fn what_a_search_writes_is_read_back_as_it_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join(journal::FILE);
+    let mut journal = Journal::create(&path).unwrap();
+    whole().iter().for_each(|line| journal.append(line).unwrap());
+    assert_eq!(journal::read(&path).unwrap(), whole());
+}
+
+#[test]
+fn a_search_that_was_cut_off_keeps_its_lines_apart_from_the_one_that_began_anew() {
+    let lines = whole();
+    let standing = JournalState::of(&lines);
+    let searched = |attempt: usize| &standing.attempts[&1][attempt].runs[&1].searched;
+    assert_eq!(searched(0).lines.len(), 2);
+    assert_eq!(searched(0).answer, None);
+    let second: Vec<Searching> = searched(1).lines.iter().map(|(line, _)| line.clone()).collect();
+    assert_eq!(second, lines_of_a_search());
+    assert!(searched(1).lines.is_sorted_by_key(|(_, at)| *at));
+    assert_eq!(searched(1).answer, Some(answer()));
+    assert_eq!(standing.searches_cut_off(1), 1);
+    assert!(standing.next().is_none());
+}
+
+#[test]
+fn a_search_is_not_called_cut_off_while_it_lasts_nor_a_run_that_never_searched() {
+    let lines = whole();
+    for (length, line) in (1..).zip(&lines) {
+        let standing = JournalState::of(&lines[..length]);
+        let again = length
+            >= lines.iter().position(|line| matches!(line.entry, Entry::TurnBegun { attempt: 2, .. })).unwrap() + 1;
+        assert_eq!(standing.searches_cut_off(1), usize::from(again), "{line:?}");
+    }
+    let without: Vec<Line> = lines.into_iter().filter(|line| !matches!(line.entry, Entry::Search { .. })).collect();
+    assert_eq!(JournalState::of(&without).searches_cut_off(1), 0);
+}
+
+#[test]
+fn a_journal_of_before_there_were_searches_is_read() {
+    let old = concat!(
+        r#"{"unix_ns":1,"entry":"turn_begun","turn":1,"attempt":1}"#,
+        "\n",
+        r#"{"unix_ns":2,"entry":"step","run":1,"attempt":1,"step":"watch"}"#,
+        "\n",
+        r#"{"unix_ns":3,"entry":"run_ended","run":1,"attempt":1,"ending":{"outcome":{"what":"completed"},"#,
+        r#""validity":{"is":"valid"},"evidence":{"end":null,"result":null,"memory_peak":null,"memory_current":null,"#,
+        r#""file":null,"anon":null}}}"#,
+        "\n",
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join(journal::FILE);
+    std::fs::write(&path, old).unwrap();
+    let mut lines = vec![Line::new(0, planned())];
+    lines.extend(journal::read(&path).unwrap());
+    let standing = JournalState::of(&lines);
+    assert!(standing.next().is_none());
+    assert_eq!(standing.attempts[&1][0].runs[&1].searched, Searched::default());
+}
