@@ -9,7 +9,6 @@
 
 mod answer;
 mod approach;
-mod confirm;
 mod dwell;
 mod evidence;
 mod growth;
@@ -22,7 +21,6 @@ pub use messages::{Act, Line, Reading};
 
 use crate::plan::Search;
 use approach::{Approach, page};
-use confirm::Confirmation;
 use dwell::Dwell;
 use faultline_stats::staircase::{self, Next, Staircase, Wanted};
 use growth::Growth;
@@ -42,7 +40,7 @@ const BETWEEN: usize = 3;
 /// Void dwells in a row that end the search.
 const VOIDS: usize = 5;
 /// Most dwells of the staircase.
-const DWELLS: usize = 40;
+const DWELLS: usize = 50;
 /// So many times `settle`, and an approach is over as it is.
 const PATIENCE: u32 = 4;
 /// A group with so much of its limit in use is full: page cache fills it.
@@ -86,7 +84,6 @@ pub struct Machine {
     rules: Search,
     at_tip: u64,
     staircase: Staircase,
-    confirmation: Confirmation,
     references: References,
     growth: Growth,
     approach: Approach,
@@ -108,7 +105,6 @@ impl Machine {
             staircase: Staircase::new(wanted)?,
             rules,
             at_tip: at_tip.min(LOST),
-            confirmation: Confirmation::default(),
             references: References::default(),
             growth: Growth::default(),
             approach: Approach::default(),
@@ -284,10 +280,7 @@ impl Machine {
         match aim {
             Aim::Reference => self.since_reference = 0,
             Aim::Probe(headroom) => self.staircase.take(headroom as f64, kept_up),
-            Aim::Confirm { headroom, high } => {
-                self.confirmation.take(high, kept_up);
-                self.staircase.also(headroom as f64, kept_up);
-            }
+            Aim::Confirm { headroom, high } => self.staircase.confirm(headroom as f64, high, kept_up),
         }
     }
 
@@ -319,17 +312,10 @@ impl Machine {
     }
 
     fn choose(&mut self) -> Result<Aim, Outcome> {
-        if let Some((headroom, high)) = self.confirmation.next() {
-            return Ok(Aim::Confirm { headroom, high });
-        }
-        match self.staircase.next() {
+        match self.staircase.next_trial() {
             Next::Try(headroom) => Ok(Aim::Probe(page(headroom as u64))),
-            Next::Over(staircase::Outcome::Found(interval)) => match self.confirmation.begin(&interval) {
-                Some((headroom, high)) => Ok(Aim::Confirm { headroom, high }),
-                // An interval whose ends do not hold in trials is none.
-                None if self.confirmation.confirmed().is_some_and(|ends| !ends.agrees()) => Err(Outcome::Noisy),
-                None => Err(Outcome::found(&interval)),
-            },
+            Next::Confirm { h, high } => Ok(Aim::Confirm { headroom: page(h as u64), high }),
+            Next::Over(staircase::Outcome::Found(interval)) => Err(Outcome::found(&interval)),
             Next::Over(staircase::Outcome::Noisy) => Err(Outcome::Noisy),
             Next::Over(staircase::Outcome::AboveStart) => Err(Outcome::AboveStart),
             Next::Over(staircase::Outcome::NeverFailed { lowest }) => {
@@ -353,7 +339,7 @@ impl Machine {
     fn end(&mut self, outcome: Outcome, acts: &mut Vec<Act>) {
         self.lift("the search is over", acts);
         self.stage = Stage::Over;
-        let confirmed = self.confirmation.confirmed();
+        let confirmed = self.staircase.confirmed().map(|ends| ends.at(|bytes| page(bytes as u64)));
         let answer = Answer::new(outcome, confirmed, self.start, &self.growth, self.rules.horizon);
         acts.push(Act::Over(Box::new(answer)));
     }

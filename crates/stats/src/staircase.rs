@@ -3,10 +3,14 @@
 //! What is known is a distribution over a grid: the threshold, and how steep and how unreliable failing is. A trial at `h` fails
 //! with `l + (1 - 2 l) logistic((ln threshold - ln h) / s)`; slope `s` and lapses `l` are not known either, and are averaged
 //! over. The next trial is the one that is expected to leave the least entropy of the threshold (Kontsevich and Tyler 1999; of
-//! the threshold alone: Prins 2013).
+//! the threshold alone: Prins 2013). Both ends of an interval that is narrow enough are tried again before it is told.
 
+mod confirm;
 mod grid;
 
+pub use confirm::Confirmed;
+
+use confirm::Confirmation;
 use grid::Grid;
 use serde::{Deserialize, Serialize};
 
@@ -17,9 +21,9 @@ const LOWEST: f64 = 0.85;
 /// Confidence of the interval.
 const LEVEL: f64 = 0.9;
 /// Slopes, as a share of the threshold, above which its interval does not hold what it promises.
-const NOISY: f64 = 0.05;
-/// How sure that has to be.
-const SURELY_NOISY: f64 = 0.5;
+const NOISY: f64 = 0.06;
+/// How likely one has to be.
+const LIKELY_NOISY: f64 = 0.4;
 
 /// What is searched for, and when that is enough.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -28,7 +32,7 @@ pub struct Wanted {
     pub from: f64,
     /// The widest interval that is an answer, as a share of the threshold: from 0.03 to 0.5.
     pub width: f64,
-    /// Most trials.
+    /// Most trials, without those of the ends of an interval.
     pub most: usize,
 }
 
@@ -50,6 +54,13 @@ pub struct Interval {
 pub enum Next {
     /// A trial at this value.
     Try(f64),
+    /// A trial of an end of the interval.
+    Confirm {
+        /// The end.
+        h: f64,
+        /// Whether it is the upper one.
+        high: bool,
+    },
     /// None: it is over.
     Over(Outcome),
 }
@@ -60,7 +71,8 @@ pub enum Next {
 pub enum Outcome {
     /// The threshold is in the interval.
     Found(Interval),
-    /// Trials at the same value end too differently, or there were too few: no interval would hold what it promises.
+    /// Trials at the same value end too differently, there were too few, or the ends of the interval did not hold: no interval
+    /// would hold what it promises.
     Noisy,
     /// The first value is too small: the threshold is above it.
     AboveStart,
@@ -76,6 +88,7 @@ pub enum Outcome {
 pub struct Staircase {
     wanted: Wanted,
     grid: Grid,
+    confirmation: Confirmation,
     trials: usize,
     lowest_kept: Option<f64>,
     failed: usize,
@@ -95,7 +108,9 @@ impl Staircase {
         let fits = wanted.from.is_normal() && wanted.from > 0.0 && (0.03..=0.5).contains(&wanted.width);
         let last = wanted.from;
         let grid = Grid::new(wanted.from.ln());
-        (fits && wanted.most > 0).then_some(Staircase { wanted, grid, trials: 0, lowest_kept: None, failed: 0, last })
+        let confirmation = Confirmation::default();
+        let new = Staircase { wanted, grid, confirmation, trials: 0, lowest_kept: None, failed: 0, last };
+        (fits && wanted.most > 0).then_some(new)
     }
 
     /// Takes what a trial at `h` came to. A value that is not positive says nothing.
@@ -104,7 +119,13 @@ impl Staircase {
         self.trials += 1;
     }
 
-    /// The same of a trial that was not [`Staircase::next`]'s and does not count as one.
+    /// Takes what a trial of an end of the interval came to, at about that end.
+    pub fn confirm(&mut self, h: f64, high: bool, kept_up: bool) {
+        self.confirmation.take(high, kept_up);
+        self.also(h, kept_up);
+    }
+
+    /// The same of a trial that was not [`Staircase::next_trial`]'s and does not count as one.
     pub fn also(&mut self, h: f64, kept_up: bool) {
         if !h.is_normal() || h <= 0.0 {
             return;
@@ -130,13 +151,21 @@ impl Staircase {
         self.grid.flatter_than(NOISY)
     }
 
-    /// Trials that count.
+    /// Trials, without those of the ends of an interval.
     pub fn trials(&self) -> usize {
         self.trials
     }
 
+    /// What the ends of the newest interval came to; `None` if none was tried.
+    pub fn confirmed(&self) -> Option<Confirmed> {
+        self.confirmation.confirmed()
+    }
+
     /// What is next.
-    pub fn next(&self) -> Next {
+    pub fn next_trial(&mut self) -> Next {
+        if let Some((h, high)) = self.confirmation.next() {
+            return Next::Confirm { h, high };
+        }
         let from = self.wanted.from;
         if self.failed == 0 {
             return match self.lowest_kept {
@@ -150,8 +179,13 @@ impl Staircase {
         }
         let interval = self.interval();
         let narrow = interval.width() <= self.wanted.width;
-        if narrow && self.noise() < SURELY_NOISY {
-            return Next::Over(Outcome::Found(interval));
+        if narrow && self.noise() < LIKELY_NOISY {
+            self.confirmation.begin(&interval);
+            return match self.confirmation.next() {
+                Some((h, high)) => Next::Confirm { h, high },
+                None if self.confirmation.agrees() => Next::Over(Outcome::Found(interval)),
+                None => Next::Over(Outcome::Noisy),
+            };
         }
         if self.trials >= self.wanted.most {
             return Next::Over(Outcome::Noisy);

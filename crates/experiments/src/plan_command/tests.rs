@@ -70,7 +70,7 @@ fn a_page_of_a_search_says_what_it_does_how_long_it_takes_and_that_it_cannot_be_
     let page = text::page(&outlook);
     for said in [
         "A headroom of 24 GiB, then 8 % less",
-        "until the interval of 90 % is at most 10 % wide, or after 40 dwells",
+        "until the interval of 90 % is at most 10 % wide, or after 50 dwells",
         "refused  [search] can be planned, but this version of faultline cannot run it yet",
         "note     a run starts once",
         "note     what does not happen during the search",

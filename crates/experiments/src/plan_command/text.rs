@@ -49,7 +49,7 @@ fn searched(search: &SearchOutlook) -> String {
         "Each run searches the least memory by moving its own limit: unreclaimable memory plus a headroom, set every second.\n\
          1. Without a limit until it is at the tip, then twice {dwell} as the reference, and again after every third dwell.\n\
          2. A headroom of {from}, then 8 % less each time until one fails. On the way to a limit at least {settle}, then {dwell} under it.\n\
-         3. Between what kept up and what failed, until the interval of 90 % is at most {width:.0} % wide, or after 40 dwells.\n\
+         3. Between what kept up and what failed, until the interval of 90 % is at most {width:.0} % wide, or after 50 dwells.\n\
          4. Both ends of the interval three times each, twice as long.\n\
          The limit is lifted after each failure, and at once if the validator is in danger. A search ends after {most} at the latest.\n\
          If unreclaimable memory would grow by more than 5 % in {horizon}, the answer is the memory for 1, 12 and 24 h.\n"

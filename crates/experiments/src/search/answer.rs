@@ -1,7 +1,7 @@
 //! What a search comes to.
 
 use super::growth::Growth;
-use faultline_stats::staircase::Interval;
+use faultline_stats::staircase::{self, Interval};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -9,6 +9,9 @@ use std::time::Duration;
 const SETTLES: f64 = 0.05;
 /// Memory is told for these hours if it does not settle.
 const HOURS: [f64; 3] = [1.0, 12.0, 24.0];
+
+/// The ends of the last interval that was tried again, in bytes, and how often they kept up and failed.
+pub type Confirmed = staircase::Confirmed<u64>;
 
 /// What a search comes to. Memory in bytes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -68,23 +71,6 @@ pub enum Outcome {
         /// Why.
         why: String,
     },
-}
-
-/// The ends of the last interval that was confirmed, and how often they kept up and failed.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Confirmed {
-    /// Upper end.
-    pub high: u64,
-    /// Lower end.
-    pub low: u64,
-    /// Dwells.
-    pub high_kept_up: u32,
-    /// Dwells.
-    pub high_failed: u32,
-    /// Dwells.
-    pub low_kept_up: u32,
-    /// Dwells.
-    pub low_failed: u32,
 }
 
 impl Outcome {

@@ -1,18 +1,35 @@
 //! What is known, as a grid of thresholds, slopes and lapses.
 
+use std::sync::LazyLock;
+
 /// From threshold to threshold, as a share of it.
 const STEP: f64 = 0.01;
 /// Thresholds that are thought of, from the first value on: so many steps above it, and below.
 const ABOVE: usize = 40;
 const BELOW: usize = 400;
-/// Slopes that are thought of, as a share of the threshold.
-const SLOPES: [f64; 7] = [0.01, 0.016, 0.025, 0.04, 0.063, 0.1, 0.16];
+const ROWS: usize = BELOW + ABOVE + 1;
+/// Slopes that are thought of, as a share of the threshold. Few trials cannot tell a steep slope from a flat one, and an interval
+/// for a steep one is too narrow for a flat one; so none below 3 % is thought of.
+const SLOPES: [f64; 7] = [0.03, 0.04, 0.05, 0.065, 0.085, 0.12, 0.16];
 /// Lapses that are thought of.
 const LAPSES: [f64; 3] = [0.0, 0.02, 0.05];
 /// Slopes and lapses of one threshold.
 const CELLS: usize = SLOPES.len() * LAPSES.len();
 /// Thresholds that are less likely are left out where the next trial is chosen.
-const UNLIKELY: f64 = 1e-6;
+const UNLIKELY: f64 = 1e-5;
+/// Of the values that are tried in thought: first every so many steps, then each next to the best one.
+const COARSE: usize = 4;
+/// Entropies are looked up at so many probabilities, and between two by a line.
+const ENTROPIES: usize = 2048;
+
+/// Of each slope how likely a trial fails that is so many rows below the threshold, from `-ROWS` on.
+static SHARP: LazyLock<Vec<[f64; SLOPES.len()]>> = LazyLock::new(|| {
+    let of = |row: usize| SLOPES.map(|slope| logistic((row as f64 - ROWS as f64) * STEP / slope));
+    (0..=2 * ROWS).map(of).collect()
+});
+
+static ENTROPY: LazyLock<Vec<f64>> =
+    LazyLock::new(|| (0..=ENTROPIES).map(|at| entropy(at as f64 / ENTROPIES as f64)).collect());
 
 /// Weights, which sum to 1.
 #[derive(Debug, Clone)]
@@ -21,14 +38,26 @@ pub(super) struct Grid {
     first: f64,
     /// By threshold, ascending; in it by slope, in it by lapse.
     weights: Vec<[f64; CELLS]>,
+    /// Their sums by threshold.
+    rows: Vec<f64>,
+}
+
+/// A threshold that is likely: its row and weight, and what a trial's failing depends on, by slope.
+struct Likely {
+    row: usize,
+    weight: f64,
+    slopes: [[f64; 2]; SLOPES.len()],
 }
 
 impl Grid {
     /// All as likely, around a first value.
     pub(super) fn new(from: f64) -> Self {
-        let rows = BELOW + ABOVE + 1;
-        let each = 1.0 / (rows * CELLS) as f64;
-        Grid { first: from - BELOW as f64 * STEP, weights: vec![[each; CELLS]; rows] }
+        let each = 1.0 / (ROWS * CELLS) as f64;
+        Grid {
+            first: from - BELOW as f64 * STEP,
+            weights: vec![[each; CELLS]; ROWS],
+            rows: vec![each * CELLS as f64; ROWS],
+        }
     }
 
     fn threshold(&self, row: usize) -> f64 {
@@ -51,28 +80,27 @@ impl Grid {
             }
         }
         // With lapses nothing is impossible.
-        self.weights.iter_mut().flatten().for_each(|weight| *weight /= sum);
-    }
-
-    fn rows(&self) -> impl Iterator<Item = f64> {
-        self.weights.iter().map(|weights| weights.iter().sum())
+        for (weights, row) in self.weights.iter_mut().zip(&mut self.rows) {
+            weights.iter_mut().for_each(|weight| *weight /= sum);
+            *row = weights.iter().sum();
+        }
     }
 
     /// The threshold below which the true one is with this probability.
     pub(super) fn quantile(&self, share: f64) -> f64 {
         let mut below = 0.0;
-        for (row, weight) in self.rows().enumerate() {
-            if below + weight >= share && weight > 0.0 {
+        for (row, weight) in self.rows.iter().enumerate() {
+            if below + weight >= share && *weight > 0.0 {
                 return self.threshold(row) + STEP * ((share - below) / weight - 0.5);
             }
             below += weight;
         }
-        self.threshold(self.weights.len() - 1)
+        self.threshold(ROWS - 1)
     }
 
     /// How likely a threshold above this value is.
     pub(super) fn above(&self, value: f64) -> f64 {
-        self.rows().enumerate().filter(|(row, _)| self.threshold(*row) > value).map(|(_, weight)| weight).sum()
+        self.rows.iter().enumerate().filter(|(row, _)| self.threshold(*row) > value).map(|(_, weight)| weight).sum()
     }
 
     /// How likely a slope above this one is.
@@ -90,33 +118,36 @@ impl Grid {
 
     /// The value from `low` to `high` whose trial leaves the least entropy of the threshold.
     pub(super) fn best(&self, low: f64, high: f64) -> f64 {
-        let likely: Vec<(f64, f64, [[f64; 2]; SLOPES.len()])> = (self.weights.iter().enumerate())
-            .map(|(row, weights)| (self.threshold(row), weights.iter().sum(), by_slope(weights)))
-            .filter(|(_, weight, _)| *weight > UNLIKELY)
+        let all = self.weights.iter().zip(&self.rows).enumerate();
+        let likely: Vec<Likely> = all
+            .filter(|(_, (_, weight))| **weight > UNLIKELY)
+            .map(|(row, (weights, weight))| Likely { row, weight: *weight, slopes: by_slope(weights) })
             .collect();
         let (Some(first), Some(last)) = (likely.first(), likely.last()) else { return high };
+        // Rounding must not lose the ends.
+        let row = |value: f64| ((value - self.first) / STEP).clamp(0.0, (ROWS - 1) as f64);
+        let (low, high) = ((row(low) - 1e-6).ceil() as usize, (row(high) + 1e-6).floor() as usize);
         // What is far from every likely threshold is known beforehand.
-        let (low, high) = (low.max(first.0).min(high), high.min(last.0).max(low));
-        let mut best = (f64::NEG_INFINITY, high);
-        for step in 0..=((high - low) / STEP).floor().max(0.0) as usize {
-            let value = high - step as f64 * STEP;
-            let (mut fails, mut within) = (0.0, 0.0);
-            for (threshold, weight, slopes) in &likely {
-                let joint = slopes
-                    .iter()
-                    .zip(SLOPES)
-                    .map(|([lapsed, sharp], slope)| lapsed + sharp * logistic((threshold - value) / slope));
-                let joint: f64 = joint.sum();
-                fails += joint;
-                within += weight * entropy(joint / weight);
-            }
-            let learnt = entropy(fails) - within;
-            if learnt > best.0 {
-                best = (learnt, value);
-            }
-        }
-        best.1
+        let (low, high) = (low.max(first.row).min(high), high.min(last.row).max(low));
+        let best = |rows: &mut dyn Iterator<Item = usize>| {
+            rows.map(|row| (learnt(&likely, row), row)).max_by(|a, b| a.0.total_cmp(&b.0)).map_or(high, |(_, row)| row)
+        };
+        let near = best(&mut (low..=high).rev().step_by(COARSE));
+        let (from, to) = (near.saturating_sub(COARSE - 1).max(low), (near + COARSE - 1).min(high));
+        self.threshold(best(&mut (from..=to)))
     }
+}
+
+/// What a trial at this row is expected to teach of the threshold, in nats.
+fn learnt(likely: &[Likely], value: usize) -> f64 {
+    let (mut fails, mut within) = (0.0, 0.0);
+    for Likely { row, weight, slopes } in likely {
+        let Some(sharp) = SHARP.get(row + ROWS - value) else { continue };
+        let joint: f64 = slopes.iter().zip(sharp).map(|([lapsed, sharply], sharp)| lapsed + sharply * sharp).sum();
+        fails += joint;
+        within += weight * about(joint / weight);
+    }
+    about(fails) - within
 }
 
 /// What a trial's failing depends on, lapses summed up: of each slope what fails anyway, and what fails as the slope says.
@@ -139,4 +170,14 @@ fn logistic(x: f64) -> f64 {
 fn entropy(p: f64) -> f64 {
     let part = |p: f64| if p > 0.0 { -p * p.ln() } else { 0.0 };
     part(p) + part(1.0 - p)
+}
+
+/// [`entropy`], looked up.
+fn about(p: f64) -> f64 {
+    let at = p.clamp(0.0, 1.0) * ENTROPIES as f64;
+    let below = at as usize;
+    match ENTROPY.get(below..) {
+        Some([low, high, ..]) => low + (at - below as f64) * (high - low),
+        _ => 0.0,
+    }
 }

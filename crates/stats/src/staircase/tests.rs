@@ -6,6 +6,33 @@ fn wanted() -> Wanted {
 }
 
 #[test]
+fn both_ends_of_an_interval_are_tried_three_times_each_and_one_that_does_not_hold_is_no_answer() {
+    for contradict in [false, true] {
+        let mut staircase = Staircase::new(wanted()).unwrap();
+        let mut ends = Vec::new();
+        let outcome = loop {
+            match staircase.next_trial() {
+                Next::Try(h) => staircase.take(h, h > 400.0),
+                Next::Confirm { h, high } => {
+                    ends.push(high);
+                    staircase.confirm(h, high, contradict != high);
+                }
+                Next::Over(outcome) => break outcome,
+            }
+        };
+        let confirmed = staircase.confirmed().unwrap();
+        assert_eq!(ends[..6], [true, false, true, false, true, false]);
+        assert_eq!(confirmed.agrees(), !contradict);
+        match outcome {
+            Outcome::Found(interval) => {
+                assert!(!contradict && interval.low < 400.0 && interval.high > 400.0, "{interval:?}")
+            }
+            outcome => assert!(contradict && outcome == Outcome::Noisy, "{outcome:?}"),
+        }
+    }
+}
+
+#[test]
 fn what_is_no_search_is_refused() {
     for bad in [
         Wanted { from: 0.0, ..wanted() },
@@ -25,13 +52,13 @@ fn it_begins_at_the_first_value_and_goes_down_by_eight_percent_until_one_fails()
     let mut staircase = Staircase::new(wanted()).unwrap();
     let mut expected = 1000.0;
     for _ in 0..5 {
-        let Next::Try(h) = staircase.next() else { panic!("{staircase:?}") };
+        let Next::Try(h) = staircase.next_trial() else { panic!("{staircase:?}") };
         assert!((h - expected).abs() < 1e-9, "{h}");
         staircase.take(h, true);
         expected *= 0.92;
     }
     staircase.take(expected, false);
-    let Next::Try(h) = staircase.next() else { panic!("{staircase:?}") };
+    let Next::Try(h) = staircase.next_trial() else { panic!("{staircase:?}") };
     assert!(h < 1000.0 && h > expected * 0.9, "{h} after {expected} failed");
 }
 
@@ -40,18 +67,20 @@ fn what_never_fails_and_what_fails_from_the_beginning_have_no_interval() {
     let mut never = Staircase::new(wanted()).unwrap();
     let mut always = never.clone();
     let outcome = loop {
-        match never.next() {
+        match never.next_trial() {
             Next::Try(h) => never.take(h, true),
             Next::Over(outcome) => break outcome,
+            Next::Confirm { .. } => panic!("nothing to confirm"),
         }
     };
     assert_eq!(never.trials(), 40);
     let Outcome::NeverFailed { lowest } = outcome else { panic!("{outcome:?}") };
     assert!((lowest / (1000.0 * 0.92_f64.powi(39)) - 1.0).abs() < 1e-9, "{lowest}");
     let outcome = loop {
-        match always.next() {
+        match always.next_trial() {
             Next::Try(h) => always.take(h, false),
             Next::Over(outcome) => break outcome,
+            Next::Confirm { .. } => panic!("nothing to confirm"),
         }
     };
     assert_eq!(outcome, Outcome::AboveStart);
@@ -64,9 +93,18 @@ proptest! {
         let mut staircase = Staircase::new(wanted()).unwrap();
         let mut lowest: f64 = 1000.0;
         for kept_up in ends {
-            let Next::Try(h) = staircase.next() else { break };
-            prop_assert!(h <= 1000.0 * 1.000_001 && h >= lowest * 0.85 * 0.999_999, "{} after {}", h, lowest);
-            staircase.take(h, kept_up);
+            let h = match staircase.next_trial() {
+                Next::Try(h) => {
+                    staircase.take(h, kept_up);
+                    h
+                }
+                Next::Confirm { h, high } => {
+                    staircase.confirm(h, high, kept_up);
+                    h
+                }
+                Next::Over(_) => break,
+            };
+            prop_assert!(h <= 1000.0 * 1.05 && h >= lowest * 0.85 * 0.999_999, "{} after {}", h, lowest);
             if kept_up {
                 lowest = lowest.min(h);
             }
@@ -85,6 +123,6 @@ proptest! {
         }
         let interval = staircase.interval();
         prop_assert!(interval.low.is_finite() && interval.low > 0.0, "{:?}", interval);
-        let _ = staircase.next();
+        let _ = staircase.next_trial();
     }
 }

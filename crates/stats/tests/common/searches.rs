@@ -39,12 +39,18 @@ impl Thing {
         let mut staircase = Staircase::new(wanted).expect("a search");
         let mut one = Searches { all: 1, ..Searches::default() };
         loop {
-            match staircase.next() {
+            match staircase.next_trial() {
                 Next::Try(h) => {
                     let kept_up = self.keeps_up(h, threshold, random);
                     one.trials += 1;
                     one.failures += usize::from(!kept_up);
                     staircase.take(h, kept_up);
+                }
+                Next::Confirm { h, high } => {
+                    let kept_up = self.keeps_up(h, threshold, random);
+                    one.trials += 1;
+                    one.failures += usize::from(!kept_up);
+                    staircase.confirm(h, high, kept_up);
                 }
                 Next::Over(Outcome::Found(interval)) => {
                     one.found = 1;
@@ -79,7 +85,7 @@ impl Searches {
 /// So many searches, each with a threshold of its own, from 20 to 90 % of the first value.
 pub(crate) fn searches(thing: &Thing, many: usize, seed: u64) -> Searches {
     let mut random = fastrand::Rng::with_seed(seed);
-    let wanted = Wanted { from: 24e9, width: 0.1, most: 40 };
+    let wanted = Wanted { from: 24e9, width: 0.1, most: 50 };
     let mut all = Searches::default();
     for _ in 0..many {
         let threshold = wanted.from * (0.2_f64.ln() + random.f64() * (0.9_f64 / 0.2).ln()).exp();

@@ -1,35 +1,48 @@
 //! Both ends of an interval are tried again, three times each: what contradicts it is data like the rest.
 
-use super::answer::Confirmed;
-use super::approach::page;
-use faultline_stats::staircase::Interval;
+use super::Interval;
+use serde::{Deserialize, Serialize};
 
 /// Of each end.
 const TIMES: u32 = 3;
 /// An interval that is no answer any more with these trials is searched again, once.
 const ROUNDS: u32 = 2;
 
+/// The ends of the last interval that was tried again, and how often they kept up and failed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Confirmed<Value = f64> {
+    /// Upper end.
+    pub high: Value,
+    /// Lower end.
+    pub low: Value,
+    /// Trials.
+    pub high_kept_up: u32,
+    /// Trials.
+    pub high_failed: u32,
+    /// Trials.
+    pub low_kept_up: u32,
+    /// Trials.
+    pub low_failed: u32,
+}
+
 /// Trials of the ends of the newest interval.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Confirmation {
     rounds: u32,
     newest: Option<Confirmed>,
 }
 
 impl Confirmation {
-    /// The first trial of an interval; `None` if enough were confirmed.
-    pub(super) fn begin(&mut self, interval: &Interval) -> Option<(u64, bool)> {
-        if self.rounds > 0 && self.newest.is_some_and(|newest| newest.agrees()) || self.rounds >= ROUNDS {
-            return None;
+    /// Tries the ends of this interval, unless an interval was confirmed, or none could be.
+    pub(super) fn begin(&mut self, interval: &Interval) {
+        if self.rounds < ROUNDS && !self.agrees() {
+            self.rounds += 1;
+            self.newest = Some(Confirmed { high: interval.high, low: interval.low, ..Confirmed::default() });
         }
-        self.rounds += 1;
-        let (high, low) = (page(interval.high as u64), page(interval.low as u64));
-        self.newest = Some(Confirmed { high, low, ..Confirmed::default() });
-        self.next()
     }
 
-    /// The next headroom to be tried, and whether it is the upper end.
-    pub(super) fn next(&self) -> Option<(u64, bool)> {
+    /// The next value to be tried, and whether it is the upper end.
+    pub(super) fn next(&self) -> Option<(f64, bool)> {
         let newest = self.newest.as_ref()?;
         let high = newest.high_kept_up + newest.high_failed;
         let low = newest.low_kept_up + newest.low_failed;
@@ -54,9 +67,21 @@ impl Confirmation {
     pub(super) fn confirmed(&self) -> Option<Confirmed> {
         self.newest
     }
+
+    pub(super) fn agrees(&self) -> bool {
+        self.newest.is_some_and(|newest| newest.agrees())
+    }
 }
 
 impl Confirmed {
+    /// With ends as they were really tried.
+    pub fn at<Value>(&self, tried: impl Fn(f64) -> Value) -> Confirmed<Value> {
+        let Confirmed { high, low, high_kept_up, high_failed, low_kept_up, low_failed } = *self;
+        Confirmed { high: tried(high), low: tried(low), high_kept_up, high_failed, low_kept_up, low_failed }
+    }
+}
+
+impl<Value> Confirmed<Value> {
     /// Whether the upper end mostly kept up and the lower one mostly failed.
     pub fn agrees(&self) -> bool {
         self.high_kept_up > self.high_failed && self.low_failed > self.low_kept_up
