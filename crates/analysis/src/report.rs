@@ -7,6 +7,7 @@ mod caveats;
 pub mod cells;
 mod classes;
 mod comparison;
+mod enough;
 mod faults;
 mod floor;
 mod hardware;
@@ -65,8 +66,8 @@ pub struct Beside {
     pub points: Vec<String>,
     /// Said before the runs' own caveats.
     pub caveats: Vec<Caveat>,
-    /// The first chapter.
-    pub section: Option<Section>,
+    /// The first chapters.
+    pub sections: Vec<Section>,
     /// Names of the arms in the order of the plan, whatever the order of the runs: the first is what the others are compared
     /// with. Without any, the report finds an order.
     pub arms: Vec<String>,
@@ -96,7 +97,7 @@ pub fn build_beside(runs: &[Run], options: &Options, beside: Beside) -> Report {
     }
     report.verdict.points.splice(0..0, beside.points);
     report.caveats.splice(0..0, beside.caveats);
-    report.sections.splice(0..0, beside.section);
+    report.sections.splice(0..0, beside.sections);
     report
 }
 

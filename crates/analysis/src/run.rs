@@ -78,6 +78,8 @@ pub struct Process {
     pub pid: i64,
     /// When it was first followed.
     pub seen: f64,
+    /// When it started, by the kernel; `None` if that is not known.
+    pub started: Option<f64>,
     /// The validator's version; `None` if nobody told.
     pub version: Option<String>,
 }

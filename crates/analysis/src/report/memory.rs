@@ -2,6 +2,7 @@
 
 use super::arm_table::{Head, Quantity, quantity, tables};
 use super::cells::{GIB, figure};
+use super::enough;
 use super::model::{Block, Chart, Matrix, Section};
 use super::subject::Part;
 use super::subject::{Subject, Subjects};
@@ -84,6 +85,7 @@ pub(crate) fn section(subjects: &Subjects<'_>) -> Section {
                 time. Unreclaimable: anonymous, shared and kernel memory that cannot be dropped without swap, where that limit \
                 holds. Headroom: limit less unreclaimable. GiB is 2^30 bytes.";
     blocks.extend(tables(subjects, &head("headroom", "Headroom and the limit", Part::Usual, note), HEADROOM));
+    blocks.extend(enough::blocks(subjects));
     blocks.extend(timelines(subjects));
     blocks.extend(subjects.all.iter().filter_map(|subject| matrix(subjects, subject)));
     Section { id: "memory".to_owned(), title: "Memory".to_owned(), blocks }

@@ -47,6 +47,7 @@ pub fn load(path: &Path) -> Result<Run, Error> {
             id: row.id,
             pid: i64::from(row.pid),
             seen: seen(row, &run),
+            started: row.started.map(|started| run.at(i64::try_from(started.as_nanos()).unwrap_or(i64::MAX))),
             version: super::manifest::version(&row.manifest),
         })
         .collect();

@@ -48,6 +48,10 @@ signals! {
     Limit = cgroup::EFFECTIVE_LIMIT, [];
     /// Memory that cannot be dropped where that limit holds.
     Unreclaimable = cgroup::UNRECLAIMABLE, [];
+    /// Page cache of the validator's cgroup, shared memory included.
+    CgroupFile = cgroup::STAT, ["file"];
+    /// Shared memory of the validator's cgroup.
+    CgroupShmem = cgroup::STAT, ["shmem"];
     /// Refaults of anonymous pages, a counter.
     RefaultAnon = cgroup::REFAULTS, ["anon"];
     /// Refaults of file pages, a counter.

@@ -1,0 +1,173 @@
+//! How much memory is proven to have been enough for a run, from its recording alone. Never the least: less was not tried.
+
+use super::cells::{GIB, bytes, number, table, text};
+use super::model::{Block, Cell};
+use super::subject::{Subject, Subjects};
+use crate::measure::{self, Numbers, Span, within};
+use crate::run::Signal;
+
+/// A process that was followed so soon after it started, in seconds, was recorded from its start on.
+const FROM_START: f64 = 60.0;
+
+/// What one run proves.
+#[derive(Debug, Default, PartialEq)]
+struct Enough {
+    /// Bytes; `None` if nothing is proven.
+    proven: Option<f64>,
+    /// Highest of what cannot be reclaimed, in bytes.
+    unreclaimable: Option<f64>,
+    /// Page cache when both together were highest, in bytes.
+    cache: Option<f64>,
+    /// Refaults at the tip, in pages.
+    refaults: Option<f64>,
+    /// What cannot be said, a part of a sentence each.
+    not: Vec<String>,
+}
+
+/// A sentence for the only run, and a table; nothing where no run was at the tip.
+pub(super) fn blocks(subjects: &Subjects<'_>) -> Vec<Block> {
+    let at_tip = subjects.all.iter().filter_map(|subject| Some((subject, subject.steady.as_ref()?)));
+    let all: Vec<(&Subject<'_>, Enough)> = at_tip.map(|(subject, steady)| (subject, enough(subject, steady))).collect();
+    if all.is_empty() {
+        return Vec::new();
+    }
+    let columns = [
+        ("Run", ""),
+        ("Proven enough", "GiB"),
+        ("Unreclaimable max", "GiB"),
+        ("Page cache with it", "GiB"),
+        ("Refaults at the tip", "pages"),
+        ("Installed", "GiB"),
+        ("Less than installed", "GiB"),
+        ("What cannot be said", ""),
+    ];
+    let note = "No minimum: less was not tried, and may be enough. Where no page came back after it was reclaimed (refaults), the page \
+                cache in use was never short, and all of the group's page cache counts as in use: the kernel does not tell which pages \
+                of it were needed. Proven is then the highest sum of unreclaimable memory and page cache, from the start on if that \
+                was recorded. With refaults part of the page cache in use was missing at times, and only the limit it ran with is \
+                proven. Either way it holds for the load of the recorded time, without swap. Page cache: file less shmem of \
+                memory.stat. Refaults: workingset_refault of memory.stat. GiB is 2^30 bytes.";
+    let mut listed = table("enough", "Memory that is proven enough", &columns, note);
+    listed.rows = all.iter().map(|(subject, enough)| row(subject, enough)).collect();
+    let mut blocks = Vec::new();
+    if let (Some(subject), [(_, enough)]) = (subjects.single(), all.as_slice()) {
+        blocks.push(Block::Text(sentence(enough, subject.run.facts.memory)));
+    }
+    blocks.push(Block::Table(listed));
+    blocks
+}
+
+fn enough(subject: &Subject<'_>, steady: &Numbers) -> Enough {
+    let (run, measured) = (subject.run, &subject.measured);
+    let mut not = Vec::new();
+    let from_start = from_start(subject);
+    if !from_start {
+        not.push("what its start needs: the recording does not cover it".to_owned());
+    }
+    let window = if from_start { measured.windows.all } else { steady.window };
+    let (unreclaimable, cache, sum) = highest(subject, window);
+    let refaults = [Signal::RefaultFile, Signal::RefaultAnon].map(|signal| total(subject, signal, steady));
+    let refaults = refaults[0].map(|files| files + refaults[1].unwrap_or(0.0));
+    let swapped = within(run, run.signal(Signal::Swap), window).into_iter().flatten().any(|bytes| bytes > 0.0);
+    let limits = within(run, run.signal(Signal::Limit), steady.window);
+    let limit = limits.into_iter().flatten().reduce(f64::min);
+    let proven = match (measured.course.kept_up.answer, refaults) {
+        (Some(false), _) => {
+            not.push("that what it had is enough: it did not keep up".to_owned());
+            None
+        }
+        (None, _) => {
+            not.push("that what it had is enough: it is not known whether it kept up".to_owned());
+            None
+        }
+        (Some(true), _) if swapped => {
+            not.push("how much is enough without swap: memory was swapped out".to_owned());
+            None
+        }
+        (Some(true), Some(pages)) if pages <= 0.0 => {
+            if sum.is_none() {
+                not.push("how much page cache was in use: memory.stat of its group was not recorded".to_owned());
+            }
+            sum.or(limit)
+        }
+        (Some(true), Some(pages)) => {
+            let pages = faultline_text::number(pages, 0);
+            not.push(format!("that less than its limit is enough: {pages} pages came back after they were reclaimed"));
+            limit
+        }
+        (Some(true), None) => {
+            not.push("that less than its limit is enough: refaults were not recorded".to_owned());
+            limit
+        }
+    };
+    Enough { proven, unreclaimable, cache, refaults, not }
+}
+
+/// Whether each process was followed from its start on.
+fn from_start(subject: &Subject<'_>) -> bool {
+    let all = &subject.run.processes;
+    let soon = |process: &crate::run::Process| process.started.is_some_and(|at| process.seen - at <= FROM_START);
+    !all.is_empty() && all.iter().all(soon)
+}
+
+/// Highest unreclaimable memory, page cache where both together were highest, and that sum.
+fn highest(subject: &Subject<'_>, window: Span) -> (Option<f64>, Option<f64>, Option<f64>) {
+    let run = subject.run;
+    let cache = measure::combine(run.signal(Signal::CgroupFile), run.signal(Signal::CgroupShmem), |file, shmem| {
+        (file - shmem).max(0.0)
+    });
+    let unreclaimable = within(run, run.signal(Signal::Unreclaimable), window);
+    let cache = within(run, &cache, window);
+    let both = unreclaimable.iter().zip(&cache).filter_map(|(held, cache)| Some(((*held)?, (*cache)?)));
+    let highest = both.max_by(|a, b| (a.0 + a.1).total_cmp(&(b.0 + b.1)));
+    let most = unreclaimable.into_iter().flatten().reduce(f64::max);
+    (most, highest.map(|(_, cache)| cache), highest.map(|(held, cache)| held + cache))
+}
+
+/// What a counter rose by; `None` if it was not recorded, or too seldom.
+fn total(subject: &Subject<'_>, signal: Signal, steady: &Numbers) -> Option<f64> {
+    let growth = measure::growth(subject.run, signal, steady.window);
+    (growth.seconds > 0.0).then_some(growth.increase)
+}
+
+fn sentence(enough: &Enough, installed: Option<u64>) -> String {
+    let not = if enough.not.is_empty() {
+        String::new()
+    } else {
+        format!(" It cannot be said {}.", enough.not.join("; nor "))
+    };
+    let Some(proven) = enough.proven else {
+        return format!("No size of memory is proven enough by this recording.{not}");
+    };
+    let than = installed.map(|installed| installed as f64).map_or_else(String::new, |installed| {
+        let less = installed - proven;
+        let share = faultline_text::number(100.0 * less / installed, 0);
+        match less > 0.0 {
+            true => format!(", {} ({share} %) less than the {} that are installed", bytes(less), bytes(installed)),
+            false => format!("; {} are installed", bytes(installed)),
+        }
+    });
+    format!(
+        "{} of memory are proven enough for what was recorded{than}. Less was not tried, and may be enough.{not}",
+        bytes(proven)
+    )
+}
+
+fn row(subject: &Subject<'_>, enough: &Enough) -> Vec<Cell> {
+    let gib = |bytes: Option<f64>, why: &str| number(bytes.map(|bytes| bytes / GIB), 3, why);
+    let installed = subject.run.facts.memory.map(|bytes| bytes as f64);
+    let less = installed.zip(enough.proven).map(|(installed, proven)| installed - proven);
+    vec![
+        Cell::Text(subject.name.clone()),
+        gib(enough.proven, "nothing is proven"),
+        gib(enough.unreclaimable, "not recorded"),
+        gib(enough.cache, "not recorded"),
+        number(enough.refaults, 0, "not recorded"),
+        gib(installed, "not recorded"),
+        gib(less, "not known"),
+        text(Some(&enough.not.join("; nor ")), "nothing of these"),
+    ]
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,109 @@
+use super::*;
+use crate::run::{Process, Run, Session, Tick};
+use faultline_stats::block::Plan;
+
+const LARGE: u64 = 512 << 30;
+
+/// Ten minutes at the tip, recorded from the start on: unreclaimable memory grows to 300 GiB, page cache fills up to 120 GiB.
+fn run() -> Run {
+    let tick = |second: u32| Tick {
+        at: f64::from(second),
+        session: 1,
+        process: Some(1),
+        phase: Some(if second < 60 { "replaying" } else { "at_tip" }.into()),
+    };
+    let mut run = Run {
+        ticks: (0..660).map(tick).collect(),
+        sessions: vec![Session { id: 1, interval: 1.0, ..Session::default() }],
+        processes: vec![Process { id: 1, seen: 2.0, started: Some(0.0), ..Process::default() }],
+        signals: vec![vec![None; 660]; Signal::ALL.len()],
+        ..Run::default()
+    };
+    run.facts.memory = Some(LARGE);
+    set(&mut run, Signal::Unreclaimable, |second| (200.0 + second / 6.0).min(300.0) * GIB);
+    set(&mut run, Signal::CgroupFile, |second| (20.0 + second).min(130.0) * GIB);
+    set(&mut run, Signal::CgroupShmem, |_| 10.0 * GIB);
+    set(&mut run, Signal::Limit, |_| 500.0 * GIB);
+    set(&mut run, Signal::RefaultFile, |_| 7.0);
+    set(&mut run, Signal::RefaultAnon, |_| 0.0);
+    run
+}
+
+fn set(run: &mut Run, signal: Signal, of: impl Fn(f64) -> f64) {
+    run.signals[signal as usize] = (0..660_u32).map(|second| Some(of(f64::from(second)))).collect();
+}
+
+#[track_caller]
+fn said(run: Run) -> String {
+    let runs = [run];
+    let subjects = Subjects::new(&runs, &Plan::default(), &[]);
+    let blocks = blocks(&subjects);
+    let [Block::Text(text), Block::Table(table)] = blocks.as_slice() else { panic!("{blocks:#?}") };
+    assert!(table.rows.iter().all(|row| row.len() == table.columns.len()));
+    text.clone()
+}
+
+#[test]
+fn without_refaults_unreclaimable_memory_and_page_cache_are_proven_enough_and_no_minimum() {
+    let expected = "420 GiB of memory are proven enough for what was recorded, 92 GiB (18 %) less than the 512 GiB that are installed. \
+                    Less was not tried, and may be enough.";
+    assert_eq!(said(run()), expected);
+}
+
+#[test]
+fn with_refaults_only_the_limit_is_proven() {
+    let mut refaulting = run();
+    set(&mut refaulting, Signal::RefaultFile, |second| 7.0 + 3.0 * (second / 100.0).floor());
+    let text = said(refaulting);
+    assert!(text.starts_with("500 GiB of memory are proven enough"), "{text}");
+    assert!(text.contains("It cannot be said that less than its limit is enough: 18 pages came back"), "{text}");
+    let mut unknown = run();
+    unknown.signals[Signal::RefaultFile as usize] = vec![None; 660];
+    assert!(said(unknown).contains("refaults were not recorded"));
+}
+
+#[test]
+fn refaults_while_it_started_are_of_the_start() {
+    let mut starting = run();
+    set(&mut starting, Signal::RefaultFile, |second| if second < 50.0 { second } else { 50.0 });
+    assert!(!said(starting).contains("cannot be said"));
+}
+
+#[test]
+fn a_recording_that_began_later_says_nothing_of_the_start() {
+    for started in [Some(-3600.0), None] {
+        let mut late = run();
+        late.processes[0].started = started;
+        set(&mut late, Signal::Unreclaimable, |second| if second < 60.0 { 480.0 * GIB } else { 300.0 * GIB });
+        let text = said(late);
+        assert!(text.starts_with("420 GiB of memory are proven enough"), "{text}");
+        assert!(text.contains("It cannot be said what its start needs: the recording does not cover it."), "{text}");
+    }
+    let mut whole = run();
+    set(&mut whole, Signal::Unreclaimable, |second| if second < 50.0 { 480.0 * GIB } else { 300.0 * GIB });
+    let text = said(whole);
+    assert!(!text.starts_with("420 GiB"), "its start counts: {text}");
+}
+
+#[test]
+fn what_did_not_keep_up_or_swapped_proves_nothing() {
+    let mut behind = run();
+    for tick in behind.ticks.iter_mut().skip(100) {
+        tick.phase = Some("behind".into());
+    }
+    assert!(
+        said(behind)
+            .starts_with("No size of memory is proven enough by this recording. It cannot be said that what it had")
+    );
+    let mut swapped = run();
+    set(&mut swapped, Signal::Swap, |second| second);
+    assert!(said(swapped).contains("memory was swapped out"));
+}
+
+#[test]
+fn nothing_is_said_of_a_run_that_was_never_at_the_tip() {
+    let mut run = run();
+    run.ticks.iter_mut().for_each(|tick| tick.phase = None);
+    let runs = [run];
+    assert!(blocks(&Subjects::new(&runs, &Plan::default(), &[])).is_empty());
+}
