@@ -5,6 +5,7 @@
 mod beside;
 mod headline;
 mod schedule;
+mod search;
 mod section;
 mod told;
 
@@ -119,7 +120,8 @@ impl Experiment {
             }
             runs.push(run);
         }
-        let beside = beside::beside(self, &counted, unread);
+        let searches = search::searches(self, &runs);
+        let beside = beside::beside(self, &counted, &searches, unread);
         Ok((report::build_beside(&runs, &options, beside), slots))
     }
 

@@ -1,6 +1,7 @@
 //! What the experiment says before its recordings do: the outcomes, what is missing, what weakens it.
 
 use super::headline::{self, invalid, runs};
+use super::search::{self, Search};
 use super::{Counted, Experiment, section};
 use crate::lock::{self, Holder};
 use crate::outcome::{Outcome, Validity};
@@ -11,17 +12,28 @@ use faultline_analysis::report::model::Caveat;
 const NAMED: usize = 8;
 
 /// All of it.
-pub(crate) fn beside<'e>(experiment: &'e Experiment, counted: &[Counted<'e>], unread: Vec<String>) -> Beside {
+pub(crate) fn beside<'e>(
+    experiment: &'e Experiment,
+    counted: &[Counted<'e>],
+    searches: &[Search<'e>],
+    unread: Vec<String>,
+) -> Beside {
     let (tallies, kind) = (headline::tallies(experiment, counted), experiment.plan.workload.kind);
     Beside {
         title: format!("Experiment {}", experiment.plan.name),
         before: headline::unfinished(&tallies),
-        headline: headline::ends(&tallies, kind),
+        headline: said(search::headline(searches), headline::ends(&tallies, kind)),
         points: headline::points(&tallies, kind),
         caveats: caveats(experiment, counted, unread),
-        section: Some(section::section(experiment, counted)),
+        sections: search::section(searches).into_iter().chain([section::section(experiment, counted)]).collect(),
         arms: experiment.plan.arms.iter().map(|arm| arm.name.clone()).collect(),
     }
+}
+
+/// One behind the other.
+fn said(one: Option<String>, other: Option<String>) -> Option<String> {
+    let both: Vec<String> = one.into_iter().chain(other).collect();
+    (!both.is_empty()).then(|| both.join(" "))
 }
 
 fn caveats(experiment: &Experiment, counted: &[Counted<'_>], unread: Vec<String>) -> Vec<Caveat> {

@@ -10,6 +10,10 @@ use faultline_analysis::report::model::{Block, Cell, Section, Table};
 /// The chapter.
 pub(crate) fn section(experiment: &Experiment, counted: &[Counted<'_>]) -> Section {
     let mut blocks = vec![Block::Text(story(experiment)), Block::Table(arms(&experiment.plan, counted))];
+    if experiment.plan.search.is_some() {
+        // There is one arm, which sets nothing.
+        blocks.truncate(1);
+    }
     if !counted.is_empty() {
         blocks.push(Block::Table(by_run(experiment, counted)));
     }
@@ -32,7 +36,11 @@ fn story(experiment: &Experiment) -> String {
             "one arm after the other, as the plan forces: whatever changed meanwhile looks like an effect".to_owned()
         }
     };
-    let mut said = format!("{runs} runs of {} arms were planned, order: {order}.", plan.arms.len());
+    let mut said = match (&plan.search, runs) {
+        (None, _) => format!("{runs} runs of {} arms were planned, order: {order}.", plan.arms.len()),
+        (Some(_), 1) => "One run was planned, which searches the least memory.".to_owned(),
+        (Some(_), _) => format!("{runs} runs were planned, one after the other; each searches the least memory."),
+    };
     if let Some(twice) = plan.concurrent.and_then(|concurrent| plan.arms.get(concurrent.twice)) {
         said.push_str(&format!(" The runs of a turn are made at the same time; {} runs twice in each.", twice.name));
     }

@@ -1,0 +1,239 @@
+//! What a search came to, in sentences.
+
+use super::{Dwell, EPOCH, Search};
+use crate::plan::Cluster;
+use crate::search::{Answer, Confirmed, Outcome, Verdict};
+use faultline_text::{bytes, number};
+use std::time::Duration;
+
+const MIB: u64 = 1 << 20;
+/// From here on sizes are told in GiB without a loss that matters.
+const LARGE: u64 = 10 << 30;
+
+/// The answers of all searches; `None` if nothing was searched.
+pub(crate) fn headline(searches: &[Search<'_>]) -> Option<String> {
+    let said = searches.iter().map(|search| match search.only {
+        true => search.answer(),
+        false => format!("Search {}: {}", search.scheduled.replicate, search.answer()),
+    });
+    let said: Vec<String> = said.collect();
+    (!said.is_empty()).then(|| said.join(" "))
+}
+
+impl Search<'_> {
+    /// The answer in a sentence.
+    fn answer(&self) -> String {
+        let Some(answer) = &self.searched.answer else {
+            return "The search has come to no end yet, or was cut off with its runner: there is no answer.".to_owned();
+        };
+        match &answer.outcome {
+            Outcome::Found { low, high, .. } => self.found(answer, *low, *high),
+            Outcome::NeverFailed { lowest } => format!(
+                "Never failed: the smallest headroom that was tried, {}, was enough, so the least is not known.{}",
+                bytes(*lowest),
+                sentence(start(answer))
+            ),
+            Outcome::Noisy => {
+                format!("Noisy: equal dwells ended too differently, so no size is told.{}", sentence(start(answer)))
+            }
+            Outcome::AboveStart => format!(
+                "The first headroom, {}, was too small to keep up: the least is above it.{}",
+                bytes(self.rules.from),
+                sentence(start(answer))
+            ),
+            Outcome::OutOfTime => format!(
+                "Out of time: {} were over before the range was narrow enough, so no size is told.{}",
+                faultline_text::time(self.rules.most),
+                sentence(start(answer))
+            ),
+            Outcome::Inconclusive { why } => {
+                format!("Inconclusive: {why}. No size is told.{}", sentence(start(answer)))
+            }
+        }
+    }
+
+    /// `Keeps up with 412 to 430 GiB after 6 h; needs 1.9 GiB more each hour; its start alone needs 388 GiB.`
+    fn found(&self, answer: &Answer, low: u64, high: u64) -> String {
+        let Some(unreclaimable) = answer.unreclaimable else {
+            return format!("Keeps up with {} over what cannot be reclaimed.", range(low, high));
+        };
+        let least = unreclaimable.max(answer.start);
+        let after = self.hours().map_or_else(String::new, |hours| format!(" after {}", long(hours)));
+        let mut said =
+            vec![format!("Keeps up with {}{after}", range(least.saturating_add(low), least.saturating_add(high)))];
+        said.extend(match (answer.settles, answer.grows) {
+            (Some(false), Some(grows)) => Some(format!("needs {} more each hour", bytes(grows.max(0.0) as u64))),
+            (Some(true), _) => Some("what cannot be reclaimed hardly grows".to_owned()),
+            _ => None,
+        });
+        said.extend(start(answer));
+        format!("{}.", said.join("; "))
+    }
+
+    /// What supports the answer, and what it does not say.
+    pub(super) fn paragraphs(&self) -> Vec<String> {
+        let mut all = vec![self.answer()];
+        if let Some(answer) = &self.searched.answer {
+            all.extend(self.of_headroom(answer));
+            all.extend(self.of_growth(answer));
+        }
+        all.push(self.of_time());
+        all.extend(cut_off(self.cut_off));
+        all.push(
+            "What it does not say: whether a start with less memory succeeds, since a run starts once; what happens at events that \
+             were not in its time, on another day, with another load or version; and what a limit does that kills instead of \
+             slowing down. An arm with memory_max, from the beginning and for hours, shows these."
+                .to_owned(),
+        );
+        all
+    }
+
+    fn of_headroom(&self, answer: &Answer) -> Option<String> {
+        let Outcome::Found { low, middle, high } = answer.outcome else { return None };
+        let ends = answer.confirmed.as_ref().map_or_else(String::new, confirmed);
+        Some(format!(
+            "The least headroom over what cannot be reclaimed is between {} with 90 % confidence, most likely about {}.{ends} {}",
+            range(low, high).replace(" to ", " and "),
+            bytes(middle),
+            self.failures(high)
+        ))
+    }
+
+    /// With at least so much headroom.
+    fn failures(&self, high: u64) -> String {
+        let enough = |dwell: &Dwell<'_>| dwell.headroom.is_some_and(|headroom| headroom >= high / 4096 * 4096);
+        let (mut hours, mut failed) = (0.0, 0_u32);
+        for dwell in self.dwells().filter(enough) {
+            match dwell.verdict {
+                Verdict::Void => continue,
+                Verdict::KeptUp => {}
+                Verdict::Failed => failed += 1,
+            }
+            hours += dwell.evidence.seconds / 3600.0;
+        }
+        match failed {
+            _ if hours <= 0.0 => "No dwell had its upper end or more.".to_owned(),
+            0 => format!(
+                "With its upper end or more there was no failure in {}: at most {} an hour, with 95 % confidence.",
+                long(hours),
+                number(3.0 / hours, if hours > 3.0 { 2 } else { 1 })
+            ),
+            1 => format!("With its upper end or more it failed once in {}.", long(hours)),
+            many => format!("With its upper end or more it failed {many} times in {}.", long(hours)),
+        }
+    }
+
+    fn of_growth(&self, answer: &Answer) -> Option<String> {
+        let horizon = faultline_text::time(self.rules.horizon);
+        let memory = |hours: f64| answer.memory.iter().find(|memory| memory.hours >= hours);
+        match answer.settles {
+            None => Some("Too little was read to tell whether what cannot be reclaimed grows.".to_owned()),
+            Some(true) => memory(0.0).map(|memory| {
+                format!(
+                    "What cannot be reclaimed settles: by its growth it rises by less than 5 % in {horizon}. {} are enough for that \
+                     long, with the upper end.",
+                    size(memory.bytes)
+                )
+            }),
+            Some(false) => {
+                let each = answer.memory.iter().map(|one| format!("{} after {}", size(one.bytes), long(one.hours)));
+                let each: Vec<String> = each.collect();
+                let enough = if each.is_empty() {
+                    String::new()
+                } else {
+                    format!(" If it goes on like this, with the upper end {} are enough.", each.join(", "))
+                };
+                Some(format!("What cannot be reclaimed does not settle: it grows by more than 5 % in {horizon}.{enough}"))
+            }
+        }
+    }
+
+    /// Time and events that were covered.
+    fn of_time(&self) -> String {
+        let (mut under, mut void) = (0_usize, 0_usize);
+        let references = self.dwells().filter(Dwell::is_reference).count();
+        for dwell in self.dwells() {
+            void += usize::from(dwell.verdict == Verdict::Void);
+            under += usize::from(dwell.headroom.is_some() && dwell.verdict != Verdict::Void);
+        }
+        let took = self
+            .hours()
+            .map_or_else(|| "No dwell is over".to_owned(), |hours| format!("It took {} at the tip", long(hours)));
+        let mut said = format!("{took}: {under} dwells with a limit, {references} references without, {void} void.");
+        let Some((first, last)) = self.slots else {
+            return format!(
+                "{said} Which slots passed was not recorded, so nor is it known which events were covered."
+            );
+        };
+        let passed = faultline_text::count(last.saturating_sub(first));
+        said.push_str(&format!(" {passed} slots passed, from {first} to {last}:"));
+        said.push_str(match self.cluster {
+            Some(Cluster::MainnetBeta | Cluster::Testnet | Cluster::Devnet) if first / EPOCH != last / EPOCH => {
+                " an epoch boundary is among them;"
+            }
+            Some(Cluster::MainnetBeta | Cluster::Testnet | Cluster::Devnet) => " no epoch boundary is among them;",
+            _ => " how long an epoch of this cluster is, and so whether one ended, is not known;",
+        });
+        said.push_str(
+            " a full snapshot was written if its interval (--full-snapshot-interval-slots) is shorter than that.",
+        );
+        said
+    }
+}
+
+fn confirmed(ends: &Confirmed) -> String {
+    format!(
+        " Tried again at double length, {} kept up {} of {} times, and {} failed {} of {} times.",
+        bytes(ends.high),
+        ends.high_kept_up,
+        ends.high_kept_up + ends.high_failed,
+        bytes(ends.low),
+        ends.low_failed,
+        ends.low_kept_up + ends.low_failed
+    )
+}
+
+fn cut_off(times: usize) -> Option<String> {
+    match times {
+        0 => None,
+        1 => Some(
+            "A search before this one was cut off with its runner; this one began anew, and uses nothing of it."
+                .to_owned(),
+        ),
+        many => Some(format!(
+            "{many} searches before this one were cut off with their runner; it began anew each time, and uses nothing of them."
+        )),
+    }
+}
+
+fn start(answer: &Answer) -> Option<String> {
+    (answer.start > 0).then(|| format!("its start alone needs {}", size(answer.start)))
+}
+
+/// As a sentence of its own, behind another one.
+fn sentence(words: Option<String>) -> String {
+    let Some(words) = words else { return String::new() };
+    let mut letters = words.chars();
+    letters.next().map_or_else(String::new, |first| format!(" {}{}.", first.to_uppercase(), letters.as_str()))
+}
+
+/// `412 to 430 GiB`, `1,480 to 1,560 MiB`.
+fn range(low: u64, high: u64) -> String {
+    let digits = |value: f64| number(value, if value >= 100.0 { 0 } else { 1 });
+    let (unit, one) = if high >= LARGE { ("GiB", 1_u64 << 30) } else { ("MiB", MIB) };
+    let [low, high] = [low, high].map(|bytes| digits(bytes as f64 / one as f64));
+    if low == high { format!("{high} {unit}") } else { format!("{low} to {high} {unit}") }
+}
+
+fn size(bytes: u64) -> String {
+    range(bytes, bytes)
+}
+
+/// `6 h`, `6.2 h`, `42 min 0 s`.
+fn long(hours: f64) -> String {
+    if hours < 1.0 {
+        return faultline_text::time(Duration::from_secs_f64((hours * 3600.0).round().max(0.0)));
+    }
+    let said = number(hours, 1);
+    format!("{} h", said.strip_suffix(".0").unwrap_or(&said))
+}
