@@ -26,9 +26,15 @@ fn every_ready_plan_is_without_mistakes() {
         let file = entry.expect("an entry").file_name().into_string().expect("a name");
         if file.ends_with(".toml") {
             let plan = read(&file);
-            assert!(plan.arms.len() > 1 && schedule(&plan).len() > 1, "{file}");
-            assert!(plan.replicates >= 3, "{file}: too few for a test");
-            let balanced = plan.order != Order::Abba || plan.concurrent.is_some() || plan.replicates.is_multiple_of(2);
+            // A search compares nothing.
+            if plan.search.is_none() {
+                assert!(plan.arms.len() > 1 && schedule(&plan).len() > 1, "{file}");
+                assert!(plan.replicates >= 3, "{file}: too few for a test");
+            }
+            let balanced = plan.search.is_some()
+                || plan.order != Order::Abba
+                || plan.concurrent.is_some()
+                || plan.replicates.is_multiple_of(2);
             assert!(balanced, "{file}: ABBA is whole only in pairs");
             names.push(plan.name);
         }
@@ -67,6 +73,22 @@ fn each_public_cluster_has_a_plan_with_its_entrypoints_and_known_validators() {
     assert_eq!(read("replay.toml").workload.kind, Kind::Replay);
     assert!(read("concurrent-cache.toml").concurrent.is_some());
     assert_eq!(read("local.toml").workload.cluster, Some(Cluster::Localnet));
+}
+
+#[test]
+fn the_least_memory_can_be_searched_on_each_cluster_in_the_time_that_its_plan_gives() {
+    let clusters = [
+        ("least-ram.toml", Cluster::MainnetBeta),
+        ("least-ram-testnet.toml", Cluster::Testnet),
+        ("least-ram-local.toml", Cluster::Localnet),
+    ];
+    for (name, cluster) in clusters {
+        let plan = read(name);
+        assert_eq!(plan.workload.cluster, Some(cluster), "{name}");
+        assert!(plan.workload.command.iter().any(|word| word == "--no-voting"), "{name}");
+        let search = plan.search.expect("a search");
+        assert!(search.shortest() * 3 / 2 <= search.most, "{name}: {:?} of {:?}", search.shortest(), search.most);
+    }
 }
 
 fn plan(file: &Path, more: &[&str]) -> Output {
