@@ -2,6 +2,7 @@
 
 mod export;
 mod info;
+mod live;
 mod open;
 mod progress;
 mod rows;
@@ -9,6 +10,7 @@ mod types;
 
 pub use export::{Cell, Row, TableInfo};
 pub use info::Info;
+pub use live::Live;
 pub use progress::Progress;
 pub(crate) use rows::read_labels;
 pub use types::{Columns, DeviceRow, EventRow, PoolRow, ProblemRow, ProcessRow, SeriesRow, SessionRow, TickRow};

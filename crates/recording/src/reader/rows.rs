@@ -254,7 +254,7 @@ impl Recording {
         self.collect(Gives::Texts, sql, of)
     }
 
-    fn collect<T>(
+    pub(super) fn collect<T>(
         &self,
         gives: Gives,
         sql: &str,
