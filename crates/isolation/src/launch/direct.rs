@@ -124,6 +124,7 @@ impl Launcher for Direct {
     fn sweep(&self, scope: &str, grace: Duration) -> Result<Vec<String>, Error> {
         let groups = Group::of_scope(&self.place, scope)?;
         for group in &groups {
+            group.lift();
             group.ask_to_end()?;
         }
         wait(grace, || Ok::<_, Error>((!groups.iter().any(Group::is_busy)).then_some(())))?;

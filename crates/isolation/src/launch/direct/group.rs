@@ -150,6 +150,17 @@ impl Group {
         self.folders().into_iter().try_for_each(|folder| write(&folder.join("cgroup.procs"), &pid.to_string()))
     }
 
+    /// Lifts limits under which its processes wait for memory instead of hearing that they are to end, as far as that goes.
+    pub(super) fn lift(&self) {
+        for folder in self.folders() {
+            // Nothing is made anew in a cgroup: a file that this version does not have is refused.
+            let _ = v2::relimit(folder, None);
+            if v1::waits_when_full(folder) {
+                let _ = v1::relimit(folder, None);
+            }
+        }
+    }
+
     /// SIGTERM to all its processes.
     pub(super) fn ask_to_end(&self) -> Result<(), Error> {
         self.folders().into_iter().try_for_each(|folder| procs::signal(folder, Signal::TERM))

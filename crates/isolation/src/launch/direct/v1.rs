@@ -77,6 +77,12 @@ pub(super) fn relimit(memory: &Path, bytes: Option<u64>) -> Result<Option<u64>, 
     self::bytes(&path, text.trim())
 }
 
+/// Whether processes of this group wait when it is full, and are not killed.
+pub(super) fn waits_when_full(memory: &Path) -> bool {
+    let text = fs::read_to_string(memory.join(CONTROL)).unwrap_or_default();
+    text.lines().any(|line| line.trim() == "oom_kill_disable 1")
+}
+
 const THROTTLES: [&str; 4] = [
     "blkio.throttle.read_bps_device",
     "blkio.throttle.write_bps_device",

@@ -125,7 +125,7 @@ impl Launched for Service {
     fn relimit(&mut self, memory: Option<u64>) -> Result<Option<u64>, Error> {
         // The kernel cuts it down to pages.
         let wanted = memory.map(in_pages);
-        self.bus.set(&self.slice, &vec![("MemoryHigh", Variant::from(wanted.unwrap_or(u64::MAX)))])?;
+        self.bus.set(&self.slice, &memory_high(wanted))?;
         let held = wait(PATIENCE, || {
             let held = unified::memory_high(&self.folder)?;
             Ok::<_, Error>((held == wanted).then_some(held))
@@ -186,6 +186,11 @@ pub(super) fn remove(bus: &Bus, service: &str, slice: &str) -> Result<(), Error>
         stopped.ok_or_else(|| stays(unit))?;
     }
     Ok(())
+}
+
+/// The limit of memory that slows down.
+pub(super) fn memory_high(bytes: Option<u64>) -> Properties {
+    vec![("MemoryHigh", Variant::from(bytes.unwrap_or(u64::MAX)))]
 }
 
 fn stays(unit: &str) -> Error {
