@@ -16,6 +16,7 @@ mod replay;
 mod rpc;
 mod state;
 mod truth;
+mod working_set;
 
 pub use faultline_stand_in::{NAME, VERSION};
 pub use life::{Arguments, run};

@@ -4,6 +4,7 @@ use super::memory::{Accounts, Anonymous};
 use super::push::Server;
 use super::replay::Replay;
 use super::state::{State, unix};
+use super::working_set::WorkingSet;
 use super::{NAME, Truth, rpc};
 use crate::{Error, Result};
 use faultline_stand_in::Ledger;
@@ -11,7 +12,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 /// From one bit of work to the next.
@@ -69,7 +70,9 @@ pub fn run(arguments: &Arguments, truth: Truth) -> Result<u8> {
         begun: Instant::now(),
         lines: Mutex::default(),
         running: AtomicBool::new(false),
+        ran_from: OnceLock::new(),
         loaded: AtomicBool::new(truth.file_mib == 0),
+        accounts: arguments.accounts.as_ref().unwrap_or(&arguments.ledger).join("simulated-accounts"),
         slot: AtomicU64::new(0),
         transactions: AtomicU64::new(TRANSACTIONS),
         truth,
@@ -107,8 +110,8 @@ fn cast(state: &Arc<State>, arguments: &Arguments, admin: Ledger, server: Option
     if state.truth.file_mib > 0 {
         let folder = arguments.accounts.as_ref().unwrap_or(&arguments.ledger);
         std::fs::create_dir_all(folder).map_err(Error::file(folder))?;
-        let (here, path) = (Arc::clone(state), folder.join("simulated-accounts"));
-        thread("solAccounts00", move || read_accounts(&here, &path))?;
+        let here = Arc::clone(state);
+        thread("solAccounts00", move || read_accounts(&here, &here.accounts))?;
     }
     if let Some(server) = server {
         let here = Arc::clone(state);
@@ -138,6 +141,10 @@ fn live(state: &Arc<State>) -> Result<u8> {
         }
     }
     let mut replay = Replay::new(truth, state.tip());
+    if truth.working_set_percent > 0 {
+        let path = &state.accounts;
+        replay.working_set = Some(WorkingSet::open(path, truth.working_set_percent).map_err(Error::file(path))?);
+    }
     state.slot.store(replay.slot, Ordering::Relaxed);
     state.lines().started(&state.identity, truth.start_ms, unix().as_nanos());
     if let Some(port) = state.rpc_port {
@@ -145,7 +152,7 @@ fn live(state: &Arc<State>) -> Result<u8> {
         rpc::serve(port, state).map_err(|source| Error::Connection { address, source })?;
     }
     state.running.store(true, Ordering::Relaxed);
-    let running = Instant::now();
+    let running = *state.ran_from.get_or_init(Instant::now);
     let (mut heard, mut last) = (state.tip(), running);
     loop {
         std::thread::sleep(STEP);
@@ -160,7 +167,7 @@ fn live(state: &Arc<State>) -> Result<u8> {
         (heard + 1..=tip).for_each(|slot| state.lines().heard(&state.identity, slot, now));
         heard = tip;
         if !over(truth.hangs_after_ms) {
-            for replayed in replay.on(truth, tip, lived, passed) {
+            for replayed in replay.on(truth, tip, lived, passed).map_err(Error::file(&state.accounts))? {
                 state.slot.store(replayed.slot, Ordering::Relaxed);
                 state.transactions.fetch_add(replayed.contents.transactions, Ordering::Relaxed);
                 state.lines().replayed(&state.identity, &replayed, now);
@@ -174,7 +181,8 @@ fn allocate(state: &State) {
     let (mut memory, truth) = (Anonymous::default(), &state.truth);
     loop {
         let share = state.begun.elapsed().as_secs_f64() * 1000.0 / truth.anonymous_ms.max(1) as f64;
-        memory.grow((truth.anonymous_mib as f64 * share.min(1.0)) as usize);
+        let leaked = state.ran().as_secs_f64() / 60.0 * truth.leak_mib_per_minute as f64;
+        memory.grow((truth.anonymous_mib as f64 * share.min(1.0) + leaked) as usize);
         std::thread::sleep(STEP);
     }
 }

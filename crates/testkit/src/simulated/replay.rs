@@ -1,7 +1,8 @@
 //! Which slots are replayed when, and what each of them costs.
 
-use super::chain::{self, ProgramCache};
+use super::chain::{self, Cost, ProgramCache};
 use super::points::Replayed;
+use super::working_set::WorkingSet;
 use super::{CACHE_VARIABLE, STOCK_CAPACITY, Truth, cgroup};
 use std::time::Duration;
 
@@ -15,6 +16,8 @@ pub(super) struct Replay {
     cache: ProgramCache,
     /// Its memory limit is smaller than what it needs to keep up.
     squeezed: bool,
+    /// What it has to read, where the truth says so: that alone decides how fast it is.
+    pub(super) working_set: Option<WorkingSet>,
 }
 
 impl Replay {
@@ -28,11 +31,30 @@ impl Replay {
             share: 0.0,
             cache: ProgramCache::new(capacity),
             squeezed: limit >> 20 < truth.keeps_up_from_mib,
+            working_set: None,
         }
     }
 
     /// The slots that it replays after having run for `lived`, `passed` after the last call.
-    pub(super) fn on(&mut self, truth: &Truth, tip: u64, lived: Duration, passed: Duration) -> Vec<Replayed> {
+    ///
+    /// # Errors
+    /// The file of its working set cannot be read.
+    pub(super) fn on(
+        &mut self,
+        truth: &Truth,
+        tip: u64,
+        lived: Duration,
+        passed: Duration,
+    ) -> std::io::Result<Vec<Replayed>> {
+        if let Some(working_set) = &mut self.working_set {
+            let done = working_set.on(truth, self.slot, tip, passed)?;
+            self.slot = done.last().map_or(self.slot, |(slot, _)| *slot);
+            let timed = |(slot, us)| {
+                let replayed = self.replay(truth, slot);
+                Replayed { cost: Cost { total: us, ..replayed.cost }, ..replayed }
+            };
+            return Ok(done.into_iter().map(timed).collect());
+        }
         let falls_behind = self.squeezed && lived >= Duration::from_millis(truth.squeezed_after_ms);
         let percent = if falls_behind { truth.squeezed_percent } else { truth.catch_up_percent };
         let cluster = passed.as_secs_f64() * truth.slots_per_second as f64;
@@ -43,7 +65,7 @@ impl Replay {
         self.share = if many == ready { 0.0 } else { able - many as f64 };
         let first = self.slot + 1;
         self.slot += many;
-        (first..=self.slot).map(|slot| self.replay(truth, slot)).collect()
+        Ok((first..=self.slot).map(|slot| self.replay(truth, slot)).collect())
     }
 
     fn replay(&mut self, truth: &Truth, slot: u64) -> Replayed {
@@ -64,7 +86,7 @@ mod tests {
         let steps = (1..=seconds * 50).map(|step| {
             let lived = STEP * u32::try_from(step).unwrap();
             let tip = 100_000 + step * truth.slots_per_second / 50;
-            replay.on(truth, tip, lived, STEP);
+            replay.on(truth, tip, lived, STEP).unwrap();
             tip - replay.slot
         });
         steps.collect::<Vec<_>>().chunks(50).filter_map(|second| second.last().copied()).collect()
@@ -98,7 +120,7 @@ mod tests {
         let truth = Truth { behind_at_start: 40, ..Truth::default() };
         let mut replay = Replay::new(&truth, 1000);
         let all: Vec<u64> = (1..=100)
-            .flat_map(|step| replay.on(&truth, 1000 + step / 2, STEP, STEP))
+            .flat_map(|step| replay.on(&truth, 1000 + step / 2, STEP, STEP).unwrap())
             .map(|replayed| replayed.slot)
             .collect();
         assert_eq!(all, (961..=1050).collect::<Vec<u64>>());

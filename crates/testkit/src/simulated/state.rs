@@ -5,8 +5,9 @@ use super::{Truth, chain};
 use faultline_stand_in::NodeState;
 use serde_json::json;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// What the threads share.
@@ -20,8 +21,12 @@ pub(super) struct State {
     pub(super) truth: Truth,
     pub(super) lines: Mutex<Lines>,
     pub(super) running: AtomicBool,
+    /// Since when.
+    pub(super) ran_from: OnceLock<Instant>,
     /// Its file was read once, or there is none.
     pub(super) loaded: AtomicBool,
+    /// That file.
+    pub(super) accounts: PathBuf,
     pub(super) slot: AtomicU64,
     pub(super) transactions: AtomicU64,
 }
@@ -44,6 +49,11 @@ impl State {
             tip,
             transactions: self.transactions.load(Ordering::Relaxed),
         }
+    }
+
+    /// How long its services have run.
+    pub(super) fn ran(&self) -> Duration {
+        self.ran_from.get().map_or(Duration::ZERO, Instant::elapsed)
     }
 
     pub(super) fn tip(&self) -> u64 {

@@ -75,6 +75,16 @@ truth! {
     file_mib: u64 = 0;
     /// How fast, from then on.
     file_mib_per_second: u64 = 64;
+    /// It needs so many percent of that file to replay, and falls behind if they do not stay in memory; 0: no page of it.
+    working_set_percent: u64 = 0;
+    /// Pages of them that each slot needs, at random.
+    pages_per_slot: u64 = 300;
+    /// What a slot costs if all of them are in memory, in virtual time.
+    slot_us: u64 = 40_000;
+    /// What each of them costs that is not.
+    miss_us: u64 = 4000;
+    /// Anonymous memory that it needs more every minute, once its services run.
+    leak_mib_per_minute: u64 = 0;
     /// With a smaller memory limit it falls behind.
     keeps_up_from_mib: u64 = 0;
     /// When it begins to fall behind, after its services run.
