@@ -3,6 +3,7 @@
 mod end;
 mod job;
 mod real;
+mod search;
 mod turn;
 pub mod world;
 

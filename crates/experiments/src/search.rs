@@ -103,11 +103,11 @@ impl Machine {
         let wanted = Wanted { from: rules.from as f64, width: rules.width, most: DWELLS };
         Some(Machine {
             staircase: Staircase::new(wanted)?,
+            approach: Approach::new(rules.settle),
             rules,
             at_tip: at_tip.min(LOST),
             references: References::default(),
             growth: Growth::default(),
-            approach: Approach::default(),
             stage: Stage::Starting(None),
             began: None,
             start: 0,

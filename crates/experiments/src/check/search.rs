@@ -3,13 +3,13 @@
 use super::Findings;
 use super::facts::HostFacts;
 use crate::plan::Plan;
+use std::time::Duration;
+
+/// In less time a validator shows little: it pushes every 10 s, and replays some dozens of slots.
+const SHORT: Duration = Duration::from_secs(60);
 
 pub(super) fn check(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
     let Some(search) = &plan.search else { return };
-    found.refuse(
-        "[search] can be planned, but this version of faultline cannot run it yet",
-        "compare arms with memory_max for now",
-    );
     if let Ok(launcher) = &facts.launcher {
         if !launcher.can.memory_high && !launcher.can.memory_max {
             found.refuse(format!("{} cannot limit memory here", launcher.name), "enable the memory controller");
@@ -35,6 +35,15 @@ pub(super) fn check(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
         found.refuse(
             format!("search.from is {from}, and this host has {ram}: the first limit would be none"),
             "a headroom that the page cache of the validator fills; half of it is more than enough to begin with",
+        );
+    }
+    if search.dwell < SHORT || search.settle < SHORT / 2 {
+        let (settle, dwell) = (faultline_text::time(search.settle), faultline_text::time(search.dwell));
+        found.warn(
+            format!(
+                "search.settle is {settle} and search.dwell {dwell}: a validator shows too little in so short a time"
+            ),
+            "settle = \"2m\", dwell = \"8m\"",
         );
     }
     let shortest = search.shortest();

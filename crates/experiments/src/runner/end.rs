@@ -1,7 +1,7 @@
 //! How runs are ended and judged.
 
 use super::turn::Running;
-use super::{Halt, Runner};
+use super::{Halt, Runner, search};
 use crate::folder::RECORDING;
 use crate::journal::{Entry, Step};
 use crate::judge::gaps::{Lasted, Recorded};
@@ -84,6 +84,7 @@ impl Runner<'_> {
     /// a hurry.
     fn ask_to_end(&mut self, runs: &mut [&mut Running]) {
         for run in &mut *runs {
+            search::lift(run);
             if let Some(launched) = &mut run.launched
                 && let Err(error) = launched.ask_to_end()
             {

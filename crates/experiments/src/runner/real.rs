@@ -1,10 +1,11 @@
 //! The host, as it is.
 
 mod cool;
+mod observer;
 mod recorder;
 
 use super::job::owner;
-use super::world::{Asked, Cooled, Order, Recorder, World};
+use super::world::{Asked, Cooled, Observer, Order, Recorder, World};
 use crate::check::program_files;
 use crate::folder::{Folder, OUTPUT};
 use crate::host::{self, Remark, folders_of};
@@ -154,6 +155,10 @@ impl World for Real {
 
     fn record(&mut self, order: &Order<'_>) -> anyhow::Result<Box<dyn Recorder>> {
         Ok(Box::new(recorder::Daemon::start(&*self.launcher, order)?))
+    }
+
+    fn observe(&mut self, pid: u32, recording: &Path) -> Box<dyn Observer> {
+        Box::new(observer::Eyes::new(self.root.clone(), pid, recording.to_owned()))
     }
 
     fn announce(&mut self, file: &Path, targets: &[Target]) -> anyhow::Result<()> {

@@ -1,5 +1,6 @@
 //! One turn: its runs are prepared, begun together and watched.
 
+use super::search::{self, Searching};
 use super::world::{Order, Recorder};
 use super::{Halt, Runner, job};
 use crate::journal::{self, Entry, Step};
@@ -37,6 +38,8 @@ pub(super) struct Running {
     pub(super) launched: Option<Box<dyn Launched>>,
     pub(super) recorder: Option<Box<dyn Recorder>>,
     pub(super) watch: Option<Watch>,
+    /// The search, where the plan has one.
+    pub(super) search: Option<Searching>,
     /// Why it is ended, and what the evidence was when that was decided.
     pub(super) why: Option<(Why, Evidence)>,
     /// Whether the last look found that its first process had ended by itself, and others of its group had not.
@@ -86,6 +89,7 @@ impl Runner<'_> {
             launched: None,
             recorder: None,
             watch: None,
+            search: None,
             why: None,
             lingers: false,
             not_cold: None,
@@ -203,6 +207,7 @@ impl Runner<'_> {
         launched.go(&opening(&variables))?;
         let interval = self.plan.recorder.interval.unwrap_or(USUAL_INTERVAL);
         run.watch = Some(Watch::begin(&self.plan, interval, began));
+        self.begin_search(run)?;
         let Scheduled { run: number, arm, replicate, .. } = &run.scheduled;
         self.world.tell(&format!("run {number}: {arm}, replicate {replicate}, has begun"));
         Ok(Vec::new())
@@ -250,12 +255,14 @@ impl Runner<'_> {
     /// Watches until every run is over. A run that ends early leaves the others running; those whose time is up are
     /// ended together.
     fn watch(&mut self, runs: &mut [Running]) -> Result<(), Halt> {
+        let pause = if self.plan.search.is_some() { search::LOOK } else { LOOK };
         loop {
             self.heed()?;
-            self.world.wait(LOOK);
+            self.world.wait(pause);
             let mut time_is_up = Vec::new();
             for place in 0..runs.len() {
                 let Some(run) = runs.get_mut(place).filter(|run| !run.over) else { continue };
+                self.search(run)?;
                 match self.look(run).map_err(|error| self.halt(run.scheduled.run, &error))? {
                     Found::Runs => {}
                     Found::TimeUp => time_is_up.push(place),
@@ -310,6 +317,8 @@ impl Runner<'_> {
         if let Some(silent) = watch.silent() {
             anyhow::bail!("nothing was recorded for {}", faultline_text::time(silent));
         }
+        // A search ends by itself when its time is up.
+        let why = why.filter(|why| run.search.is_none() || *why != Why::TimeUp);
         if run.why.is_none() {
             run.why = why.map(|why| (why, evidence));
         }

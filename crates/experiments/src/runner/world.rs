@@ -3,6 +3,7 @@
 use crate::host::Remark;
 use crate::judge::cache;
 use crate::plan::{Lane, Plan};
+use crate::search::Reading;
 use crate::targets::Target;
 use crate::watch::Now;
 use faultline_isolation::{End, GroupName, Launcher};
@@ -60,6 +61,9 @@ pub trait World {
     /// It cannot be started, or ended at once.
     fn record(&mut self, order: &Order<'_>) -> anyhow::Result<Box<dyn Recorder>>;
 
+    /// What looks at a run for its search: at the group of this process, and at this recording.
+    fn observe(&mut self, pid: u32, recording: &Path) -> Box<dyn Observer>;
+
     /// Tells whoever scrapes which recorders there are now.
     ///
     /// # Errors
@@ -83,6 +87,12 @@ pub trait World {
 
     /// Free bytes on the disk of a folder; `None` if that cannot be told.
     fn room(&self, folder: &Path) -> Option<u64>;
+}
+
+/// Looks at a run for its search.
+pub trait Observer {
+    /// What is known at this moment. Whether the group is out of memory is not its to tell.
+    fn read(&mut self, at: Duration) -> Reading;
 }
 
 /// How cold a run begins.

@@ -11,14 +11,15 @@ const SECOND: Duration = Duration::from_secs(1);
 const LOWERED: f64 = 0.94;
 /// The next step waits until no more than this share of the limit is in use above it.
 const OVER: f64 = 1.005;
-/// Refaults are counted over this time.
+/// Refaults are counted over this time, or over `settle` if that is less.
 const WINDOW: Duration = Duration::from_secs(10);
 /// The kernel counts memory in pages, and cuts limits down to them.
 const PAGE: u64 = 4096;
 
 /// The limit that holds, and the last seconds.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Approach {
+    window: Duration,
     limit: Option<u64>,
     headroom: Option<u64>,
     set: Duration,
@@ -30,6 +31,18 @@ pub(super) struct Approach {
 }
 
 impl Approach {
+    pub(super) fn new(settle: Duration) -> Self {
+        Approach {
+            window: WINDOW.min(settle),
+            limit: None,
+            headroom: None,
+            set: Duration::ZERO,
+            seen: None,
+            unreclaimable: VecDeque::new(),
+            refaults: VecDeque::new(),
+        }
+    }
+
     pub(super) fn limit(&self) -> Option<u64> {
         self.limit
     }
@@ -37,7 +50,7 @@ impl Approach {
     /// Takes a reading; why the limit has to be lifted, if there is one and it has.
     pub(super) fn watch(&mut self, reading: &Reading) -> Option<&'static str> {
         keep(&mut self.unreclaimable, SECOND, reading.at, reading.unreclaimable);
-        keep(&mut self.refaults, WINDOW, reading.at, reading.refaults);
+        keep(&mut self.refaults, self.window, reading.at, reading.refaults);
         if reading.unreclaimable.is_some() && reading.behind.is_some() || self.seen.is_none() {
             self.seen = Some(reading.at);
         }

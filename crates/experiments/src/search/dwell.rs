@@ -18,7 +18,7 @@ const BUSY: f64 = 0.05;
 const BUSIER: f64 = 2.0;
 /// A cluster with less than this share of a reference's slots is slow, and following it is easy.
 const SLOW: f64 = 0.8;
-/// Slots are counted over this time at least, or half of a dwell that is short.
+/// Slots are counted over this time at least: what a recording says is up to a second old, which matters in a shorter one.
 const RATE: Duration = Duration::from_secs(30);
 /// Without a reading for so long, nobody knows what happened.
 const GAP: Duration = Duration::from_secs(2);
@@ -162,7 +162,7 @@ impl Dwell {
             ));
         }
         let mut void = self.unknown(&evidence);
-        let long = self.lasted() >= RATE.min(self.length / 2);
+        let long = self.lasted() >= RATE;
         if let (Some(now), Some(usual), true) = (evidence.cluster, usual.cluster(), long)
             && now < SLOW * usual
         {

@@ -6,7 +6,8 @@ use faultline_experiments::host::Remark;
 use faultline_experiments::journal::{Entry, Line};
 use faultline_experiments::judge::cache;
 use faultline_experiments::plan::{Lane, Plan, Severity};
-use faultline_experiments::runner::world::{Asked, Cooled, Order, Recorder, World};
+use faultline_experiments::runner::world::{Asked, Cooled, Observer, Order, Recorder, World};
+use faultline_experiments::search::{self, Reading};
 use faultline_experiments::targets::Target;
 use faultline_experiments::watch::Now;
 use faultline_isolation::{Abilities, End, Error, Evidence, GroupName, Job, Launched, Launcher, Limits};
@@ -39,6 +40,8 @@ struct State {
     groups: Vec<GroupName>,
     /// Whether a wish to stop was heeded in an earlier life.
     heeded: bool,
+    /// Of memory, that a search moves.
+    limit: Option<u64>,
 }
 
 impl State {
@@ -92,7 +95,12 @@ fn in_words(entry: &Entry) -> String {
             let notes: String = ending.notes.iter().map(|note| format!(" [{note}]")).collect();
             format!("run {run} ended: {}{notes}", ending.in_words())
         }
-        Entry::Search { run, line, .. } => format!("run {run} searches: {line:?}"),
+        Entry::Search { run, line: search::Line::Limit { headroom, why }, .. } => {
+            format!("run {run}: headroom {headroom:?}, {why}")
+        }
+        Entry::Search { run, line: search::Line::Dwell { headroom, verdict, evidence, .. }, .. } => {
+            format!("run {run}: {verdict:?} with headroom {headroom:?} after {} s", evidence.seconds)
+        }
         Entry::SearchAnswer { run, answer, .. } => format!("run {run} has searched: {:?}", answer.outcome),
         Entry::Stopped { why } => format!("stopped: {why}"),
         Entry::Finished => "finished".to_owned(),
@@ -111,6 +119,7 @@ impl Pretended {
             asked_to_end: BTreeMap::new(),
             groups: Vec::new(),
             heeded: false,
+            limit: None,
         };
         let state = Rc::new(RefCell::new(state));
         let launcher = Pretender { state: Rc::clone(&state), can: Abilities::default() };
@@ -225,6 +234,10 @@ impl World for Pretended {
         let whom = order.pid.map_or("the ledger's validator".to_owned(), |_| "the process".to_owned());
         self.log(&format!("record {} of {whom}", labels.join(" ")));
         Ok(Box::new(Tape { state: Rc::clone(&self.state), run: of(&order.name) }))
+    }
+
+    fn observe(&mut self, _pid: u32, recording: &Path) -> Box<dyn Observer> {
+        Box::new(Plant { state: Rc::clone(&self.state), run: of_recording(recording).unwrap() })
     }
 
     fn announce(&mut self, _file: &Path, targets: &[Target]) -> anyhow::Result<()> {
@@ -356,6 +369,16 @@ impl Launched for Started {
     }
 
     fn relimit(&mut self, memory: Option<u64>) -> Result<Option<u64>, Error> {
+        let mut state = self.state.borrow_mut();
+        let run = of(&self.name);
+        // What follows growth is not worth a line.
+        if memory.is_none() || state.limit.is_none() {
+            state.log(&format!("{} the limit of {}", if memory.is_some() { "set" } else { "lift" }, self.name.run));
+        }
+        state.limit = memory;
+        if state.over(run, "relimit") {
+            return Err(Error::Refused("memory.high: no such file".to_owned()));
+        }
         Ok(memory)
     }
 
@@ -433,5 +456,32 @@ impl Recorder for Tape {
     fn finish(self: Box<Self>) -> anyhow::Result<()> {
         self.state.borrow_mut().log(&format!("end the recorder of run {}", self.run.0));
         Ok(())
+    }
+}
+
+/// Needs 100 MiB that cannot be reclaimed, and 48 MiB of page cache to keep up.
+struct Plant {
+    state: Rc<RefCell<State>>,
+    run: (u32, u32),
+}
+
+impl Observer for Plant {
+    fn read(&mut self, at: Duration) -> Reading {
+        let state = self.state.borrow();
+        let age = state.age(self.run).unwrap_or_default();
+        let unreclaimable = 100 << 20;
+        let memory = state.limit.unwrap_or(unreclaimable + (96 << 20));
+        let squeezed = memory < unreclaimable + (48 << 20);
+        let slots = (age * RATE) as u64;
+        Reading {
+            at,
+            unreclaimable: Some(unreclaimable),
+            memory: Some(memory),
+            behind: Some(if squeezed { 30 } else { 0 }),
+            tip: Some(slots),
+            refaults: Some(0),
+            replay_us: vec![2000.0],
+            ..Reading::default()
+        }
     }
 }

@@ -23,8 +23,8 @@ pub(super) fn search(top: &mut Table<'_>, plan: &mut Plan, m: &mut Mistakes<'_>)
             most: 8 * HOUR,
             horizon: 24 * HOUR,
         };
-        t.set("settle", &mut search.settle, m, |v| at_least(time(v)?, Duration::from_secs(5)));
-        t.set("dwell", &mut search.dwell, m, |v| at_least(time(v)?, Duration::from_secs(10)));
+        t.set("settle", &mut search.settle, m, |v| at_least(time(v)?, Duration::from_secs(1)));
+        t.set("dwell", &mut search.dwell, m, |v| at_least(time(v)?, Duration::from_secs(2)));
         t.set("width", &mut search.width, m, |v| width(percent(number(v)?)?));
         t.set("most", &mut search.most, m, |v| at_least(time(v)?, MINUTE));
         t.set("horizon", &mut search.horizon, m, |v| at_least(time(v)?, HOUR));

@@ -365,7 +365,7 @@ fn a_search_has_its_defaults_and_one_arm_that_sets_nothing() {
 
 #[test]
 fn every_mistake_of_a_search_is_told_at_once() {
-    let keys = "from = \"24\"\nsettle = \"1s\"\ndwell = \"8\"\nwidth = 2\nmost = \"10s\"\nhorizon = 5\nmore = 1\n";
+    let keys = "from = \"24\"\nsettle = \"1ms\"\ndwell = \"8\"\nwidth = 2\nmost = \"10s\"\nhorizon = 5\nmore = 1\n";
     let found = mistakes(&searching(keys).replace("\"memory\"", "\"disk\""));
     for key in ["what", "from", "settle", "dwell", "width", "most", "horizon", "more"] {
         assert!(found.iter().any(|mistake| mistake.contains(&format!("search.{key}"))), "{key}: {found:#?}");

@@ -1,0 +1,175 @@
+//! What a search has to know of its run: memory and threads from the kernel, the distance to the tip from the recording.
+
+use crate::runner::world::Observer;
+use crate::search::Reading;
+use faultline_agave::threads::{pool, purpose};
+use faultline_kernel::parse::pid_schedstat;
+use faultline_kernel::{CgroupFiles, CgroupVersion, HostRoot, locate};
+use faultline_recording::Recording;
+use std::collections::{BTreeMap, VecDeque};
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// From look to look at the recording: it is opened each time.
+const RECORDED: Duration = Duration::from_millis(500);
+/// What a tick says holds so long.
+const FRESH: Duration = Duration::from_secs(3);
+/// Stalls are averaged over this time, ...
+const WINDOW: Duration = Duration::from_secs(10);
+/// ... and over this at least.
+const SHORTEST: Duration = Duration::from_secs(2);
+/// From list to list of the threads.
+const LISTED: Duration = Duration::from_secs(5);
+/// How the purposes of pools that replay begin.
+const REPLAY: &str = "replay";
+
+/// Looks at one run.
+pub(super) struct Eyes {
+    root: HostRoot,
+    pid: u32,
+    recording: PathBuf,
+    cgroup: Option<(CgroupFiles, CgroupVersion)>,
+    buffer: Vec<u8>,
+    /// When, and the stalls until then.
+    stalls: VecDeque<(Duration, Duration)>,
+    threads: Replaying,
+    recorded: Recorded,
+}
+
+/// What the recording said last.
+#[derive(Default)]
+struct Recorded {
+    looked: Option<Duration>,
+    /// The newest tick, and when it was first seen.
+    tick: Option<(i64, Duration)>,
+    pid: Option<u32>,
+    behind: Option<u64>,
+    tip: Option<u64>,
+    last_point: i64,
+}
+
+/// The threads of replay.
+#[derive(Default)]
+struct Replaying {
+    pid: u32,
+    listed: Option<Duration>,
+    /// Time that each has waited and run.
+    each: BTreeMap<u32, (Duration, Duration)>,
+    /// What all of them have, also those that have ended. Absent until any was read.
+    total: Option<(Duration, Duration)>,
+}
+
+impl Eyes {
+    /// On the run whose group has this process, recorded there.
+    pub(super) fn new(root: HostRoot, pid: u32, recording: PathBuf) -> Self {
+        Eyes {
+            root,
+            pid,
+            recording,
+            cgroup: None,
+            buffer: Vec::new(),
+            stalls: VecDeque::new(),
+            threads: Replaying::default(),
+            recorded: Recorded::default(),
+        }
+    }
+
+    fn memory(&mut self, at: Duration, reading: &mut Reading) {
+        if self.cgroup.is_none() {
+            let found = locate(&self.root, self.pid).ok();
+            self.cgroup = found.and_then(|found| {
+                let version = found.memory.as_ref().ok()?.version;
+                Some((CgroupFiles::new(&found), version))
+            });
+        }
+        let Some((files, version)) = &mut self.cgroup else { return };
+        let sample = files.sample(&mut self.buffer);
+        let stat = sample.memory_stat.ok();
+        reading.memory = sample.memory_usage.ok();
+        reading.unreclaimable = stat.as_ref().and_then(|stat| stat.unreclaimable_bytes());
+        reading.refaults = stat.and_then(|stat| stat.workingset_refault_file);
+        // With version 1 the process is in a group of version 2 that others share.
+        let full = sample.memory_pressure.ok().and_then(|pressure| pressure.full);
+        reading.memory_full = full.filter(|_| *version == CgroupVersion::V2).and_then(|full| self.stalled(at, full));
+    }
+
+    /// Share of the last seconds that all tasks waited for memory, in percent.
+    fn stalled(&mut self, at: Duration, full: Duration) -> Option<f64> {
+        self.stalls.push_back((at, full));
+        while self.stalls.get(1).is_some_and(|(then, _)| at.saturating_sub(*then) >= WINDOW) {
+            self.stalls.pop_front();
+        }
+        let (then, before) = self.stalls.front()?;
+        let passed = at.saturating_sub(*then);
+        (passed >= SHORTEST).then(|| 100.0 * full.saturating_sub(*before).as_secs_f64() / passed.as_secs_f64())
+    }
+
+    fn recording(&mut self, at: Duration, reading: &mut Reading) {
+        let told = &mut self.recorded;
+        if told.looked.is_none_or(|looked| at.saturating_sub(looked) >= RECORDED) {
+            told.looked = Some(at);
+            // One that cannot be read at this moment says what it said before, until that is too old.
+            if let Ok(live) = Recording::open(&self.recording).and_then(|recording| recording.live(told.last_point)) {
+                let tick = live.tick.map(|tick| tick.id);
+                if tick.is_some_and(|tick| told.tick.is_none_or(|(last, _)| tick > last)) {
+                    told.tick = tick.map(|tick| (tick, at));
+                }
+                (told.pid, told.behind, told.tip) = (live.pid, live.slots_behind, live.tip);
+                told.last_point = live.last_point;
+                reading.replay_us = live.replay_us;
+            }
+        }
+        if told.tick.is_some_and(|(_, seen)| at.saturating_sub(seen) <= FRESH) {
+            (reading.behind, reading.tip) = (told.behind, told.tip);
+        }
+    }
+}
+
+impl Observer for Eyes {
+    fn read(&mut self, at: Duration) -> Reading {
+        let mut reading = Reading { at, ..Reading::default() };
+        self.memory(at, &mut reading);
+        self.recording(at, &mut reading);
+        if let Some((waited, ran)) = self.threads.read(&self.root, self.recorded.pid.unwrap_or(self.pid), at) {
+            (reading.replay_waited, reading.replay_ran) = (Some(waited), Some(ran));
+        }
+        reading
+    }
+}
+
+impl Replaying {
+    /// Time that they have waited for a CPU and run so far.
+    fn read(&mut self, root: &HostRoot, pid: u32, at: Duration) -> Option<(Duration, Duration)> {
+        let folder = root.procfs.join(pid.to_string()).join("task");
+        if self.pid != pid || self.listed.is_none_or(|listed| at.saturating_sub(listed) >= LISTED) {
+            (self.pid, self.listed) = (pid, Some(at));
+            let entries = fs::read_dir(&folder).into_iter().flatten().flatten();
+            let listed: Vec<u32> = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+            self.each.retain(|tid, _| listed.contains(tid));
+            for tid in listed {
+                let replays = |comm: Vec<u8>| purpose(&pool(&comm)).is_some_and(|does| does.starts_with(REPLAY));
+                if !self.each.contains_key(&tid)
+                    && fs::read(folder.join(tid.to_string()).join("comm")).is_ok_and(replays)
+                    && let Some(first) = schedstat(&folder, tid)
+                {
+                    self.each.insert(tid, first);
+                    self.total.get_or_insert_default();
+                }
+            }
+        }
+        for (tid, last) in &mut self.each {
+            let (Some(now), Some(total)) = (schedstat(&folder, *tid), &mut self.total) else { continue };
+            total.0 += now.0.saturating_sub(last.0);
+            total.1 += now.1.saturating_sub(last.1);
+            *last = now;
+        }
+        self.total.filter(|_| !self.each.is_empty())
+    }
+}
+
+fn schedstat(folder: &std::path::Path, tid: u32) -> Option<(Duration, Duration)> {
+    let text = fs::read(folder.join(tid.to_string()).join("schedstat")).ok()?;
+    let stat = pid_schedstat::parse(&text).ok()?;
+    Some((stat.run_queue_delay, stat.on_cpu))
+}
