@@ -1,6 +1,9 @@
 //! `faultline experiment status`: what has been run, what runs now, what is next.
 
+mod search;
 mod text;
+
+pub use search::{Dwells, SearchStatus};
 
 use super::begun::{begun, find};
 use super::folder::Folder;
@@ -78,6 +81,9 @@ pub struct RunStatus {
     pub step: Option<Step>,
     /// How far it has come, in words, while it runs.
     pub course: Option<String>,
+    /// What its newest attempt has searched, where the plan has a search.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub search: Option<SearchStatus>,
     /// How the newest attempt ended.
     pub outcome: Option<Outcome>,
     /// Whether it tried what its arm says, if it has ended.
@@ -163,6 +169,9 @@ fn run(
         attempts: newest.map_or(0, |newest| newest.number),
         step: now.and(steps.last()).map(|(step, _)| *step),
         course,
+        search: plan.search.as_ref().zip(tried).map(|(rules, tried)| {
+            SearchStatus::of(rules, &tried.searched, standing.searches_cut_off(scheduled.run), now)
+        }),
         outcome: ended.map(|(ending, _)| ending.outcome.clone()),
         validity: ended.map(|(ending, _)| ending.validity.clone()),
         began_unix_ns: steps.first().map(|(_, at)| *at),

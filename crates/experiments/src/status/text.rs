@@ -70,12 +70,15 @@ fn what(run: &RunStatus, next: &mut Option<&'static str>) -> String {
                 notes: Vec::new(),
                 stopped_unix_ns: None,
             };
-            if again { format!("{}; to be repeated", said.in_words()) } else { said.in_words() }
+            let searched = run.search.as_ref().map(|search| format!("; {}", search.in_words()));
+            let again = if again { "; to be repeated" } else { "" };
+            format!("{}{again}{}", said.in_words(), searched.unwrap_or_default())
         }
         (None, Some(step)) => {
             *next = None;
             let course = run.course.as_ref().map(|course| format!(", {course}"));
-            format!("now: {}{}", step.in_words(), course.unwrap_or_default())
+            let searched = run.search.as_ref().map(|search| format!("; {}", search.in_words()));
+            format!("now: {}{}{}", step.in_words(), course.unwrap_or_default(), searched.unwrap_or_default())
         }
         (None, None) if run.attempts > 0 => "cut off; to be repeated".to_owned(),
         (None, None) => next.take().unwrap_or_default().to_owned(),

@@ -1,0 +1,157 @@
+//! How far a search has come.
+
+use super::since_1970;
+use crate::journal::Searched;
+use crate::plan::Search;
+use crate::search::{Answer, Line, Outcome, Verdict};
+use faultline_stats::staircase::{Staircase, Wanted};
+use serde::Serialize;
+use std::time::Duration;
+
+/// Trials do not end the interval that is shown.
+const ENDLESS: usize = usize::MAX;
+
+/// How far a search has come.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SearchStatus {
+    /// Dwells that are over.
+    pub dwells: Dwells,
+    /// The interval of 90 % for the least headroom so far, in bytes; `None` until one failed.
+    pub bracket: Option<(u64, u64)>,
+    /// The headroom that is tried now, in bytes; `None` without a limit.
+    pub headroom: Option<u64>,
+    /// For how long, in seconds; `None` if it is not going on.
+    pub seconds: Option<u64>,
+    /// Earlier searches of this run that were cut off.
+    pub cut_off: usize,
+    /// What it came to; `None` while it lasts.
+    pub answer: Option<Answer>,
+}
+
+/// Dwells by what they showed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Dwells {
+    /// Without a limit.
+    pub references: u32,
+    /// Under a limit.
+    pub kept_up: u32,
+    /// Under a limit.
+    pub failed: u32,
+    /// Showed nothing and were repeated, with and without a limit.
+    pub void: u32,
+}
+
+impl SearchStatus {
+    pub(super) fn of(rules: &Search, searched: &Searched, cut_off: usize, now: Option<Duration>) -> Self {
+        let mut dwells = Dwells::default();
+        let wanted = Wanted { from: rules.from as f64, width: rules.width, most: ENDLESS };
+        let mut staircase = Staircase::new(wanted);
+        let mut limit = (None, None);
+        for (line, unix_ns) in &searched.lines {
+            match line {
+                Line::Limit { headroom, .. } => limit = (*headroom, Some(*unix_ns)),
+                Line::Dwell { verdict: Verdict::Void, .. } => dwells.void += 1,
+                Line::Dwell { headroom: None, .. } => dwells.references += 1,
+                Line::Dwell { headroom: Some(headroom), confirms, verdict, .. } => {
+                    let kept_up = *verdict == Verdict::KeptUp;
+                    *(if kept_up { &mut dwells.kept_up } else { &mut dwells.failed }) += 1;
+                    match &mut staircase {
+                        Some(staircase) if *confirms => staircase.also(*headroom as f64, kept_up),
+                        Some(staircase) => staircase.take(*headroom as f64, kept_up),
+                        None => {}
+                    }
+                }
+            }
+        }
+        let interval = staircase.filter(|_| dwells.failed > 0).map(|staircase| staircase.interval());
+        let now = now.filter(|_| searched.answer.is_none());
+        SearchStatus {
+            dwells,
+            bracket: interval.map(|interval| (interval.low as u64, interval.high as u64)),
+            headroom: limit.0.filter(|_| now.is_some()),
+            seconds: now.zip(limit.1).map(|(now, since)| now.saturating_sub(since_1970(since)).as_secs()),
+            cut_off,
+            answer: searched.answer.clone(),
+        }
+    }
+
+    /// In a line: `headroom 24.0 GiB for 3 min, between 22.0 GiB and 26.0 GiB so far; 9 kept up, 4 failed, 1 void, 4 references`.
+    pub(super) fn in_words(&self) -> String {
+        let size = faultline_text::bytes;
+        let mut all = Vec::new();
+        if let Some(answer) = &self.answer {
+            all.push(outcome(&answer.outcome));
+        } else if let Some(seconds) = self.seconds {
+            let time = faultline_text::time(Duration::from_secs(seconds));
+            all.push(match self.headroom {
+                Some(headroom) => format!("headroom {} for {time}", size(headroom)),
+                None => format!("without a limit for {time}"),
+            });
+        }
+        if let (Some((low, high)), None) = (self.bracket, &self.answer) {
+            all.push(format!("the least is between {} and {} so far", size(low), size(high)));
+        }
+        let Dwells { references, kept_up, failed, void } = self.dwells;
+        all.push(format!("{kept_up} kept up, {failed} failed, {void} void, {references} references"));
+        match self.cut_off {
+            0 => {}
+            1 => all.push("the search before was cut off, and this one began anew".to_owned()),
+            many => all.push(format!("{many} searches before were cut off, and this one began anew")),
+        }
+        all.join("; ")
+    }
+}
+
+fn outcome(outcome: &Outcome) -> String {
+    let size = faultline_text::bytes;
+    match outcome {
+        Outcome::Found { low, high, .. } => format!("the least headroom is {} to {}", size(*low), size(*high)),
+        Outcome::Noisy => "noisy: equal dwells ended too differently for an interval".to_owned(),
+        Outcome::AboveStart => "the first headroom was too small: give search.from more".to_owned(),
+        Outcome::NeverFailed { lowest } => format!("never failed: {} of headroom was enough", size(*lowest)),
+        Outcome::OutOfTime => "out of time: give search.most more, or make dwells shorter".to_owned(),
+        Outcome::Inconclusive { why } => format!("inconclusive: {why}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::search::Evidence;
+
+    const GIB: u64 = 1 << 30;
+
+    fn rules() -> Search {
+        let second = Duration::from_secs(1);
+        Search { from: 24 * GIB, settle: second, dwell: second, width: 0.1, most: second, horizon: second }
+    }
+
+    fn dwell(headroom: Option<u64>, verdict: Verdict) -> Line {
+        Line::Dwell { headroom, confirms: false, verdict, evidence: Box::new(Evidence::default()) }
+    }
+
+    #[test]
+    fn a_search_that_goes_on_tells_its_bracket_its_headroom_and_its_verdicts() {
+        let limit = |headroom| Line::Limit { headroom, why: "to try".to_owned() };
+        let lines = [
+            dwell(None, Verdict::KeptUp),
+            limit(Some(24 * GIB)),
+            dwell(Some(24 * GIB), Verdict::Void),
+            dwell(Some(24 * GIB), Verdict::KeptUp),
+            limit(Some(20 * GIB)),
+        ];
+        let mut searched =
+            Searched { lines: lines.into_iter().map(|line| (line, 1_000_000_000)).collect(), answer: None };
+        let now = Some(Duration::from_secs(121));
+        let status = SearchStatus::of(&rules(), &searched, 1, now);
+        let expected = "headroom 20.0 GiB for 2 min 0 s; 1 kept up, 0 failed, 1 void, 1 references; the search before was cut \
+                        off, and this one began anew";
+        assert_eq!(status.in_words(), expected);
+        searched.lines.push((dwell(Some(20 * GIB), Verdict::Failed), 2_000_000_000));
+        let status = SearchStatus::of(&rules(), &searched, 0, now);
+        let (low, high) = status.bracket.unwrap();
+        assert!(low < 22 * GIB && high > 20 * GIB && high <= 24 * GIB, "{low} {high}");
+        assert!(status.in_words().contains("; the least is between "), "{}", status.in_words());
+        assert_eq!(SearchStatus::of(&rules(), &searched, 0, None).seconds, None, "nobody works on it");
+    }
+}
