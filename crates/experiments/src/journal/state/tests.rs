@@ -115,8 +115,8 @@ fn a_search_is_not_called_cut_off_while_it_lasts_nor_a_run_that_never_searched()
     let lines = whole();
     for (length, line) in (1..).zip(&lines) {
         let standing = JournalState::of(&lines[..length]);
-        let again = length
-            >= lines.iter().position(|line| matches!(line.entry, Entry::TurnBegun { attempt: 2, .. })).unwrap() + 1;
+        let again =
+            length > lines.iter().position(|line| matches!(line.entry, Entry::TurnBegun { attempt: 2, .. })).unwrap();
         assert_eq!(standing.searches_cut_off(1), usize::from(again), "{line:?}");
     }
     let without: Vec<Line> = lines.into_iter().filter(|line| !matches!(line.entry, Entry::Search { .. })).collect();
