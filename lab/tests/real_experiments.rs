@@ -12,6 +12,8 @@
 mod facts;
 #[path = "real_experiments/page.rs"]
 mod page;
+#[path = "real_experiments/search.rs"]
+mod search;
 #[path = "real_experiments/stage.rs"]
 mod stage;
 #[path = "real_experiments/witness.rs"]

@@ -9,6 +9,7 @@ mod experiment_order;
 mod experiment_plan;
 mod experiment_report;
 mod experiment_scraped;
+mod experiment_search;
 mod experiment_truth;
 mod experiments_doc;
 mod export;

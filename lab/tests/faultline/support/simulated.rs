@@ -154,11 +154,16 @@ impl Scene {
         command.env_remove("SOLANA_METRICS_CONFIG").output().expect("faultline can be run")
     }
 
-    /// Runs the plan to its end, which must be a good one, in these ledgers.
-    pub fn run(&self, ledgers: &[&str]) {
+    /// Marks these ledgers as folders that may be cleared.
+    pub fn init(&self, ledgers: &[&str]) -> Output {
         let folders = ledgers.iter().map(|ledger| self.path(ledger));
         let mut command = Command::new(self.path("faultline"));
-        let made = command.args(["experiment", "init"]).args(folders).output().expect("faultline can be run");
+        command.args(["experiment", "init"]).args(folders).output().expect("faultline can be run")
+    }
+
+    /// Runs the plan to its end, which must be a good one, in these ledgers.
+    pub fn run(&self, ledgers: &[&str]) {
+        let made = self.init(ledgers);
         assert_eq!(made.status.code(), Some(0), "{}", said(&made));
         let output = self.experiment(&["run", "--launcher", "direct"]);
         assert_eq!(output.status.code(), Some(0), "{}\n{}", said(&output), self.logs());

@@ -1,0 +1,197 @@
+//! A search of the least memory over validators of which it is known: the real runner, the real daemon, limits of the kernel;
+//! the validator reads a file in virtual time, so that neither disk nor CPUs decide what is enough.
+
+#![allow(clippy::expect_used, clippy::panic, reason = "a test that cannot prepare its scene fails")]
+
+use crate::support::simulated::{Scene, said};
+use faultline_experiments::folder::Folder;
+use faultline_experiments::journal::{self, Entry, JournalState, Searched};
+use faultline_experiments::search::{Answer, Line, Outcome, Verdict};
+use faultline_testkit::eventually::eventually_seeing;
+use faultline_testkit::process::{Program, Running};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+const MIB: u64 = 1 << 20;
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Half of its file is what it needs in memory beside what cannot be reclaimed: 48 MiB.
+const KNEE: u64 = 48 * MIB;
+const TRUTH: &str = "anonymous_mib = 64\nanonymous_ms = 500\nslots_per_second = 10\nfile_mib = 96\nfile_mib_per_second = 0\n\
+                     working_set_percent = 50\npages_per_slot = 1000\n";
+
+/// A plan with a search in a scene of its own; `None`, said, where there are no groups.
+fn scene(truth: &str) -> Option<Scene> {
+    let scene = Scene::with_groups()?;
+    scene.write("truth", &format!("{TRUTH}{truth}"));
+    let command = format!(
+        "command = [\"./agave-validator\", \"--ledger\", \"{{ledger}}\", \"--rpc-port\", \"{{rpc_port}}\", \"--truth\", {:?}]\n\
+         ledger = \"ledger\"\nrpc_port = {}",
+        scene.path("truth").display().to_string(),
+        scene.ports.port(1)
+    );
+    let search = "[search]\nwhat = \"memory\"\nfrom = \"56M\"\nsettle = \"2s\"\ndwell = \"3s\"\nmost = \"10m\"\n";
+    scene.plan("name = \"least\"\nreplicates = 1", &command, "first_transaction_within = \"1m\"", search);
+    scene.write("faultlined.toml", DAEMON);
+    Some(scene)
+}
+
+/// Dwells of two seconds need answers more often than once a second.
+const DAEMON: &str =
+    "[rpc]\ninterval = \"100ms\"\n[phase]\nat_tip_for = \"1s\"\nbehind_slots = 40\nbehind_for = \"1s\"\n";
+
+fn standing(scene: &Scene) -> JournalState {
+    let lines = journal::read(&Folder::new(&scene.path("experiment")).journal()).unwrap_or_default();
+    JournalState::of(&lines)
+}
+
+/// What the newest attempt at the one run has searched.
+fn searched(scene: &Scene) -> Searched {
+    let standing = standing(scene);
+    let newest = standing.attempts.get(&1).and_then(|attempts| attempts.last());
+    newest.and_then(|newest| newest.runs.get(&1)).map(|run| run.searched.clone()).unwrap_or_default()
+}
+
+fn found(answer: &Answer) -> (u64, u64) {
+    match answer.outcome {
+        Outcome::Found { low, high, .. } => (low, high),
+        _ => panic!("{answer:#?}"),
+    }
+}
+
+#[track_caller]
+fn holds_the_knee(searched: &Searched) {
+    let answer = searched.answer.as_ref().expect("an answer");
+    let (low, high) = found(answer);
+    let said: Vec<String> = searched.lines.iter().map(|(line, at)| format!("{at} {line:?}")).collect();
+    let said = said.join("\n");
+    assert!(low <= KNEE && KNEE <= high, "{} to {} KiB\n{said}", low >> 10, high >> 10);
+    assert!(high as f64 <= 1.1 * low as f64, "{low} to {high}\n{said}");
+    let failed = |line: &Line| matches!(line, Line::Dwell { verdict: Verdict::Failed, .. });
+    assert!(searched.lines.iter().any(|(line, _)| failed(line)), "{said}");
+}
+
+#[test]
+fn the_least_memory_is_found_in_one_run_and_nothing_is_killed() {
+    let Some(scene) = scene("") else { return };
+    holds_the_knee(&ran(&scene));
+    let status = said(&scene.experiment(&["status"]));
+    assert!(status.contains("the least headroom is ") && status.contains(" kept up, "), "{status}");
+}
+
+/// Runs a plan to its end; what it has searched.
+fn ran(scene: &Scene) -> Searched {
+    scene.run(&["ledger"]);
+    scene.nothing_is_left();
+    let ran = scene.ran();
+    assert_eq!((ran[0].outcome.as_str(), ran[0].attempt), ("completed", 1), "{ran:#?}");
+    assert_eq!(ran[0].ending["evidence"]["memory_events"]["oom_kill"].as_u64().unwrap_or(0), 0, "{ran:#?}");
+    searched(scene)
+}
+
+#[test]
+#[ignore = "takes ten minutes: .ci/run --long; the short run searches once"]
+fn five_searches_of_five_find_the_least_memory() {
+    for _ in 0..5 {
+        let Some(scene) = scene("") else { return };
+        holds_the_knee(&ran(&scene));
+    }
+}
+
+#[test]
+#[ignore = "takes three minutes: .ci/run --long; search::tests has the same without a kernel in the short run"]
+fn memory_that_leaks_does_not_settle_and_its_headroom_is_found() {
+    let Some(scene) = scene("leak_mib_per_minute = 300\n") else { return };
+    let searched = ran(&scene);
+    let answer = searched.answer.as_ref().expect("an answer");
+    assert_eq!(answer.settles, Some(false), "{answer:#?}");
+    assert_eq!(answer.memory.iter().map(|memory| memory.hours).collect::<Vec<_>>(), [1.0, 12.0, 24.0]);
+    let (low, high) = found(answer);
+    assert!(low as f64 >= KNEE as f64 * 0.85 && high as f64 <= KNEE as f64 * 1.15, "{answer:#?}");
+    let grows = answer.grows.expect("it grows") / (5 * 3600 * MIB) as f64;
+    assert!((0.9..1.1).contains(&grows), "{answer:#?}");
+}
+
+#[test]
+#[ignore = "takes five minutes and all CPUs: .ci/run --long; search::tests has the same without a kernel in the short run"]
+fn load_from_outside_in_half_of_the_time_makes_failures_void_and_the_answer_the_same() {
+    let Some(scene) = scene("") else { return };
+    let over = AtomicBool::new(false);
+    let searched = std::thread::scope(|scope| {
+        let cpus = std::thread::available_parallelism().map_or(2, usize::from);
+        for _ in 0..4 * cpus {
+            scope.spawn(|| burn(&over));
+        }
+        let searched = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| ran(&scene)));
+        over.store(true, Ordering::Relaxed);
+        searched.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    });
+    holds_the_knee(&searched);
+    let void = |line: &Line| match line {
+        Line::Dwell { verdict: Verdict::Void, evidence, .. } => {
+            evidence.why.iter().any(|why| why.contains("for a CPU"))
+        }
+        _ => false,
+    };
+    assert!(searched.lines.iter().any(|(line, _)| void(line)), "{:#?}", searched.lines);
+}
+
+/// Uses a CPU for every second period of 20 s, from the second one on.
+fn burn(over: &AtomicBool) {
+    let began = Instant::now();
+    while !over.load(Ordering::Relaxed) {
+        if began.elapsed().as_secs() / 20 % 2 == 1 {
+            std::hint::spin_loop();
+        } else {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+/// The runner, killed while its run is squeezed.
+#[test]
+fn a_search_whose_runner_is_killed_while_it_squeezes_leaves_nothing_and_begins_anew() {
+    let Some(scene) = scene("") else { return };
+    let made = scene.init(&["ledger"]);
+    assert_eq!(made.status.code(), Some(0), "{}", said(&made));
+    let words = ["experiment", "run", "--launcher", "direct"].map(str::to_owned);
+    let arguments = words.into_iter().chain([scene.path("plan.toml").display().to_string()]).collect();
+    let program = Program {
+        path: scene.path("faultline"),
+        arguments,
+        environment: vec![("SOLANA_METRICS_CONFIG".to_owned(), None)],
+        output: scene.path("output"),
+    };
+    let mut runner = Running::start(&program).expect("a runner");
+    let squeezed = |line: &Line| matches!(line, Line::Dwell { headroom: Some(_), .. });
+    eventually_seeing(PATIENCE, "a dwell under a limit", || {
+        let searched = searched(&scene);
+        let status = runner.ended_with().expect("a status");
+        assert!(status.is_none(), "{}", std::fs::read_to_string(scene.path("output")).unwrap_or_default());
+        if searched.lines.iter().any(|(line, _)| squeezed(line)) { Ok(()) } else { Err(searched.lines.len()) }
+    });
+    let status = said(&scene.experiment(&["status"]));
+    assert!(status.contains("kept up, "), "{status}");
+    runner.kill().expect("killed");
+    let before = searched(&scene);
+    assert_eq!(before.answer, None);
+    // The first thing that `resume` does, alone.
+    let stopped = scene.experiment(&["stop"]);
+    assert_eq!(stopped.status.code(), Some(0), "{}", said(&stopped));
+    scene.nothing_is_left();
+    let resumed = scene.experiment(&["resume", "--launcher", "direct"]);
+    assert_eq!(resumed.status.code(), Some(0), "{}", said(&resumed));
+    scene.nothing_is_left();
+    assert!(said(&resumed).contains("the search before was cut off, and this one began anew"), "{}", said(&resumed));
+    let standing = standing(&scene);
+    assert_eq!(standing.searches_cut_off(1), 1);
+    let ran = scene.ran();
+    assert_eq!((ran[0].outcome.as_str(), ran[0].attempt), ("completed", 2), "{ran:#?}");
+    assert!(ran[0].ending["notes"].to_string().contains("began anew"), "{ran:#?}");
+    let again = searched(&scene);
+    assert!(again.answer.is_some());
+    assert!(matches!(again.lines.first(), Some((Line::Dwell { headroom: None, .. }, _))), "references come first");
+    let newest = Entry::TurnBegun { turn: 1, attempt: 2 };
+    let lines = journal::read(&Folder::new(&scene.path("experiment")).journal()).expect("a journal");
+    assert!(lines.iter().any(|line| line.entry == newest));
+}
