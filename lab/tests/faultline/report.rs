@@ -611,7 +611,8 @@ fn any_run() -> impl Strategy<Value = Run> {
             Run { file: "any.fltl".to_owned(), finished, origin_unix_ns: 1_000_000_000_000, ..Run::default() };
         run.labels.push(("arm".to_owned(), arm));
         run.sessions.push(Session { interval: 1.0, ..Session::default() });
-        run.processes = (0..3).map(|id| Process { id, pid: id, seen: id as f64 * 20.0, version: None }).collect();
+        run.processes =
+            (0..3).map(|id| Process { id, pid: id, seen: id as f64 * 20.0, version: None, started: None }).collect();
         let mut at = 0.0;
         run.signals = vec![Vec::new(); Signal::ALL.len()];
         for ((step, session, process, phase), value) in ticks {
