@@ -179,7 +179,7 @@ fn a_search_whose_runner_is_killed_while_it_squeezes_leaves_nothing_and_begins_a
     let stopped = scene.experiment(&["stop"]);
     assert_eq!(stopped.status.code(), Some(0), "{}", said(&stopped));
     scene.nothing_is_left();
-    let resumed = scene.experiment(&["resume", "--launcher", "direct"]);
+    let resumed = scene.experiment(&["resume"]);
     assert_eq!(resumed.status.code(), Some(0), "{}", said(&resumed));
     scene.nothing_is_left();
     assert!(said(&resumed).contains("the search before was cut off, and this one began anew"), "{}", said(&resumed));
