@@ -18,6 +18,7 @@ use crate::eventually::{Look, wait_for};
 use crate::ports::PortBlock;
 use crate::process::{Running, tail};
 use crate::rpc::Rpc;
+use crate::transaction::{GenesisAccount, PAYERS};
 use crate::{Error, Result};
 use commands::Layout;
 pub use commands::metrics_config;
@@ -36,6 +37,14 @@ const REPLAYED: u64 = 8;
 pub struct ClusterOptions {
     /// Memo programs in the genesis, at [`crate::transaction::program_address`]`(0..programs)`.
     pub programs: u32,
+    /// Code of these programs, in turn; empty: that of the memo program.
+    pub program_files: Vec<PathBuf>,
+    /// So many programs at the next addresses are upgradeable by the first payer, with the same code in turn.
+    pub upgradeable: u32,
+    /// Funded accounts that pay, [`crate::transaction::payers`].
+    pub payers: u32,
+    /// Further accounts in the genesis.
+    pub accounts: Vec<GenesisAccount>,
     /// Capacity of both nodes' program caches; needs a validator that honours `AGAVE_PROGRAM_CACHE_ENTRIES`.
     /// `None` leaves the version's own (512 in 2.1.14).
     pub cache_entries: Option<u32>,
@@ -65,6 +74,10 @@ impl Default for ClusterOptions {
     fn default() -> Self {
         Self {
             programs: 640,
+            program_files: Vec::new(),
+            upgradeable: 0,
+            payers: PAYERS,
+            accounts: Vec::new(),
             cache_entries: None,
             follower_metrics: None,
             leader_metrics: None,
@@ -131,7 +144,7 @@ impl Cluster {
             (None, Some(temporary)) => temporary.path().to_owned(),
             (None, None) => std::env::temp_dir(),
         };
-        let layout = Layout::prepare(folder, binaries, &ports)?;
+        let layout = Layout::prepare(folder, binaries, &ports, &options)?;
         let leader = Running::start(&layout.leader_program(&options))?;
         let genesis_hash = String::new();
         let mut cluster = Self { follower: None, leader, options, genesis_hash, layout, temporary, _ports: ports };

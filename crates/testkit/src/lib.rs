@@ -6,6 +6,7 @@
 //! | the daemon under test, as its users run it | [`daemon::Daemon`] |
 //! | a stand-in for a validator of which all is known beforehand | [`simulated::Truth`] |
 //! | transactions that thrash the follower's program cache | [`load::Load`] |
+//! | programs that are deployed and upgraded meanwhile | [`loader`] |
 //! | somebody to push metrics to who remembers every byte | [`sink::Sink`] |
 //! | a scrape parsed by other eyes | [`expose::parse_text`], [`expose::parse_openmetrics`] |
 //! | a real Prometheus that scrapes and answers queries | [`prometheus::Prometheus`] |
@@ -30,6 +31,7 @@ pub mod expose;
 pub mod host;
 pub mod http;
 pub mod load;
+pub mod loader;
 pub mod ports;
 pub mod proc;
 pub mod process;

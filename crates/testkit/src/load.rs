@@ -11,7 +11,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Value, json};
 
 use crate::rpc::Rpc;
-use crate::transaction::{Keypair, memo_transaction, payers, program_address};
+use crate::transaction::{Keypair, PAYERS, memo_transaction, payers, program_address};
 use crate::{Error, Result};
 
 /// Transactions in one JSON-RPC request.
@@ -22,6 +22,27 @@ const ZIPF_EXPONENT: f64 = 0.6;
 const BLOCKHASH_AGE: Duration = Duration::from_secs(5);
 /// Makes each transaction of this process unique, also between two loads on one cluster.
 static COUNTER: AtomicU64 = AtomicU64::new(0);
+
+/// What a load sends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Calls {
+    /// Transactions a second.
+    pub rate: u32,
+    /// Programs that are called, from the first on.
+    pub programs: u32,
+    /// Accounts that pay in turn, which the cluster must have funded.
+    pub payers: u32,
+    /// Equal seeds call the same programs in the same order.
+    pub seed: u64,
+    /// The load ends by itself after so many transactions.
+    pub most: u64,
+}
+
+impl Default for Calls {
+    fn default() -> Self {
+        Self { rate: 300, programs: 640, payers: PAYERS, seed: 1, most: u64::MAX }
+    }
+}
 
 /// A running load. Ends when dropped.
 #[derive(Debug)]
@@ -40,17 +61,25 @@ struct Shared {
 impl Load {
     /// Starts sending `rate` transactions a second to the RPC service of a leader that has `programs` memo programs.
     ///
+    /// # Errors
+    /// As [`Load::of`].
+    pub fn start(rpc: SocketAddr, rate: u32, programs: u32) -> Result<Self> {
+        Self::of(rpc, Calls { rate, programs, ..Calls::default() })
+    }
+
+    /// Starts sending these transactions to the RPC service of a leader.
+    ///
     /// Batches are due on an absolute schedule; when the leader is slower than that, the lost time is not caught up.
     ///
     /// # Errors
-    /// [`Error::Missing`] when `rate` or `programs` is zero; otherwise when the leader gives no blockhash.
-    pub fn start(rpc: SocketAddr, rate: u32, programs: u32) -> Result<Self> {
-        if rate == 0 || programs == 0 {
-            return Err(Error::Missing("a load needs a rate and programs above zero".to_owned()));
+    /// [`Error::Missing`] when rate, programs or payers are zero; otherwise when the leader gives no blockhash.
+    pub fn of(rpc: SocketAddr, calls: Calls) -> Result<Self> {
+        if calls.rate == 0 || calls.programs == 0 || calls.payers == 0 {
+            return Err(Error::Missing("a load needs a rate, programs and payers above zero".to_owned()));
         }
         let shared = Arc::new(Shared::default());
-        let sender = Sender::new(Rpc::new(rpc), programs)?;
-        let interval = Duration::from_secs(1) * BATCH / rate;
+        let sender = Sender::new(Rpc::new(rpc), &calls)?;
+        let interval = Duration::from_secs(1) * BATCH / calls.rate;
         let of_thread = Arc::clone(&shared);
         let thread = std::thread::spawn(move || sender.run(&of_thread, interval));
         Ok(Self { shared, thread: Some(thread) })
@@ -64,6 +93,11 @@ impl Load {
     /// Transactions the leader refused or that could not be delivered.
     pub fn failed(&self) -> u64 {
         self.shared.failed.load(Ordering::Relaxed)
+    }
+
+    /// Whether all of [`Calls::most`] were sent.
+    pub fn is_over(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
     /// Stops after the batch under way; gives [`Load::sent`].
@@ -92,34 +126,38 @@ struct Sender {
     rpc: Rpc,
     payers: Vec<Keypair>,
     popularity: Popularity,
+    left: u64,
     blockhash: [u8; 32],
     blockhash_at: Instant,
 }
 
 impl Sender {
-    fn new(rpc: Rpc, programs: u32) -> Result<Self> {
+    fn new(rpc: Rpc, calls: &Calls) -> Result<Self> {
         let blockhash = rpc.latest_blockhash()?;
-        let popularity = Popularity::new(programs);
-        Ok(Self { rpc, payers: payers(), popularity, blockhash, blockhash_at: Instant::now() })
+        let popularity = Popularity::seeded(calls.programs, calls.seed);
+        let payers = payers(calls.payers);
+        Ok(Self { rpc, payers, popularity, left: calls.most, blockhash, blockhash_at: Instant::now() })
     }
 
     fn run(mut self, shared: &Shared, interval: Duration) {
         let mut due = Instant::now();
-        while !shared.stop.load(Ordering::Relaxed) {
-            let accepted = self.send_batch().unwrap_or(0) as u64;
+        while self.left > 0 && !shared.stop.load(Ordering::Relaxed) {
+            let batch = u64::from(BATCH).min(self.left);
+            self.left -= batch;
+            let accepted = self.send_batch(batch).unwrap_or(0) as u64;
             shared.sent.fetch_add(accepted, Ordering::Relaxed);
-            shared.failed.fetch_add(u64::from(BATCH).saturating_sub(accepted), Ordering::Relaxed);
+            shared.failed.fetch_add(batch.saturating_sub(accepted), Ordering::Relaxed);
             due = (due + interval).max(Instant::now().checked_sub(interval).unwrap_or(due));
             std::thread::sleep(due.saturating_duration_since(Instant::now()));
         }
     }
 
-    fn send_batch(&mut self) -> Result<usize> {
+    fn send_batch(&mut self, batch: u64) -> Result<usize> {
         if self.blockhash_at.elapsed() > BLOCKHASH_AGE {
             self.blockhash = self.rpc.latest_blockhash()?;
             self.blockhash_at = Instant::now();
         }
-        let params: Vec<Value> = (0..BATCH).map(|_| self.next_params()).collect();
+        let params: Vec<Value> = (0..batch).map(|_| self.next_params()).collect();
         self.rpc.batch("sendTransaction", params)
     }
 
@@ -143,6 +181,11 @@ pub struct Popularity {
 impl Popularity {
     /// Over programs `0..programs`, the first the most popular.
     pub fn new(programs: u32) -> Self {
+        Self::seeded(programs, 1)
+    }
+
+    /// The same with another sequence for each seed.
+    pub fn seeded(programs: u32, seed: u64) -> Self {
         let weights = (1..=programs).map(|rank| f64::from(rank).powf(-ZIPF_EXPONENT));
         let cumulative = weights
             .scan(0.0, |sum, weight| {
@@ -150,7 +193,7 @@ impl Popularity {
                 Some(*sum)
             })
             .collect();
-        Self { cumulative, state: 1 }
+        Self { cumulative, state: seed }
     }
 
     /// The next program to call.
@@ -192,6 +235,16 @@ mod tests {
     }
 
     #[test]
+    fn equal_seeds_call_the_same_programs_and_others_do_not() {
+        let calls = |seed: u64| {
+            let mut popularity = Popularity::seeded(640, seed);
+            (0..100).map(|_| popularity.next_index()).collect::<Vec<_>>()
+        };
+        assert_eq!(calls(7), calls(7));
+        assert_ne!(calls(7), calls(8));
+    }
+
+    #[test]
     fn a_load_without_a_leader_says_so_at_its_start() {
         let nobody = {
             let sink = Sink::start().unwrap();
@@ -208,8 +261,9 @@ mod tests {
         let rpc = Rpc::new(sink.address());
         let sender = Sender {
             rpc,
-            payers: payers(),
+            payers: payers(PAYERS),
             popularity: Popularity::new(3),
+            left: u64::MAX,
             blockhash: [1; 32],
             blockhash_at: Instant::now(),
         };

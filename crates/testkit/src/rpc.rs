@@ -3,6 +3,8 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Value, json};
 
 use crate::{Error, Result, http};
@@ -42,6 +44,15 @@ impl Rpc {
             Some(result) => Ok(result.take()),
             None => Err(Error::Rpc { method: method.to_owned(), message: answer["error"].to_string() }),
         }
+    }
+
+    /// Sends a transaction without a trial run; that it was accepted does not say that it lands.
+    ///
+    /// # Errors
+    /// As [`Rpc::call`].
+    pub fn send(&self, transaction: &[u8]) -> Result<()> {
+        let how = json!({ "encoding": "base64", "skipPreflight": true });
+        self.call("sendTransaction", json!([BASE64.encode(transaction), how])).map(drop)
     }
 
     /// Calls one method many times in one request; how many of the answers are results and not errors.

@@ -1,5 +1,7 @@
-//! Legacy transactions that call one memo program, signed by hand.
+//! Legacy transactions, signed by hand: most call one memo program.
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use ed25519_dalek::{Signer, SigningKey};
 
 /// The 32 bytes of an address.
@@ -26,31 +28,74 @@ impl Keypair {
     }
 }
 
+/// An account of an instruction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Account {
+    pub(crate) address: Address,
+    pub(crate) signs: bool,
+    pub(crate) is_written: bool,
+}
+
+/// One call of a program.
+#[derive(Debug)]
+pub(crate) struct Instruction {
+    pub(crate) program: Address,
+    pub(crate) accounts: Vec<Account>,
+    pub(crate) data: Vec<u8>,
+}
+
 /// The wire bytes of a transaction in which `payer` calls `program` with `memo` as data and no accounts.
 ///
 /// Two transactions with the same payer, program, memo and blockhash are one transaction to the cluster.
 pub fn memo_transaction(payer: &Keypair, program: Address, memo: &str, blockhash: [u8; 32]) -> Vec<u8> {
-    let message = memo_message(payer.address(), program, memo, blockhash);
-    let mut bytes = Vec::with_capacity(message.len() + 65);
-    push_compact_u16(&mut bytes, 1);
-    bytes.extend_from_slice(&payer.0.sign(&message).to_bytes());
+    let data = memo.as_bytes()[..memo.len().min(usize::from(u16::MAX))].to_vec();
+    transaction(&[payer], &[Instruction { program, accounts: Vec::new(), data }], blockhash)
+}
+
+/// The wire bytes of a transaction that these sign; the first pays.
+pub(crate) fn transaction(signers: &[&Keypair], instructions: &[Instruction], blockhash: [u8; 32]) -> Vec<u8> {
+    let message = message(signers[0].address(), instructions, blockhash);
+    let mut bytes = Vec::with_capacity(message.len() + 65 * signers.len());
+    push_compact_u16(&mut bytes, signers.len() as u16);
+    for signer in signers {
+        bytes.extend_from_slice(&signer.0.sign(&message).to_bytes());
+    }
     bytes.extend_from_slice(&message);
     bytes
 }
 
-fn memo_message(payer: Address, program: Address, memo: &str, blockhash: [u8; 32]) -> Vec<u8> {
-    // One signature is required; of the accounts that sign none is read-only, of the others one (the program).
-    let mut message = vec![1, 0, 1];
-    push_compact_u16(&mut message, 2);
-    message.extend_from_slice(&payer);
-    message.extend_from_slice(&program);
+/// Those who sign are all written to, in the order of the instructions.
+fn message(payer: Address, instructions: &[Instruction], blockhash: [u8; 32]) -> Vec<u8> {
+    let mut accounts = vec![Account { address: payer, signs: true, is_written: true }];
+    for instruction in instructions {
+        let program = Account { address: instruction.program, signs: false, is_written: false };
+        for account in instruction.accounts.iter().chain([&program]) {
+            match accounts.iter_mut().find(|known| known.address == account.address) {
+                Some(known) => {
+                    known.signs |= account.signs;
+                    known.is_written |= account.is_written;
+                }
+                None => accounts.push(*account),
+            }
+        }
+    }
+    // Signers first, then what is written; otherwise as they came.
+    accounts.sort_by_key(|account| (!account.signs, !account.is_written));
+    let signers = accounts.iter().filter(|account| account.signs).count();
+    let read = accounts.iter().filter(|account| !account.signs && !account.is_written).count();
+    let mut message = vec![signers as u8, 0, read as u8];
+    push_compact_u16(&mut message, accounts.len() as u16);
+    accounts.iter().for_each(|account| message.extend_from_slice(&account.address));
     message.extend_from_slice(&blockhash);
-    push_compact_u16(&mut message, 1);
-    message.push(1);
-    push_compact_u16(&mut message, 0);
-    let memo = &memo.as_bytes()[..memo.len().min(usize::from(u16::MAX))];
-    push_compact_u16(&mut message, memo.len() as u16);
-    message.extend_from_slice(memo);
+    push_compact_u16(&mut message, instructions.len() as u16);
+    let place = |address: &Address| accounts.iter().position(|account| account.address == *address).unwrap_or(0) as u8;
+    for instruction in instructions {
+        message.push(place(&instruction.program));
+        push_compact_u16(&mut message, instruction.accounts.len() as u16);
+        message.extend(instruction.accounts.iter().map(|account| place(&account.address)));
+        push_compact_u16(&mut message, instruction.data.len() as u16);
+        message.extend_from_slice(&instruction.data);
+    }
     message
 }
 
@@ -69,10 +114,13 @@ pub fn program_address(index: u32) -> Address {
     numbered(b"memo program", index)
 }
 
-/// The payers every cluster funds at genesis. The cost model allows one account 12 million compute units of writes a
-/// block, 60 calls at the default of 200,000: one payer alone would cap the load at 150 transactions a second.
-pub fn payers() -> Vec<Keypair> {
-    (0..16).map(|index| Keypair::from_seed(numbered(b"payer", index))).collect()
+/// Payers of a load, unless another number is asked for. The cost model allows one account 12 million compute units of
+/// writes a block, 60 calls at the default of 200,000: one payer alone would cap the load at 150 transactions a second.
+pub const PAYERS: u32 = 16;
+
+/// So many payers; a cluster funds its own at genesis.
+pub fn payers(many: u32) -> Vec<Keypair> {
+    (0..many).map(|index| Keypair::from_seed(numbered(b"payer", index))).collect()
 }
 
 /// The account that receives the mint of the cluster.
@@ -92,20 +140,35 @@ fn numbered(kind: &[u8], index: u32) -> [u8; 32] {
     bytes
 }
 
-/// An account as `solana-test-validator --account-dir` reads it: owned by the system program, without data.
-pub(crate) fn account_file_text(address: Address, lamports: u64) -> String {
-    serde_json::json!({
-        "pubkey": bs58::encode(address).into_string(),
-        "account": {
-            "lamports": lamports,
-            "data": ["", "base64"],
-            "owner": "11111111111111111111111111111111",
-            "executable": false,
-            "rentEpoch": 0,
-            "space": 0,
-        },
-    })
-    .to_string()
+/// An account of a cluster's genesis.
+#[derive(Debug, Clone)]
+pub struct GenesisAccount {
+    /// Where it is.
+    pub address: Address,
+    /// The program that may change it.
+    pub owner: Address,
+    /// What it has.
+    pub lamports: u64,
+    /// What it holds.
+    pub data: Vec<u8>,
+}
+
+impl GenesisAccount {
+    /// As `solana-test-validator --account-dir` reads it.
+    pub(crate) fn to_file_text(&self) -> String {
+        serde_json::json!({
+            "pubkey": bs58::encode(self.address).into_string(),
+            "account": {
+                "lamports": self.lamports,
+                "data": [BASE64.encode(&self.data), "base64"],
+                "owner": bs58::encode(self.owner).into_string(),
+                "executable": false,
+                "rentEpoch": 0,
+                "space": self.data.len(),
+            },
+        })
+        .to_string()
+    }
 }
 
 #[cfg(test)]
@@ -135,9 +198,26 @@ mod tests {
     #[test]
     fn a_message_has_the_legacy_layout() {
         let payer = Keypair::from_seed([7; 32]).address();
-        let message = memo_message(payer, [9; 32], "hi", [5; 32]);
+        let memo = Instruction { program: [9; 32], accounts: Vec::new(), data: b"hi".to_vec() };
+        let message = message(payer, &[memo], [5; 32]);
         let expected = [&[1, 0, 1, 2][..], &payer, &[9; 32], &[5; 32], &[1, 1, 0, 2], b"hi"].concat();
         assert_eq!(message, expected);
+        let written = |fill: u8, signs: bool| Account { address: [fill; 32], signs, is_written: true };
+        let read = Account { address: [4; 32], signs: false, is_written: false };
+        let calls = [(6, vec![written(2, false), read]), (8, vec![read, written(3, true)])];
+        let calls = calls.map(|(fill, accounts)| Instruction { program: [fill; 32], accounts, data: vec![fill] });
+        let expected = [
+            &[2, 0, 3, 6][..],
+            &payer,
+            &[3; 32],
+            &[2; 32],
+            &[4; 32],
+            &[6; 32],
+            &[8; 32],
+            &[5; 32],
+            &[2, 4, 2, 2, 3, 1, 6, 5, 2, 3, 1, 1, 8],
+        ];
+        assert_eq!(super::message(payer, &calls, [5; 32]), expected.concat());
     }
 
     #[test]
@@ -162,7 +242,7 @@ mod tests {
     #[test]
     fn programs_payers_and_identities_are_all_different_accounts() {
         let mut accounts: Vec<Address> = (0..1000).map(program_address).collect();
-        accounts.extend(payers().iter().map(Keypair::address));
+        accounts.extend(payers(64).iter().map(Keypair::address));
         accounts.push(mint().address());
         accounts.extend(follower_identities().iter().map(Keypair::address));
         let count = accounts.len();

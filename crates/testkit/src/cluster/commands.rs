@@ -7,9 +7,11 @@ use super::{ClusterOptions, FirstSnapshot, Follower, PLACES, Place, WARP_SLOT};
 use crate::binaries::Binaries;
 use crate::ports::PortBlock;
 use crate::process::Program;
-use crate::transaction::{account_file_text, follower_identities, mint, payers, program_address};
+use crate::transaction::{Address, GenesisAccount, follower_identities, mint, payers, program_address};
 use crate::{Error, Result};
 
+/// The owner of accounts without data.
+const SYSTEM: Address = [0; 32];
 const PAYER_LAMPORTS: u64 = 1_000_000_000_000;
 /// Of both nodes. The metrics client honours proxies; the daemon is on loopback.
 const ALWAYS: [(&str, &str); 2] = [("AGAVE_NO_ENFORCE_NOFILE", "1"), ("NO_PROXY", "127.0.0.1,localhost")];
@@ -38,7 +40,12 @@ struct NodePorts {
 
 impl Layout {
     /// Makes the folder with everything that must exist before the leader starts; an older cluster's ledgers go.
-    pub(super) fn prepare(folder: PathBuf, binaries: Binaries, ports: &PortBlock) -> Result<Self> {
+    pub(super) fn prepare(
+        folder: PathBuf,
+        binaries: Binaries,
+        ports: &PortBlock,
+        options: &ClusterOptions,
+    ) -> Result<Self> {
         let layout = Self {
             leader_ledger: folder.join("leader"),
             follower_ledger: folder.join("follower"),
@@ -62,10 +69,15 @@ impl Layout {
         for (place, identity) in layout.places.iter().zip(follower_identities()) {
             write(&place.identity, &identity.to_file_text())?;
         }
-        for payer in payers() {
-            let address = payer.address();
-            let file = layout.accounts.join(format!("{}.json", bs58::encode(address).into_string()));
-            write(&file, &account_file_text(address, PAYER_LAMPORTS))?;
+        let payers = payers(options.payers).into_iter().map(|payer| GenesisAccount {
+            address: payer.address(),
+            owner: SYSTEM,
+            lamports: PAYER_LAMPORTS,
+            data: Vec::new(),
+        });
+        for account in payers.chain(options.accounts.iter().cloned()) {
+            let file = layout.accounts.join(format!("{}.json", bs58::encode(account.address).into_string()));
+            write(&file, &account.to_file_text())?;
         }
         Ok(layout)
     }
@@ -82,13 +94,17 @@ impl Layout {
             set("warp-slot", WARP_SLOT.to_string());
         }
         arguments.extend(self.leader_ports.arguments());
-        let memo = text(&self.binaries.memo_program);
-        for index in 0..options.programs {
-            arguments.extend([
-                "--bpf-program".to_owned(),
-                bs58::encode(program_address(index)).into_string(),
-                memo.clone(),
-            ]);
+        let files = match options.program_files.as_slice() {
+            [] => std::slice::from_ref(&self.binaries.memo_program),
+            files => files,
+        };
+        let authority = payers(1).iter().map(|payer| bs58::encode(payer.address()).into_string()).next();
+        for (index, file) in (0..options.programs + options.upgradeable).zip(files.iter().cycle()) {
+            let is_upgradeable = index >= options.programs;
+            let option = if is_upgradeable { "--upgradeable-program" } else { "--bpf-program" };
+            let address = bs58::encode(program_address(index)).into_string();
+            arguments.extend([option.to_owned(), address, text(file)]);
+            arguments.extend(authority.clone().filter(|_| is_upgradeable));
         }
         Program {
             path: self.binaries.test_validator.clone(),
