@@ -55,7 +55,7 @@ pub(crate) struct Block {
 pub(crate) struct Transaction {
     /// All that do not sign, and whether each may be a program that is not known yet.
     pub(crate) keys: Vec<(Address, bool)>,
-    /// Keys that it may have changed as programs.
+    /// Keys that it may have changed as programs, those that sign for a new account included.
     pub(crate) changed: Vec<Address>,
     pub(crate) change: Option<Suspicion>,
     pub(crate) fees_only: bool,
@@ -98,8 +98,8 @@ fn transaction(answered: AnsweredTransaction) -> Result<Transaction, String> {
             format!("{:?} is no public key", faultline_text::clean(&key.pubkey.chars().take(60).collect::<String>()))
         };
         let address = address::parse(&key.pubkey).ok_or_else(named)?;
-        // Programs are read-only, except where they are deployed.
-        if key.writable && !key.signer && holds_loader {
+        // Programs are read-only, except where they are deployed; where their account is created, too, they sign for it.
+        if key.writable && holds_loader {
             changed.push(address);
         }
         if !key.signer {
@@ -154,7 +154,10 @@ mod tests {
             Value::Array(keys)
         };
         let upgraded = &block(keys(true), Value::Null).unwrap().transactions[0];
-        assert_eq!((upgraded.changed.as_slice(), upgraded.change), ([[2; 32]].as_slice(), Some(Suspicion::Deployed)));
+        assert_eq!(
+            (upgraded.changed.as_slice(), upgraded.change),
+            ([[1; 32], [2; 32]].as_slice(), Some(Suspicion::Deployed))
+        );
         assert!(upgraded.keys.contains(&([2; 32], true)));
         let extended = &block(keys(false), Value::Null).unwrap().transactions[0];
         assert_eq!(extended.change, Some(Suspicion::ExtendedOrClosed));

@@ -59,10 +59,13 @@ impl Owners {
     /// # Errors
     /// The node does not answer, or not as it should.
     pub(crate) fn learn(&mut self, rpc: &Rpc, blocks: &[Block], trace: &mut Trace) -> anyhow::Result<()> {
-        let keys = blocks.iter().flat_map(|block| &block.transactions).flat_map(|transaction| &transaction.keys);
+        let transactions = blocks.iter().flat_map(|block| &block.transactions);
+        let asked = transactions.flat_map(|transaction| {
+            let looked_up = transaction.keys.iter().filter(|(_, ask)| *ask).map(|(key, _)| *key);
+            looked_up.chain(transaction.changed.iter().copied())
+        });
         let mut seen = HashSet::new();
-        let is_new = |key: &Address| !self.known.contains_key(key) && seen.insert(*key);
-        let new: Vec<Address> = keys.filter(|(_, ask)| *ask).map(|(key, _)| *key).filter(is_new).collect();
+        let new: Vec<Address> = asked.filter(|key| !self.known.contains_key(key) && seen.insert(*key)).collect();
         for some in new.chunks(AT_ONCE) {
             let accounts = ask(rpc, some)?;
             let code_at: Vec<Option<Address>> =
