@@ -122,8 +122,9 @@ pub struct PoliciesArgs {
 #[command(after_help = "Example:
   faultline cache check 512.fltl 256.fltl 1024.fltl
 
-Slots that both runs replayed are compared. If there are few, whole runs are, and predictions are scaled by the number of \
-transactions: this assumes the same kind of load. The exit code is 1 if a counter is off by more than 10 % (by more than 10 where \
+Slots that both runs replayed are compared. If there are few and OTHER has a trace next to it, its own lookups are simulated, and \
+RUN has the costs of a load. Without one whole runs are compared, and predictions are scaled by the number of transactions: this \
+assumes the same kind of load, and intervals do not have how loads differ. The exit code is 1 if a counter is off by more than 10 % (by more than 10 where \
 fewer than 100 were recorded).")]
 pub struct CheckArgs {
     /// The recording with a trace.

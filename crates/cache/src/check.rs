@@ -4,11 +4,13 @@ use crate::args::CheckArgs;
 use crate::prediction::Range;
 use crate::prepared::{Prepared, Tested};
 use crate::recorded::Recorded;
+use crate::trace_file::{self, path_of};
 use anyhow::{Context, ensure};
-use faultline_cachesim::cost::{Model, Observed};
+use faultline_cachesim::cost::{Model, Observed, compile_times};
 use faultline_cachesim::interval::Interval;
 use faultline_cachesim::run::Start;
-use faultline_cachesim::{Counts, Setting, Simulation};
+use faultline_cachesim::trace::Coverage;
+use faultline_cachesim::{Counts, Rule, Setting, Simulation, Trace};
 use faultline_command::output::json;
 use faultline_text::{count, number, table};
 use serde::Serialize;
@@ -27,6 +29,8 @@ struct Said {
     entries: u64,
     /// Whether slots are compared that both runs replayed; otherwise whole runs, scaled by their transactions.
     same_slots: bool,
+    /// Whether the other run's own lookups are simulated, from the trace next to it.
+    own_blocks: bool,
     /// Slots that are compared.
     slots: usize,
     counters: Vec<Compared>,
@@ -70,21 +74,32 @@ fn compare(prepared: &Prepared, tested: &Tested, other: &Path, seeds: u64) -> an
         ensure!(theirs == *ours, "it is of version {theirs}, and predictions are for {ours}");
     }
     let entries = recorded.entries.unwrap_or(prepared.rule.capacity);
-    let of_trace: BTreeSet<u64> = prepared.trace.slots().iter().map(|slot| slot.slot).collect();
-    let common: Vec<Observed> = recorded.observed.iter().filter(|o| of_trace.contains(&o.slot)).copied().collect();
-    let (both, theirs) = (transactions(&common), transactions(&recorded.observed));
+    let theirs = transactions(&recorded.observed);
     ensure!(theirs > 0.0, "it has no slot with counters of the program cache and of its replay");
-    let same_slots = 100.0 * both / theirs >= LEAST_COMMON;
-    // Otherwise the same kind of load is assumed, and whole runs are compared.
-    let (compared_slots, simulated_slots) =
-        if same_slots { (&common, &common) } else { (&recorded.observed, &prepared.recorded.observed) };
+    let of_both = of_both(prepared, &recorded.observed);
+    let same_slots = 100.0 * transactions(&of_both) / theirs >= LEAST_COMMON;
+    let own = if same_slots { None } else { own_trace(&recorded, other)? };
+    let trace = own.as_ref().unwrap_or(&prepared.trace);
+    let common = own.as_ref().map_or(of_both, |own| within(own, recorded.observed.iter()));
+    // With neither, the same kind of load is assumed, and whole runs are compared.
+    let (compared_slots, simulated_slots) = match same_slots || own.is_some() {
+        true => (&common, &common),
+        false => (&recorded.observed, &prepared.recorded.observed),
+    };
     let scale = transactions(compared_slots) / transactions(simulated_slots).max(1.0);
     let slots: BTreeSet<u64> = simulated_slots.iter().map(|o| o.slot).collect();
-    let runs = simulated(prepared, tested, entries, &slots, seeds)?;
+    // Programs of another trace have other numbers.
+    let times = tested.fit.as_ref().map(|fit| compile_times(trace, &fit.model));
+    let compile_us = if own.is_some() { times.as_ref() } else { None }.unwrap_or(&tested.compile_us);
+    let runs = simulated((prepared.rule, trace, compile_us), entries, &slots, seeds)?;
     let recorded = |number: fn(&Observed) -> u64| compared_slots.iter().map(|o| number(o) as f64).sum::<f64>();
     let counter = |name, recorded, number: fn(&Counts) -> u64| {
         let values: Vec<f64> = runs.iter().map(|counts| number(counts) as f64).collect();
-        compared(name, recorded, &values, scale)
+        // As whole as what was recorded.
+        compared(name, recorded, &values, scale).map(|counter| Compared {
+            inside: counter.predicted.low.round() <= recorded && recorded <= counter.predicted.high.round(),
+            ..counter
+        })
     };
     let mut counters = vec![
         counter("misses", recorded(|o| o.misses), |c| c.misses),
@@ -95,28 +110,49 @@ fn compare(prepared: &Prepared, tested: &Tested, other: &Path, seeds: u64) -> an
     let times: Option<u64> = compared_slots.iter().map(|o| o.cache_us).sum();
     if let (Some(us), Some(fit)) = (times, &tested.fit) {
         let model = |at: usize| -> &Model { fit.resampled.get(at % fit.resampled.len().max(1)).unwrap_or(&fit.model) };
-        let values: Vec<f64> =
-            runs.iter().enumerate().map(|(at, counts)| model(at).time_us(&prepared.trace, counts)).collect();
+        let values: Vec<f64> = runs.iter().enumerate().map(|(at, counts)| model(at).time_us(trace, counts)).collect();
         counters.push(compared("cache time, ms", us as f64 * 1e-3, &values, scale * 1e-3));
     }
+    let (run, own_blocks, slots) = (other.display().to_string(), own.is_some(), compared_slots.len());
     let counters = counters.into_iter().flatten().collect();
-    Ok(Said { run: other.display().to_string(), entries, same_slots, slots: compared_slots.len(), counters })
+    Ok(Said { run, entries, same_slots, own_blocks, slots, counters })
+}
+
+/// The trace next to the other run, if there is one.
+fn own_trace(recorded: &Recorded, other: &Path) -> anyhow::Result<Option<Trace>> {
+    let path = path_of(other, None);
+    if !path.exists() {
+        return Ok(None);
+    }
+    let trace = trace_file::read(other, &path)?;
+    Coverage::of(&trace, &recorded.slots).require().with_context(|| path.display().to_string())?;
+    Ok(Some(trace))
+}
+
+/// Slots that both runs replayed. Another cluster has slots of the same numbers, and other transactions in them.
+fn of_both(prepared: &Prepared, observed: &[Observed]) -> Vec<Observed> {
+    let ours: BTreeSet<(u64, u64)> = prepared.recorded.slots.iter().copied().collect();
+    within(&prepared.trace, observed.iter().filter(|o| ours.contains(&(o.slot, o.transactions))))
+}
+
+/// Those that are in the trace.
+fn within<'a>(trace: &Trace, observed: impl Iterator<Item = &'a Observed>) -> Vec<Observed> {
+    let slots: BTreeSet<u64> = trace.slots().iter().map(|slot| slot.slot).collect();
+    observed.filter(|o| slots.contains(&o.slot)).copied().collect()
 }
 
 fn transactions(observed: &[Observed]) -> f64 {
     observed.iter().map(|o| o.transactions as f64).sum()
 }
 
-/// What simulated runs of this size do in these slots.
+/// What simulated runs of this size do in these slots of the trace.
 fn simulated(
-    prepared: &Prepared,
-    tested: &Tested,
+    (rule, trace, compile_us): (Rule, &Trace, &[u64]),
     entries: u64,
     slots: &BTreeSet<u64>,
     seeds: u64,
 ) -> anyhow::Result<Vec<Counts>> {
-    let setting = Setting::agave(prepared.rule, entries);
-    let (trace, compile_us) = (&prepared.trace, tested.compile_us.as_slice());
+    let setting = Setting::agave(rule, entries);
     let mut runs = Vec::new();
     for seed in 1..=seeds {
         let mut sum = Counts::default();
@@ -159,10 +195,11 @@ fn page(said: &Said) -> String {
         said.run,
         count(said.entries),
         count(said.slots as u64),
-        if said.same_slots {
-            "of both runs"
-        } else {
-            "of other blocks; predictions scaled by the number of transactions"
+        match (said.same_slots, said.own_blocks) {
+            (true, _) => "of both runs",
+            (false, true) => "of other blocks, by their own trace",
+            (false, false) =>
+                "of other blocks; predictions scaled by the number of transactions, and intervals are of the draws alone",
         },
         table(&["counter", "recorded", "predicted", "off by %", "interval"], said.counters.iter().map(row).collect())
     )

@@ -104,6 +104,30 @@ fn what_a_validator_wrote_predicts_the_same_as_its_blocks() {
 }
 
 #[test]
+fn under_attack_measured_loads_take_their_time_and_the_attacks_own_are_left_out() {
+    let (folder, small, _) = runs();
+    let fetched = folder.path().join("512.trace");
+    let written = folder.path().join("cache.txt");
+    fs::write(&written, written_of(&file::read(fs::read(&fetched).unwrap().as_slice()).unwrap())).unwrap();
+    fs::remove_file(&fetched).unwrap();
+    run(&["fetch", "--validator-trace", &written.display().to_string()], &[&small]).unwrap();
+    let (line, _) = run(&["policies", "--json", "--attack", "20"], &[&small]).unwrap();
+    let said: Value = serde_json::from_str(&line).unwrap();
+    let of = |row: &Value, what: &str| row[what].as_f64().unwrap();
+    let rows = said["policies"].as_array().unwrap();
+    for row in rows {
+        println!("{row}");
+        let (more, misses) =
+            (of(row, "attacked_seconds") - of(row, "seconds"), of(row, "attacked_misses") - of(row, "misses"));
+        // A load took 390 us; what a miss and a transaction cost besides is fitted, and much less.
+        let least = 390e-6 * misses;
+        assert!((least - 0.01..least * 1.5 + 0.01).contains(&more), "{more} s for {misses} misses: {row}");
+        assert!(of(row, "seconds") > 390e-6 * of(row, "loads"), "{row}");
+    }
+    assert!(rows.iter().any(|row| of(row, "attacked_misses") > 1.2 * of(row, "misses")));
+}
+
+#[test]
 fn under_the_rule_of_another_version_nothing_is_extrapolated_and_the_reason_is_named() {
     let (_folder, small, _) = runs();
     let (said, code) = run(&["predict", "--version", "2.0.5", "--entries", "256"], &[&small]).unwrap();
@@ -130,6 +154,25 @@ fn another_run_of_the_same_slots_is_checked_counter_by_counter() {
         "{said}"
     );
     let other = folder.path().join("other.fltl");
+    // A new cluster has slots of the same numbers.
+    let mut others = points("512.lp");
+    for point in &mut others {
+        if let Point::ReplaySlot(point) = point {
+            point.total_transactions = point.total_transactions.map(|transactions| transactions + 1);
+        }
+    }
+    record(&other, "2.1.14", "512", &others);
+    let (said, code) = run(&["check"], &[&small, &other]).unwrap();
+    assert!(code == 0 && said.contains("133 slots of other blocks; predictions scaled"), "{said}");
+    // With a trace of its own its own lookups are simulated: here of half of its slots, which is too little.
+    let trace = file::read(fs::read(folder.path().join("512.trace")).unwrap().as_slice()).unwrap();
+    fs::write(folder.path().join("other.trace"), bytes_of(&without(&trace, |index, _| index < 60))).unwrap();
+    assert!(refused(&["check"], &[&small, &other]).contains("other.trace: "));
+    fs::write(folder.path().join("other.trace"), bytes_of(&trace)).unwrap();
+    let (said, code) = run(&["check"], &[&small, &other]).unwrap();
+    println!("{said}");
+    assert!(code == 0 && said.contains("133 slots of other blocks, by their own trace"), "{said}");
+    let other = folder.path().join("newer.fltl");
     record(&other, "4.1.0", "512", &points("512.lp"));
     assert!(refused(&["check"], &[&small, &other]).contains("of version 4.1.0, and predictions are for 2.1.14"));
 }
