@@ -5,83 +5,33 @@
 
 #![allow(clippy::expect_used, clippy::panic, reason = "a test that cannot prepare its scene fails")]
 
+#[path = "real_cache/run.rs"]
+mod run;
+
 use faultline_cachesim::{Trace, file};
 use faultline_recording::Recording;
 use faultline_testkit::Result;
 use faultline_testkit::binaries::{Binaries, SKIP_MESSAGE, UNTRACED_MESSAGE, traced_validator};
-use faultline_testkit::cluster::{Cluster, ClusterOptions};
-use faultline_testkit::daemon::Daemon;
-use faultline_testkit::eventually::eventually_seeing;
-use faultline_testkit::load::Load;
-use serde_json::{Value, json};
+use faultline_testkit::cluster::ClusterOptions;
+use faultline_testkit::load::Calls;
+use run::{cache, record, results, self_test};
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::time::Duration;
+use std::path::Path;
 
-const PATIENCE: Duration = Duration::from_secs(600);
-/// More programs than the cache has room for.
-const PROGRAMS: u32 = 640;
+/// The cache has less room than the load's 640 programs need.
 const ENTRIES: u32 = 512;
-/// Transactions a second.
-const RATE: u32 = 300;
-/// How long the load lasts, in slots of the leader: three minutes.
-const SLOTS: u64 = 450;
+/// Three minutes.
+const CALLS: u64 = 54_000;
 /// Slots that both traces must have.
 const COMPARED: usize = 300;
 
-fn emptied(folder: PathBuf) -> PathBuf {
-    match fs::remove_dir_all(&folder) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => panic!("{}: {error}", folder.display()),
-        _ => fs::create_dir_all(&folder).expect("a folder for results"),
-    }
-    folder
-}
-
-/// Runs `faultline cache` and gives what it says.
-#[expect(clippy::disallowed_methods, reason = "a test starts programs itself")]
-fn cache(words: &[&str]) -> String {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_faultline"));
-    let output = command.arg("cache").args(words).output().expect("faultline can be run");
-    assert!(output.status.success(), "{words:?}: {output:?}");
-    String::from_utf8_lossy(&output.stdout).into_owned()
-}
-
-/// Records a traced follower under load, and fetches the leader's blocks before it ends.
-fn record(folder: &Path, traced: PathBuf) -> Result<()> {
-    let path = |name: &str| folder.join(name).display().to_string();
-    let nodes = tempfile::tempdir().expect("a temporary folder");
-    let ledger = nodes.path().join("follower").display().to_string();
-    let program = Path::new(env!("CARGO_BIN_EXE_faultline")).with_file_name("faultlined");
-    let arguments = ["--ledger", &ledger, "--record", &path("run.fltl")];
-    let daemon = Daemon::start(&program.display().to_string(), &arguments, folder)?;
-    let mut cluster = Cluster::start(ClusterOptions {
-        programs: PROGRAMS,
-        cache_entries: Some(ENTRIES),
-        follower_metrics: Some(daemon.ingest_url()),
-        follower_environment: vec![("AGAVE_PROGRAM_CACHE_TRACE".to_owned(), path("cache.txt"))],
-        follower_program: Some(traced),
-        folder: Some(nodes.path().to_owned()),
-        ..ClusterOptions::default()
-    })?;
-    let leader = cluster.leader_rpc();
-    let load = Load::start(leader.address(), RATE, PROGRAMS)?;
-    let end = leader.processed_slot()? + SLOTS;
-    eventually_seeing(PATIENCE, "the load has lasted", || match leader.processed_slot() {
-        Ok(slot) if slot >= end => Ok(()),
-        seen => Err(seen.ok()),
-    });
-    load.stop();
-    eventually_seeing(PATIENCE, "all of it is finalized", || {
-        let slot = leader.call("getSlot", json!([{"commitment": "finalized"}])).ok();
-        if slot.as_ref().and_then(Value::as_u64) >= Some(end) { Ok(()) } else { Err(slot) }
-    });
-    cluster.kill_follower()?;
-    assert_eq!(daemon.stop()?, Some(0));
-    let url = format!("http://{}/", leader.address());
-    println!("{}", cache(&["fetch", &path("run.fltl"), "--rpc", &url, "--out", &path("blocks.trace")]));
-    Ok(())
+/// A command that must go well; what it says.
+fn said(words: &[&str]) -> String {
+    let (code, said) = cache(words);
+    assert_eq!(code, Some(0), "{words:?}: {said}");
+    said
 }
 
 /// What each slot looked up: the programs of each transaction, by address, in no order, since threads have none.
@@ -133,11 +83,17 @@ fn what_a_validator_itself_wrote_is_what_its_blocks_say() -> Result<()> {
         eprintln!("{SKIP_MESSAGE}");
         return Ok(());
     }
-    let folder = emptied(Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("cache-witness"));
-    record(&folder, traced)?;
+    let folder = results("cache-witness");
     let [run, written, own, blocks] =
-        ["run.fltl", "cache.txt", "own.trace", "blocks.trace"].map(|name| folder.join(name).display().to_string());
-    println!("{}", cache(&["fetch", &run, "--validator-trace", &written, "--out", &own]));
+        ["run.fltl", "cache.txt", "own.trace", "run.trace"].map(|name| folder.join(name).display().to_string());
+    let options = ClusterOptions {
+        cache_entries: Some(ENTRIES),
+        follower_environment: vec![("AGAVE_PROGRAM_CACHE_TRACE".to_owned(), written.clone())],
+        follower_program: Some(traced),
+        ..ClusterOptions::default()
+    };
+    record((&folder, "run"), options, Calls { most: CALLS, ..Calls::default() }, |_, _| Ok(()))?;
+    println!("{}", said(&["fetch", &run, "--validator-trace", &written, "--out", &own]));
     let [own_trace, blocks_trace] = [&own, &blocks].map(|path| read(path.as_ref()));
 
     // The last slot may not be written to its end.
@@ -156,12 +112,8 @@ fn what_a_validator_itself_wrote_is_what_its_blocks_say() -> Result<()> {
     assert!(written.abs_diff(counted) * 1_000 <= counted, "{written} and {counted}");
 
     for trace in [&own, &blocks] {
-        let said: Value = serde_json::from_str(&cache(&["predict", &run, "--trace", trace, "--json"])).expect("JSON");
-        let of = |name: &str, what: &str| {
-            let counters = said["self_test"].as_array().expect("counters");
-            counters.iter().find(|counter| counter["name"] == name).and_then(|counter| counter[what].as_f64())
-        };
-        let sum = |what: &str| of("insertions", what).zip(of("reloads", what)).map(|(a, b)| a + b).expect("a number");
+        let said: Value = serde_json::from_str(&said(&["predict", &run, "--trace", trace, "--json"])).expect("JSON");
+        let sum = |what: &str| self_test(&said, "insertions", what) + self_test(&said, "reloads", what);
         let (recorded, predicted) = (sum("recorded"), sum("predicted"));
         println!("{trace}: {recorded} loads, {predicted:.0} predicted");
         assert!((predicted / recorded - 1.0).abs() < 0.01, "{recorded} and {predicted}");
