@@ -1,7 +1,8 @@
 //! What the numbers of runs mean: summaries, comparisons, caveats. Pure functions; nothing here reads a file or a clock.
 //!
 //! In reading order: one series ([`rate`], [`summary`], [`histogram`], [`smooth`], [`correlation`]); how sure one run is of
-//! its own numbers although its samples depend on one another ([`block`]); two runs of the same slots
+//! its own numbers although its samples depend on one another ([`block`]), and where one of two begins to win over sizes
+//! ([`crossover`]); two runs of the same slots
 //! ([`paired`]); arms of runs, where the run is the unit ([`arms`], [`holm`], [`bracket`]); and what weakens all of it
 //! ([`caveat`]).
 //!
@@ -13,6 +14,7 @@ pub mod block;
 pub mod bracket;
 pub mod caveat;
 pub mod correlation;
+pub mod crossover;
 mod distribution;
 pub mod histogram;
 pub mod holm;
