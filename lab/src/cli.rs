@@ -2,6 +2,7 @@
 
 use clap::{Args, Parser, Subcommand};
 use faultline_analysis::args::{ExportArgs, InfoArgs, MergeArgs, ReportArgs};
+use faultline_bench::args::BenchArgs;
 use faultline_cache::args::CacheArgs;
 use faultline_experiments::args::ExperimentArgs;
 use faultline_record::args::{HoldArgs, RecordArgs};
@@ -37,6 +38,8 @@ pub(crate) enum Command {
     Experiment(ExperimentArgs),
     /// Predict the program cache of a recorded run at other sizes.
     Cache(CacheArgs),
+    /// Measure what the answers of JSON-RPC nodes cost.
+    Bench(BenchArgs),
     /// Watch a validator live, through its daemon.
     Top(TopArgs),
     /// How `record` and `experiment` start their children.

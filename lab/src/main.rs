@@ -7,6 +7,7 @@ mod cli;
 use clap::{CommandFactory, Parser};
 use cli::{Cli, Command};
 use faultline_analysis::{export, info, merge, report_command};
+use faultline_bench as bench;
 use faultline_cache as cache;
 use faultline_command::args::WrongUsage;
 use faultline_command::clock;
@@ -41,6 +42,7 @@ fn main() -> ExitCode {
         Command::Export(args) => answered(export::run(&args)),
         Command::Experiment(args) => experiment::run(&args),
         Command::Cache(args) => cache::run(&args).and_then(|(answer, code)| print(&answer).map(|()| code)),
+        Command::Bench(args) => bench::run(&args).and_then(|(answer, code)| print(&answer).map(|()| code)),
         Command::Top(args) => top::run(&args),
         Command::Merge(args) => answered(merge::run(&args)),
         Command::Manual(args) => {

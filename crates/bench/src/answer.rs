@@ -1,0 +1,236 @@
+//! From the bytes of an answer to what was asked for. The time that this takes is part of a request's latency.
+
+use crate::failure::Failure;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::Deserialize;
+use serde_json::Value;
+use std::borrow::Cow;
+
+/// Bytes that an account of Solana has at most, and room to notice one that claims more.
+const LARGEST_ACCOUNT: usize = (10 << 20) + 1;
+
+/// How the data of an account is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Encoding {
+    /// `base64`.
+    Base64,
+    /// `base64+zstd`.
+    Zstd,
+    /// `base58`: nodes refuse more than 128 bytes.
+    Base58,
+    /// `jsonParsed`: base64 for programs that the node does not know.
+    JsonParsed,
+}
+
+impl Encoding {
+    /// All, by the names that JSON-RPC has for them.
+    pub(crate) const ALL: [(&'static str, Encoding); 4] = [
+        ("base64", Encoding::Base64),
+        ("base64+zstd", Encoding::Zstd),
+        ("base58", Encoding::Base58),
+        ("jsonParsed", Encoding::JsonParsed),
+    ];
+
+    /// By its name in JSON-RPC.
+    pub(crate) fn named(name: &str) -> Option<Encoding> {
+        Encoding::ALL.iter().find(|(known, _)| *known == name).map(|(_, encoding)| *encoding)
+    }
+}
+
+/// What an answer is expected to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Expected {
+    /// That of `getAccountInfo`.
+    Account,
+}
+
+/// An answer that was decoded; its bytes are in the [`Decoder`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Decoded {
+    /// The slot in which the node looked.
+    pub(crate) slot: u64,
+    /// Whether there are bytes: an account that the node parsed has none.
+    pub(crate) bytes: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(bound(deserialize = "R: Deserialize<'de>"))]
+struct Answer<R> {
+    #[serde(default)]
+    id: Value,
+    result: Option<R>,
+    error: Option<RpcError>,
+}
+
+#[derive(Deserialize)]
+struct RpcError {
+    code: i64,
+    #[serde(default)]
+    message: String,
+}
+
+#[derive(Deserialize)]
+struct AccountResult<'a> {
+    context: At,
+    #[serde(borrow)]
+    value: Option<Account<'a>>,
+}
+
+#[derive(Deserialize)]
+struct At {
+    slot: u64,
+}
+
+#[derive(Deserialize)]
+struct Account<'a> {
+    #[serde(borrow)]
+    data: Data<'a>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Data<'a> {
+    Encoded(#[serde(borrow)] Cow<'a, str>, #[serde(borrow)] Cow<'a, str>),
+    Parsed(serde::de::IgnoredAny),
+}
+
+/// Decodes answers, with buffers that are used again: a client that asks often does the same.
+pub(crate) struct Decoder {
+    zstd: zstd::bulk::Decompressor<'static>,
+    compressed: Vec<u8>,
+    bytes: Vec<u8>,
+}
+
+impl Decoder {
+    /// # Errors
+    /// There is no memory for it.
+    pub(crate) fn new() -> std::io::Result<Decoder> {
+        let zstd = zstd::bulk::Decompressor::new()?;
+        Ok(Decoder { zstd, compressed: Vec::new(), bytes: Vec::new() })
+    }
+
+    /// The bytes of the last answer.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Decodes the answer to the request `id`.
+    ///
+    /// # Errors
+    /// What is wrong with it, or what it says is wrong.
+    pub(crate) fn decode(&mut self, body: &[u8], id: u64, expected: Expected) -> Result<Decoded, Failure> {
+        self.bytes.clear();
+        match expected {
+            Expected::Account => {
+                let result: AccountResult<'_> = result(body, id)?;
+                let account = result.value.ok_or(Failure::Missing)?;
+                let slot = result.context.slot;
+                match account.data {
+                    Data::Parsed(_) => Ok(Decoded { slot, bytes: false }),
+                    Data::Encoded(text, encoding) => {
+                        let encoding = Encoding::named(&encoding).ok_or(Failure::Malformed)?;
+                        self.data(&text, encoding).ok_or(Failure::Malformed)?;
+                        Ok(Decoded { slot, bytes: true })
+                    }
+                }
+            }
+        }
+    }
+
+    fn data(&mut self, text: &str, encoding: Encoding) -> Option<()> {
+        match encoding {
+            Encoding::Base64 => STANDARD.decode_vec(text, &mut self.bytes).ok(),
+            Encoding::Zstd => {
+                self.compressed.clear();
+                STANDARD.decode_vec(text, &mut self.compressed).ok()?;
+                // Nodes do not write how long the data is: room for the largest account, taken once.
+                self.bytes.reserve(LARGEST_ACCOUNT);
+                self.zstd.decompress_to_buffer(&self.compressed, &mut self.bytes).ok().map(drop)
+            }
+            Encoding::Base58 => {
+                self.bytes = bs58::decode(text).into_vec().ok()?;
+                Some(())
+            }
+            Encoding::JsonParsed => None,
+        }
+    }
+}
+
+/// The result of an answer to the request `id`.
+fn result<'a, R: Deserialize<'a>>(body: &'a [u8], id: u64) -> Result<R, Failure> {
+    let answer: Answer<R> = serde_json::from_slice(body).map_err(|_| Failure::Malformed)?;
+    match (answer.error, answer.result) {
+        // Who limits requests may do so before it reads their id.
+        (Some(error), _) if is_limit(&error) => Err(Failure::RateLimited(None)),
+        _ if answer.id.as_u64() != Some(id) => Err(Failure::WrongId),
+        (Some(error), _) => Err(Failure::Rpc(error.code)),
+        (None, Some(result)) => Ok(result),
+        (None, None) => Err(Failure::Malformed),
+    }
+}
+
+/// Providers write 429 or -32429; -32005 is a limit with some and an unhealthy node with Solana.
+fn is_limit(error: &RpcError) -> bool {
+    let says_so = || {
+        let message = error.message.to_ascii_lowercase();
+        message.contains("limit") || message.contains("too many")
+    };
+    matches!(error.code, 429 | -32429) || (error.code == -32005 && says_so())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn decode(body: &str) -> (Result<Decoded, Failure>, Vec<u8>) {
+        let mut decoder = Decoder::new().unwrap();
+        let decoded = decoder.decode(body.as_bytes(), 7, Expected::Account);
+        (decoded, decoder.bytes)
+    }
+
+    fn account(data: &str) -> String {
+        format!(r#"{{"jsonrpc":"2.0","result":{{"context":{{"slot":5}},"value":{{"data":{data},"space":3}}}},"id":7}}"#)
+    }
+
+    #[test]
+    fn the_same_bytes_come_out_of_every_encoding() {
+        let bytes = b"one two three, one two three".repeat(40);
+        // A stream's frame does not say how long it is, as those of nodes do not.
+        let frame = zstd::stream::encode_all(&bytes[..], 0).unwrap();
+        let texts = [
+            (STANDARD.encode(&bytes), "base64"),
+            (STANDARD.encode(frame), "base64+zstd"),
+            (bs58::encode(&bytes).into_string(), "base58"),
+        ];
+        for (text, name) in texts {
+            let (decoded, out) = decode(&account(&format!(r#"["{text}","{name}"]"#)));
+            assert_eq!((decoded, out == bytes), (Ok(Decoded { slot: 5, bytes: true }), true), "{name}");
+        }
+        let parsed = decode(&account(r#"{"parsed":{"a":1},"program":"stake"}"#)).0;
+        assert_eq!(parsed, Ok(Decoded { slot: 5, bytes: false }));
+    }
+
+    #[test]
+    fn what_is_no_answer_is_an_error_of_its_kind() {
+        let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+        let error = |code: i64, said: &str| {
+            let body = format!(r#"{{"jsonrpc":"2.0","id":7,"error":{{"code":{code},"message":"{said}"}}}}"#);
+            decode(&body).0.unwrap_err()
+        };
+        assert_eq!(error(-32602, "no"), Failure::Rpc(-32602));
+        assert_eq!(error(-32005, "Node is behind by 42 slots"), Failure::Rpc(-32005));
+        assert_eq!(error(-32005, "daily request limit exceeded"), Failure::RateLimited(None));
+        assert_eq!(error(429, "slow down"), Failure::RateLimited(None));
+        let good = account(r#"["AAAA","base64"]"#);
+        assert_eq!(decode(&good.replace("\"id\":7", "\"id\":8")).0, Err(Failure::WrongId));
+        assert_eq!(decode(&good.replace("\"id\":7", "\"di\":7")).0, Err(Failure::WrongId));
+        assert_eq!(decode(&account("null").replace(r#"{"data":null,"space":3}"#, "null")).0, Err(Failure::Missing));
+        let malformed =
+            [account(r#"["AA#A","base64"]"#), account(r#"["AAAA","base64+zstd"]"#), account(r#"["AAAA","x"]"#), deep];
+        for body in malformed.iter().map(String::as_str).chain(["", "{}", "null", "{\"id\":7}", &good[..90]]) {
+            let refused = decode(body).0.unwrap_err();
+            assert!(matches!(refused, Failure::Malformed | Failure::WrongId), "{:.60}: {refused}", body);
+        }
+    }
+}

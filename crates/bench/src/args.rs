@@ -1,0 +1,185 @@
+//! The command line of `bench`.
+
+use crate::answer::Encoding;
+use crate::endpoint::Endpoint;
+use clap::{Args, Subcommand};
+use faultline_text::{parse_size, parse_time};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// `bench`.
+#[derive(Debug, Args)]
+pub struct BenchArgs {
+    /// What to measure.
+    #[command(subcommand)]
+    pub what: Bench,
+}
+
+/// What is measured.
+#[derive(Debug, Subcommand)]
+pub enum Bench {
+    /// Compare encodings of account data over accounts of several sizes.
+    Encoding(EncodingArgs),
+    /// Show results that were kept with --out.
+    Report(ReportArgs),
+    /// Compare two kept results; exit code 1 if anything is slower or fails more often.
+    Diff(DiffArgs),
+}
+
+/// How results are shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Format {
+    /// Tables for a terminal.
+    Table,
+    /// One line of JSON with everything but the single requests.
+    Json,
+    /// One line for each arm and subject.
+    Csv,
+}
+
+/// `bench report`.
+#[derive(Debug, Args)]
+pub struct ReportArgs {
+    /// What --out wrote.
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// How to show it.
+    #[arg(long, value_enum, default_value = "table")]
+    pub format: Format,
+}
+
+/// `bench diff`.
+#[derive(Debug, Args)]
+pub struct DiffArgs {
+    /// The earlier results.
+    #[arg(value_name = "BEFORE")]
+    pub before: PathBuf,
+    /// The later ones.
+    #[arg(value_name = "AFTER")]
+    pub after: PathBuf,
+    /// A change that does not matter, in percent of the earlier mean; of failures, in percent of the requests.
+    #[arg(long, value_name = "PERCENT", default_value = "5", value_parser = parse_margin)]
+    pub margin: f64,
+}
+
+/// What becomes of the results.
+#[derive(Debug, Args)]
+pub struct OutArgs {
+    /// Keep every request in this new file, for `bench report` and `bench diff`.
+    #[arg(long, short, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// How to show them.
+    #[arg(long, value_enum, default_value = "table")]
+    pub format: Format,
+    /// Print the requests of one round instead of sending any.
+    #[arg(long, conflicts_with_all = ["out", "format"])]
+    pub dry_run: bool,
+}
+
+/// `bench encoding`.
+#[derive(Debug, Args)]
+pub struct EncodingArgs {
+    /// Encodings to compare; the first is the reference: base64, base64+zstd, base58, jsonParsed.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "base64,base64+zstd", value_parser = parse_encoding)]
+    pub encodings: Vec<String>,
+    /// Accounts to ask for [default: five of mainnet-beta, of 904 to 10,136 bytes].
+    #[arg(long, value_name = "ADDRESSES", value_delimiter = ',')]
+    pub accounts: Vec<String>,
+    /// Ask only for these bytes of each account, as in 0:1024.
+    #[arg(long, value_name = "OFFSET:LENGTH", value_parser = parse_slice)]
+    pub data_slice: Option<(u64, u64)>,
+    /// The node.
+    #[command(flatten)]
+    pub node: NodeArgs,
+    /// How much and how fast.
+    #[command(flatten)]
+    pub load: LoadArgs,
+    /// What becomes of the results.
+    #[command(flatten)]
+    pub output: OutArgs,
+}
+
+/// The node that is asked.
+#[derive(Debug, Args)]
+pub struct NodeArgs {
+    /// Where the node answers JSON-RPC, as in http://127.0.0.1:8899.
+    #[arg(value_name = "URL", value_parser = parse_url)]
+    pub url: String,
+    /// PEM file with the certificates to trust instead of the system's.
+    #[arg(long, value_name = "FILE")]
+    pub ca: Option<PathBuf>,
+}
+
+/// How much is asked, and how fast.
+#[derive(Debug, Args)]
+pub struct LoadArgs {
+    /// Rounds that count: in each, every request is sent once, in random order.
+    #[arg(long, short = 'n', value_name = "N", default_value = "1000", value_parser = clap::value_parser!(u32).range(1..))]
+    pub rounds: u32,
+    /// Rounds before them that do not count.
+    #[arg(long, value_name = "N", default_value = "20")]
+    pub warm_up: u32,
+    /// Requests at the same time [default: 1, with --rate 64].
+    #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub workers: Option<u16>,
+    /// Send so many requests a second whether or not others were answered; latency counts from when each was to be sent.
+    #[arg(long, value_name = "PER_SECOND", value_parser = parse_rate)]
+    pub rate: Option<f64>,
+    /// Decides the order of requests.
+    #[arg(long, value_name = "NUMBER", default_value = "1")]
+    pub seed: u64,
+    /// How long to wait for one answer.
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_timeout)]
+    pub timeout: Duration,
+    /// The largest answer that is read.
+    #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = parse_limit)]
+    pub max_answer: usize,
+}
+
+/// The name of an encoding.
+fn parse_encoding(name: &str) -> Result<String, String> {
+    let known = || Encoding::ALL.map(|(name, _)| name).join(", ");
+    Encoding::named(name)
+        .map(|_| name.to_owned())
+        .ok_or_else(|| format!("{name:?} is no encoding; there are {}", known()))
+}
+
+/// The address of a node.
+fn parse_url(text: &str) -> Result<String, String> {
+    Endpoint::read(text).map(|_| text.to_owned())
+}
+
+/// Percent.
+fn parse_margin(text: &str) -> Result<f64, String> {
+    let margin = text.trim().trim_end_matches('%').parse::<f64>().ok().filter(|margin| (0.0..1000.0).contains(margin));
+    margin.ok_or_else(|| format!("{text:?} is no margin in percent, as 5 is"))
+}
+
+/// Offset and length.
+fn parse_slice(text: &str) -> Result<(u64, u64), String> {
+    let read = |text: &str| text.trim().parse::<u64>().ok();
+    let (offset, length) = text.split_once(':').unwrap_or_default();
+    read(offset).zip(read(length)).ok_or_else(|| format!("{text:?} is no part of an account, as 0:1024 is"))
+}
+
+/// Requests a second.
+fn parse_rate(text: &str) -> Result<f64, String> {
+    let rate = text.trim().parse::<f64>().ok().filter(|rate| (0.001..=1e6).contains(rate));
+    rate.ok_or_else(|| format!("{text:?} is no rate from 0.001 to 1000000 requests a second, as 250 is"))
+}
+
+/// From a millisecond to an hour.
+fn parse_timeout(text: &str) -> Result<Duration, String> {
+    let time = parse_time(text)?;
+    if time.is_zero() || time > Duration::from_secs(3600) {
+        return Err(format!("{text:?}: from 1ms to 1h"));
+    }
+    Ok(time)
+}
+
+/// Bytes of an answer.
+fn parse_limit(text: &str) -> Result<usize, String> {
+    let bytes = parse_size(text)?;
+    let bytes = usize::try_from(bytes).ok().filter(|bytes| (1024..=1 << 30).contains(bytes));
+    bytes.ok_or_else(|| format!("{text:?}: from 1K to 1G"))
+}

@@ -1,0 +1,97 @@
+//! The two tables that the study of encodings printed, in its own form: means with a test that takes requests for independent,
+//! and 95th percentiles.
+
+use crate::results::{Latency, Results};
+use faultline_stats::arms::welch_test;
+use std::fmt::Write as _;
+
+/// Both tables for each arm next to the reference.
+pub(crate) fn tables(results: &Results) -> String {
+    let mut out = String::new();
+    let Some((reference, others)) = results.header.arms.split_first() else { return out };
+    for arm in others {
+        out += &table(results, (reference, arm), true);
+        out += &table(results, (reference, arm), false);
+    }
+    out
+}
+
+fn table(results: &Results, (reference, arm): (&str, &str), mean: bool) -> String {
+    let (a, b) = (short(reference), short(arm));
+    let kind = if mean { "MEAN" } else { "P95" };
+    let mut out = format!("=== SUMMARY ANALYSIS ({kind}) - getAccountInfo===\n\n");
+    let heads = [format!("{a} (ms)"), format!("{b} (ms)")];
+    out += &line(["Size (B)", &heads[0], &heads[1], "Diff (ms)"], mean.then_some("P-value"), "Winner");
+    out += &"=".repeat(80);
+    out.push('\n');
+    for (subject, size) in results.subjects() {
+        let size = size.map_or_else(|| "unknown".to_owned(), |size| size.to_string());
+        let cells = results.cell(reference, subject).zip(results.cell(arm, subject));
+        let summaries = cells.map(|(a, b)| (results.summary(a).latency, results.summary(b).latency));
+        let Some((Some(first), Some(second))) = summaries else {
+            let _ = writeln!(out, "{size:<11}no answers to compare");
+            continue;
+        };
+        let of = |latency: Latency| if mean { latency.mean } else { latency.p95 };
+        let (first, second) = (of(first), of(second));
+        let numbers = [first, second, (second - first).abs()].map(shown);
+        let winner = if second < first { &b } else { &a };
+        let p = mean.then(|| cells.map_or_else(String::new, |cells| p_value(results, cells)));
+        out += &line([&size, &numbers[0], &numbers[1], &numbers[2]], p.as_deref(), winner);
+    }
+    out + "\n"
+}
+
+fn line(cells: [&str; 4], p: Option<&str>, winner: &str) -> String {
+    let [size, first, second, difference] = cells;
+    let p = p.map_or_else(String::new, |p| format!("{p:<31}"));
+    format!("{size:<11}{first:<13}{second:<13}{difference:<13}{p}{winner}\n")
+}
+
+/// Microseconds matter where latencies are below 10 ms.
+fn shown(ms: f64) -> String {
+    if ms.abs() < 10.0 { format!("{ms:.3}") } else { format!("{ms:.2}") }
+}
+
+/// `Base64` and `Zstd`, as in the study.
+fn short(encoding: &str) -> String {
+    match encoding {
+        "base64" => "Base64".to_owned(),
+        "base64+zstd" => "Zstd".to_owned(),
+        other => other.to_owned(),
+    }
+}
+
+/// Welch's test of all requests.
+fn p_value(results: &Results, (a, b): (usize, usize)) -> String {
+    let of = |cell| -> Vec<f64> { results.by_round(cell).into_iter().flatten().collect() };
+    match welch_test(&of(a), &of(b)).map(|test| test.p) {
+        None => "no test".to_owned(),
+        Some(p) if p < 0.01 => "HIGHLY SIGNIFICANT (p < 0.01)".to_owned(),
+        Some(p) if p < 0.05 => "SIGNIFICANT (p < 0.05)".to_owned(),
+        Some(p) => format!("NOT SIGNIFICANT (p = {p:.2})"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::tests::results;
+
+    #[test]
+    fn the_tables_have_the_studys_form() {
+        let ms = |base: u64| move |round: u64| (base + round % 7) * 1_000_000;
+        let slow = ms(25);
+        let fast = ms(20);
+        let out = tables(&results(50, &[("base64", 904, &fast), ("base64+zstd", 904, &slow)]));
+        let lines: Vec<&str> = out.lines().collect();
+        assert_eq!(lines[0], "=== SUMMARY ANALYSIS (MEAN) - getAccountInfo===");
+        let head = "Size (B)   Base64 (ms)  Zstd (ms)    Diff (ms)    P-value                        Winner";
+        assert_eq!(lines[2], head);
+        let row = "904        22.94        27.94        5.000        HIGHLY SIGNIFICANT (p < 0.01)  Base64";
+        assert_eq!(lines[4], row);
+        assert_eq!(lines[6], "=== SUMMARY ANALYSIS (P95) - getAccountInfo===");
+        assert_eq!(lines[8], "Size (B)   Base64 (ms)  Zstd (ms)    Diff (ms)    Winner");
+        assert!(lines[10].starts_with("904        26.0") && lines[10].ends_with("  Base64"), "{}", lines[10]);
+    }
+}

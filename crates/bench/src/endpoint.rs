@@ -1,0 +1,72 @@
+//! Where a node answers, as its user writes it.
+
+use hyper::Uri;
+
+/// A node's address.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Endpoint {
+    /// Whether TLS is spoken.
+    pub(crate) tls: bool,
+    /// Name or address, without brackets.
+    pub(crate) host: String,
+    /// TCP port.
+    pub(crate) port: u16,
+    /// Value of the header `Host`.
+    pub(crate) authority: String,
+    /// Path and query. Providers put keys here.
+    pub(crate) path: String,
+}
+
+impl Endpoint {
+    /// Reads `http://host:port/path` or `https://host/?key=...`.
+    ///
+    /// # Errors
+    /// What is wrong with it, without what follows the host: that may be a key.
+    pub(crate) fn read(text: &str) -> Result<Endpoint, String> {
+        let wanted = "write it as in http://127.0.0.1:8899 or https://node.example/?api-key=KEY";
+        let uri: Uri = text.parse().map_err(|_| format!("this is no address of a node; {wanted}"))?;
+        let tls = match uri.scheme_str() {
+            Some("http") => false,
+            Some("https") => true,
+            Some(other) => return Err(format!("{other}:// is not supported; {wanted}")),
+            None => return Err(format!("the address of the node has no http:// or https://; {wanted}")),
+        };
+        let authority = uri.authority().ok_or_else(|| format!("the address of the node has no host; {wanted}"))?;
+        if authority.as_str().contains('@') {
+            return Err("user and password in the address of a node are not supported".to_owned());
+        }
+        let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
+        let port = authority.port_u16().unwrap_or(if tls { 443 } else { 80 });
+        let path = uri.path_and_query().map_or("/", |path| path.as_str()).to_owned();
+        Ok(Endpoint { tls, host, port, authority: authority.as_str().to_owned(), path })
+    }
+
+    /// For people and files: without path and query, which may be a key.
+    pub(crate) fn shown(&self) -> String {
+        let scheme = if self.tls { "https" } else { "http" };
+        let rest = if self.path == "/" { "" } else { "/..." };
+        format!("{scheme}://{}{rest}", self.authority)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_read_and_what_may_be_a_key_is_not_shown() {
+        let node = Endpoint::read("https://node.example/v1?api-key=secret").unwrap();
+        assert_eq!((node.tls, node.host.as_str(), node.port), (true, "node.example", 443));
+        assert_eq!((node.path.as_str(), node.shown().as_str()), ("/v1?api-key=secret", "https://node.example/..."));
+        let local = Endpoint::read("http://[::1]:8899").unwrap();
+        assert_eq!((local.host.as_str(), local.port, local.shown().as_str()), ("::1", 8899, "http://[::1]:8899"));
+    }
+
+    #[test]
+    fn an_address_that_is_none_is_refused_without_repeating_a_key() {
+        for bad in ["", "node:1", "ftp://node", "http://me:secret@node", "http://", "secret key", "127.0.0.1:8899"] {
+            let refused = Endpoint::read(bad).unwrap_err();
+            assert!(!refused.contains("secret"), "{bad}: {refused}");
+        }
+    }
+}

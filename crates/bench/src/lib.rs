@@ -1,0 +1,48 @@
+//! `faultline bench`: what the answers of JSON-RPC nodes cost.
+//!
+//! A preset makes a plan of arms and requests (`plan`), the engine sends them (`run`, over connections of `http`), answers are
+//! decoded (`answer`) and compared (`verify`), and what was measured (`results`) becomes tables (`render` and `tables`,
+//! with `compare`), and a file (`store`), from which they are shown again and compared with others (`diff`).
+
+mod answer;
+pub mod args;
+mod compare;
+mod diff;
+mod encoding;
+mod endpoint;
+mod failure;
+mod http;
+mod plan;
+mod render;
+mod results;
+mod run;
+mod store;
+mod tables;
+mod verify;
+
+use args::{Bench, BenchArgs, Format};
+use results::Results;
+
+/// Does what was asked. The answer is for standard output; the exit code is 0, or 1 if an arm failed.
+///
+/// # Errors
+/// What was wrong, with what to do about it.
+pub fn run(args: &BenchArgs) -> anyhow::Result<(String, u8)> {
+    match &args.what {
+        Bench::Encoding(args) => encoding::run(args),
+        Bench::Report(args) => {
+            let results = store::read(&args.file)?;
+            Ok((shown(&results, args.format)?, 0))
+        }
+        Bench::Diff(args) => diff::run(args),
+    }
+}
+
+/// Results in the form that was asked for. Every preset's study comes first.
+fn shown(results: &Results, format: Format) -> anyhow::Result<String> {
+    match format {
+        Format::Table => Ok(encoding::study(results) + &render::text(results)),
+        Format::Json => tables::json(results),
+        Format::Csv => Ok(tables::csv(results)),
+    }
+}

@@ -1,0 +1,191 @@
+//! What is asked, how often and in which order: decided before the first request.
+
+use crate::answer::Expected;
+use crate::endpoint::Endpoint;
+use hyper::body::Bytes;
+use std::time::Duration;
+
+/// Requests that one run has at most: each is kept.
+pub(crate) const MOST_REQUESTS: u64 = 10_000_000;
+
+/// One setting that is compared with others.
+#[derive(Debug, Clone)]
+pub(crate) struct Arm {
+    /// Its name, for people.
+    pub(crate) name: String,
+    /// Where its requests go: a place in [`Plan::links`]. Arms with the same place share connections.
+    pub(crate) link: usize,
+}
+
+/// What connections of one kind lead to.
+#[derive(Debug, Clone)]
+pub(crate) struct LinkKind {
+    /// The node.
+    pub(crate) endpoint: Endpoint,
+}
+
+/// What requests are about: an account.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Subject {
+    /// Its name, for people.
+    pub(crate) name: String,
+}
+
+/// One request, to be sent once a round.
+#[derive(Debug, Clone)]
+pub(crate) struct Cell {
+    /// A place in [`Plan::arms`].
+    pub(crate) arm: usize,
+    /// A place in [`Plan::subjects`].
+    pub(crate) subject: usize,
+    /// Method and parameters, as they are written in the request.
+    pub(crate) method: String,
+    /// Of the answer.
+    pub(crate) expected: Expected,
+}
+
+impl Cell {
+    /// The request with that number.
+    pub(crate) fn body(&self, id: u64) -> Bytes {
+        Bytes::from(format!(r#"{{"jsonrpc":"2.0","id":{id},{}}}"#, self.method))
+    }
+}
+
+/// Everything that one run asks.
+#[derive(Debug, Clone)]
+pub(crate) struct Plan {
+    /// The first is the reference.
+    pub(crate) arms: Vec<Arm>,
+    pub(crate) links: Vec<LinkKind>,
+    pub(crate) subjects: Vec<Subject>,
+    /// Every one is asked once in each round, in an order of its own.
+    pub(crate) cells: Vec<Cell>,
+    /// Rounds that count.
+    pub(crate) rounds: u32,
+    /// Rounds before them.
+    pub(crate) warm_up: u32,
+    /// Requests at the same time.
+    pub(crate) workers: usize,
+    /// Requests a second that are sent whether or not others were answered; `None` in a closed loop.
+    pub(crate) rate: Option<f64>,
+    /// Of the order.
+    pub(crate) seed: u64,
+    /// For one request.
+    pub(crate) timeout: Duration,
+    /// Bytes of one answer.
+    pub(crate) limit: usize,
+}
+
+impl Plan {
+    /// Requests of the whole run.
+    pub(crate) fn requests(&self) -> u64 {
+        (u64::from(self.rounds) + u64::from(self.warm_up)) * self.cells.len() as u64
+    }
+
+    /// The first requests, one of each cell in the order in which they would be sent.
+    pub(crate) fn requests_of_a_round(&self) -> String {
+        let sent = Order::new(self).take(self.cells.len()).filter_map(|turn| {
+            let cell = self.cells.get(turn.cell)?;
+            let link = self.links.get(self.arms.get(cell.arm)?.link)?;
+            Some(format!("POST {} {}\n", link.endpoint.shown(), String::from_utf8_lossy(&cell.body(turn.number))))
+        });
+        sent.collect()
+    }
+}
+
+/// One request's place in the order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Turn {
+    /// From 0, over the whole run.
+    pub(crate) number: u64,
+    /// Of the rounds that count; `None` during warm-up.
+    pub(crate) round: Option<u32>,
+    /// A place in [`Plan::cells`].
+    pub(crate) cell: usize,
+}
+
+/// The order of requests: rounds in which every cell comes once, shuffled anew each time, so that no arm is asked at a better
+/// moment than another.
+pub(crate) struct Order {
+    random: fastrand::Rng,
+    round: Vec<usize>,
+    number: u64,
+    total: u64,
+    warm_up: u64,
+}
+
+impl Order {
+    pub(crate) fn new(plan: &Plan) -> Order {
+        Order {
+            random: fastrand::Rng::with_seed(plan.seed),
+            round: (0..plan.cells.len()).collect(),
+            number: 0,
+            total: plan.requests(),
+            warm_up: u64::from(plan.warm_up),
+        }
+    }
+}
+
+impl Iterator for Order {
+    type Item = Turn;
+
+    fn next(&mut self) -> Option<Turn> {
+        if self.number >= self.total {
+            return None;
+        }
+        let cells = self.round.len() as u64;
+        let (round, place) = (self.number / cells, (self.number % cells) as usize);
+        if place == 0 {
+            self.random.shuffle(&mut self.round);
+        }
+        let round = round.checked_sub(self.warm_up).and_then(|round| u32::try_from(round).ok());
+        let turn = Turn { number: self.number, round, cell: *self.round.get(place)? };
+        self.number += 1;
+        Some(turn)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(cells: usize, seed: u64) -> Plan {
+        let cell =
+            |arm| Cell { arm, subject: 0, method: r#""method":"m","params":[]"#.into(), expected: Expected::Account };
+        Plan {
+            arms: Vec::new(),
+            links: Vec::new(),
+            subjects: Vec::new(),
+            cells: (0..cells).map(cell).collect(),
+            rounds: 50,
+            warm_up: 2,
+            workers: 1,
+            rate: None,
+            seed,
+            timeout: Duration::from_secs(1),
+            limit: 1,
+        }
+    }
+
+    #[test]
+    fn every_round_has_every_cell_once_in_an_order_that_only_the_seed_decides() {
+        let turns: Vec<Turn> = Order::new(&plan(4, 9)).collect();
+        assert_eq!(turns.len(), 52 * 4);
+        for (index, round) in turns.chunks(4).enumerate() {
+            let mut cells: Vec<usize> = round.iter().map(|turn| turn.cell).collect();
+            cells.sort_unstable();
+            assert_eq!(cells, [0, 1, 2, 3]);
+            assert!(round.iter().all(|turn| turn.round == (index as u32).checked_sub(2)));
+        }
+        assert!(turns.iter().eq(Order::new(&plan(4, 9)).collect::<Vec<_>>().iter()));
+        assert!(!turns.iter().eq(Order::new(&plan(4, 8)).collect::<Vec<_>>().iter()));
+        let first = |cell| turns.chunks(4).filter(|round| round[0].cell == cell).count();
+        assert!((0..4).all(|cell| first(cell) > 4), "each comes first now and then");
+    }
+
+    #[test]
+    fn a_request_has_its_number() {
+        let body = plan(1, 0).cells[0].body(12);
+        assert_eq!(&body[..], br#"{"jsonrpc":"2.0","id":12,"method":"m","params":[]}"#);
+    }
+}

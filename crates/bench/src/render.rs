@@ -1,0 +1,201 @@
+//! A run as text for a terminal.
+
+use crate::compare::{Compared, compared, crossing};
+use crate::results::{CellHead, PHASES, Results, Summary, ms};
+use faultline_stats::block::{Estimate, Reliability};
+use faultline_stats::crossover::Crossover;
+use faultline_text::{count, moment, number, table, time};
+use std::fmt::Write as _;
+use std::time::Duration;
+
+/// What makes a run fail, in sentences.
+pub(crate) fn problems(results: &Results) -> Vec<String> {
+    let mut problems = Vec::new();
+    let arms = results.header.arms.iter().zip(&results.header.verdicts);
+    for (arm, verdict) in arms.filter(|(_, verdict)| verdict.different > 0) {
+        let different = count(verdict.different);
+        problems.push(format!("{arm} FAILED: {different} answers differ from the reference's about the same slot"));
+    }
+    for (cell, head) in results.cells.iter().enumerate() {
+        let summary = results.summary(cell);
+        if summary.successes == 0 && !summary.failures.is_empty() {
+            let why = failures(&summary);
+            problems.push(format!("{} FAILED: no good answer about {} ({why})", head.arm, head.subject));
+        }
+    }
+    if let Some(signal) = &results.header.stopped_by {
+        problems.push(format!("ended early by {signal}: only what was measured until then is shown"));
+    }
+    problems
+}
+
+/// Everything that a run measured, after its study's own tables.
+pub(crate) fn text(results: &Results) -> String {
+    let mut out = about(results);
+    out += "\nLatency from sending to the decoded answer, in ms\n";
+    out += &latencies(results);
+    out += "\nWhere the time is spent: means in ms; bytes with headers\n";
+    out += &phases(results);
+    let compared = compared(results);
+    if let (Some(reference), false) = (results.header.arms.first(), compared.is_empty()) {
+        let _ = write!(
+            out,
+            "\nAgainst {reference}: difference in ms with its 95 % interval, negative where {reference} is slower\n"
+        );
+        out += &comparison(&compared);
+        out += &crossings(results);
+    }
+    out += &verified(results);
+    for problem in problems(results) {
+        let _ = writeln!(out, "{problem}");
+    }
+    out
+}
+
+fn about(results: &Results) -> String {
+    let header = &results.header;
+    let kind = match header.rate {
+        None => format!("closed loop, {} at a time", header.workers),
+        Some(rate) => format!("open loop, {} a second, up to {} at a time", number(rate, 1), header.workers),
+    };
+    let length = time(Duration::from_nanos(header.length_ns));
+    let mut out = format!(
+        "{} on {}: {} requests in {length}, {kind}, order of seed {}, after {} rounds of warm-up\n",
+        header.nodes.join(" and "),
+        moment(header.started_unix_ns),
+        count(results.samples.len() as u64),
+        header.seed,
+        header.warm_up,
+    );
+    if let Some(own) = header.own_cpu_ns {
+        let _ = writeln!(out, "This tool's own CPU time per request: {} ms", number(ms(own), 3));
+    }
+    out
+}
+
+fn latencies(results: &Results) -> String {
+    let heads = ["arm", "bytes", "mean", "median", "sd", "min", "max", "p90", "p95", "p99", "p99.9", "good", "failed"];
+    let row = |(cell, head): (usize, &CellHead)| {
+        let summary = results.summary(cell);
+        let mut row = vec![head.arm.clone(), size(head.size)];
+        match summary.latency {
+            None => row.extend((0..9).map(|_| "-".to_owned())),
+            Some(l) => {
+                let sd = l.sd.map_or_else(|| "-".to_owned(), shown);
+                row.extend([shown(l.mean), shown(l.p50), sd]);
+                row.extend([l.min, l.max, l.p90, l.p95, l.p99, l.p999].map(shown));
+            }
+        }
+        row.extend([count(summary.successes), failures(&summary)]);
+        row
+    };
+    table(&heads, results.cells.iter().enumerate().map(row).collect())
+}
+
+fn phases(results: &Results) -> String {
+    let mut heads = vec!["arm", "bytes"];
+    heads.extend(PHASES);
+    heads.extend(["decode CPU", "received"]);
+    let row = |(cell, head): (usize, &CellHead)| {
+        let summary = results.summary(cell);
+        let mut row = vec![head.arm.clone(), size(head.size)];
+        let or_dash = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
+        row.extend((0..6).map(|place| or_dash(summary.phases.map(|phases| number(phases[place], 3)))));
+        row.push(or_dash(summary.decode_cpu.map(|cpu| number(cpu, 3))));
+        row.push(or_dash(summary.received.map(|bytes| number(bytes, 0))));
+        row
+    };
+    table(&heads, results.cells.iter().enumerate().map(row).collect())
+}
+
+fn comparison(compared: &[Compared]) -> String {
+    let heads = ["arm", "bytes", "mean", "interval", "p", "median", "interval", "p95", "interval", "rounds", "caveat"];
+    let row = |compared: &Compared| {
+        let mut row = vec![compared.arm.clone(), size(compared.size)];
+        row.extend(cells(Some(&compared.mean)));
+        row.push(compared.p.map_or_else(|| "-".to_owned(), p_value));
+        row.extend(cells(compared.median.as_ref()));
+        row.extend(cells(compared.p95.as_ref()));
+        row.extend([count(compared.rounds as u64), caveat(&compared.mean).to_owned()]);
+        row
+    };
+    table(&heads, compared.iter().map(row).collect())
+}
+
+fn cells(estimate: Option<&Estimate>) -> [String; 2] {
+    let Some(estimate) = estimate else { return ["-".to_owned(), "-".to_owned()] };
+    let interval = format!("{} to {}", number(estimate.low, 3), number(estimate.high, 3));
+    [number(estimate.value, 3), interval]
+}
+
+fn p_value(p: f64) -> String {
+    if p <= 0.001 { "< 0.001".to_owned() } else { number(p, 3) }
+}
+
+fn caveat(estimate: &Estimate) -> &'static str {
+    match estimate.reliable {
+        Reliability::Reliable => "",
+        Reliability::TooShort { .. } => "too few independent rounds: the interval may be too narrow",
+        Reliability::TooRare => "a few rounds decide",
+        Reliability::Drifts => "drifts",
+        Reliability::Constant => "all rounds are the same",
+    }
+}
+
+fn crossings(results: &Results) -> String {
+    let Some((reference, others)) = results.header.arms.split_first() else { return String::new() };
+    let sentence = |arm: &String| Some(crossover(reference, arm, &crossing(results, arm)?));
+    others.iter().filter_map(sentence).collect()
+}
+
+fn crossover(reference: &str, arm: &str, found: &Crossover) -> String {
+    let percent = |share: f64| number(share * 100.0, 1);
+    let shares = format!(
+        "resampled: one crossover in {} %, {reference} faster at every size in {} %, {arm} in {} %",
+        percent(found.once),
+        percent(found.never),
+        percent(found.always)
+    );
+    let place = match (found.at, found.low.zip(found.high)) {
+        (Some(at), Some((low, high))) => format!(
+            "from {} bytes on {arm} is faster than {reference}, 95 % interval {} to {} bytes",
+            number(at, 0),
+            number(low, 0),
+            number(high, 0)
+        ),
+        (Some(at), None) => format!("{arm} may be faster from {} bytes on, which is not shown", number(at, 0)),
+        (None, _) => format!("no size is shown from which on {arm} is faster than {reference}"),
+    };
+    format!("Crossover: {place} ({shares})\n")
+}
+
+fn verified(results: &Results) -> String {
+    let mut out = String::new();
+    for (arm, verdict) in results.header.arms.iter().zip(&results.header.verdicts).skip(1) {
+        let equal = count(verdict.equal);
+        let said = match (verdict.equal, verdict.different) {
+            (0, 0) => "could not be compared with the reference's".to_owned(),
+            (_, 0) => format!("decoded bytes equal to the reference's in all {equal} comparisons"),
+            (_, different) => format!("decoded bytes equal in {equal} comparisons, different in {}", count(different)),
+        };
+        let _ = writeln!(out, "Answers of {arm}: {said}");
+    }
+    out
+}
+
+fn failures(summary: &Summary) -> String {
+    let mut said: Vec<String> =
+        summary.failures.iter().map(|(kind, times)| format!("{} {kind}", count(*times))).collect();
+    if summary.refused > 0 {
+        said.push(format!("{} refused for the rate and repeated", count(summary.refused)));
+    }
+    if said.is_empty() { "0".to_owned() } else { said.join(", ") }
+}
+
+fn size(size: Option<u64>) -> String {
+    size.map_or_else(|| "-".to_owned(), count)
+}
+
+fn shown(ms: f64) -> String {
+    number(ms, if ms.abs() < 10.0 { 3 } else { 2 })
+}

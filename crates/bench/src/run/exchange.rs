@@ -1,0 +1,99 @@
+//! One request and its answer, over a connection that is kept.
+
+use crate::answer::{Decoded, Decoder};
+use crate::failure::Failure;
+use crate::http::{Link, Opened, Raw};
+use crate::plan::{Cell, Plan};
+use faultline_command::clock;
+use hyper::StatusCode;
+use std::time::Duration;
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+
+/// One worker's connections, one for each kind in the plan.
+pub(super) struct Connections {
+    links: Vec<Option<Link>>,
+    tls: Option<TlsConnector>,
+}
+
+/// A request that was answered.
+#[derive(Debug)]
+pub(super) struct Exchanged {
+    /// By [`crate::results::PHASES`].
+    pub(super) phases: [Duration; 6],
+    pub(super) decoded: Decoded,
+    /// CPU time of decoding.
+    pub(super) decode_cpu: Duration,
+    pub(super) sent: u64,
+    pub(super) received: u64,
+}
+
+impl Connections {
+    pub(super) fn new(plan: &Plan, tls: Option<TlsConnector>) -> Connections {
+        Connections { links: plan.links.iter().map(|_| None).collect(), tls }
+    }
+
+    /// Sends a request that was to be sent at `at`, and decodes its answer. After a failure the connection is given up.
+    pub(super) async fn exchange(
+        &mut self,
+        plan: &Plan,
+        cell: &Cell,
+        id: u64,
+        decoder: &mut Decoder,
+        at: Duration,
+    ) -> Result<Exchanged, Failure> {
+        let place = plan.arms.get(cell.arm).map_or(0, |arm| arm.link);
+        let begun = clock::uptime();
+        let left = plan.timeout.saturating_sub(begun.saturating_sub(at));
+        let asked = match timeout(left, self.ask(plan, place, cell, id)).await {
+            Ok(asked) => asked,
+            Err(_) => Err(Failure::Timeout),
+        };
+        let (raw, connect, tls) = match asked {
+            Ok(asked) => asked,
+            Err(failure) => {
+                self.links.get_mut(place).map(Option::take);
+                return Err(failure);
+            }
+        };
+        let cpu = clock::thread_cpu();
+        let decoded = decoded(&raw, id, cell, decoder);
+        let decode_cpu = clock::thread_cpu().saturating_sub(cpu);
+        let done = clock::uptime();
+        let first_byte = raw.first_byte.saturating_sub(begun + connect + tls);
+        let transfer = raw.end.saturating_sub(raw.first_byte);
+        let phases = [begun.saturating_sub(at), connect, tls, first_byte, transfer, done.saturating_sub(raw.end)];
+        Ok(Exchanged { phases, decoded: decoded?, decode_cpu, sent: raw.sent, received: raw.received })
+    }
+
+    async fn ask(
+        &mut self,
+        plan: &Plan,
+        place: usize,
+        cell: &Cell,
+        id: u64,
+    ) -> Result<(Raw, Duration, Duration), Failure> {
+        let (kind, kept) = plan.links.get(place).zip(self.links.get_mut(place)).ok_or(Failure::Connect)?;
+        let usable = match kept {
+            Some(link) => link.is_usable().await,
+            None => false,
+        };
+        let (mut connect, mut tls) = (Duration::ZERO, Duration::ZERO);
+        if !usable {
+            let Opened { link, connect: took, tls: shook } = Link::open(&kind.endpoint, self.tls.as_ref()).await?;
+            *kept = Some(link);
+            (connect, tls) = (took, shook);
+        }
+        let link = kept.as_mut().ok_or(Failure::Connect)?;
+        let raw = link.ask(&kind.endpoint, cell.body(id), plan.limit).await?;
+        Ok((raw, connect, tls))
+    }
+}
+
+fn decoded(raw: &Raw, id: u64, cell: &Cell, decoder: &mut Decoder) -> Result<Decoded, Failure> {
+    match raw.status {
+        StatusCode::OK => decoder.decode(&raw.body, id, cell.expected),
+        StatusCode::TOO_MANY_REQUESTS => Err(Failure::RateLimited(raw.retry_after)),
+        other => Err(Failure::Http(other.as_u16())),
+    }
+}
