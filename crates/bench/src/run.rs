@@ -5,6 +5,10 @@
 //! sent, and latency counts from these, so that a wait for a free connection is not hidden.
 
 mod exchange;
+#[cfg(test)]
+mod server;
+#[cfg(test)]
+mod tests;
 
 use crate::answer::Decoder;
 use crate::failure::Failure;

@@ -1,0 +1,103 @@
+//! A node of which all is known beforehand: how long each answer takes, and what is wrong with it.
+#![expect(clippy::disallowed_methods, reason = "the witness has threads and a clock of its own")]
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// What becomes of one request.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Reply {
+    /// A good answer after that time.
+    After(Duration),
+    /// These bytes, then the end of the connection.
+    Raw(String),
+    /// A body without an end.
+    Endless,
+    /// Nothing, for as long as the other side waits.
+    Silent,
+}
+
+/// The server; its threads end with the test's process.
+pub(super) struct Server {
+    pub(super) address: SocketAddr,
+    /// How long each good answer took, from the request's last byte to the answer's first.
+    pub(super) took: Arc<Mutex<Vec<Duration>>>,
+}
+
+/// A good answer to `getAccountInfo`.
+pub(super) fn good(id: u64) -> String {
+    format!(r#"{{"jsonrpc":"2.0","result":{{"context":{{"slot":9}},"value":{{"data":["AAEC","base64"]}}}},"id":{id}}}"#)
+}
+
+/// An answer of HTTP around a body.
+pub(super) fn http(status: &str, headers: &str, body: &str) -> String {
+    format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\n{headers}\r\n{body}", body.len())
+}
+
+impl Server {
+    /// Answers the request with that number (from 0, of all connections) and id as `reply` says.
+    pub(super) fn start(reply: impl Fn(usize, u64) -> Reply + Send + Sync + 'static) -> Server {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let took: Arc<Mutex<Vec<Duration>>> = Arc::default();
+        let (shared, number, kept) = (Arc::new(reply), Arc::new(AtomicUsize::new(0)), took.clone());
+        thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let (shared, number, kept) = (shared.clone(), number.clone(), kept.clone());
+                thread::spawn(move || {
+                    let _ = serve(&stream, &*shared, &number, &kept);
+                });
+            }
+        });
+        Server { address, took }
+    }
+}
+
+fn serve(
+    stream: &TcpStream,
+    reply: &(impl Fn(usize, u64) -> Reply + ?Sized),
+    number: &AtomicUsize,
+    took: &Mutex<Vec<Duration>>,
+) -> std::io::Result<()> {
+    stream.set_nodelay(true)?;
+    let (mut reader, mut writer) = (BufReader::new(stream), stream);
+    loop {
+        let (mut line, mut length) = (String::new(), 0);
+        loop {
+            line.clear();
+            if reader.read_line(&mut line)? == 0 {
+                return Ok(());
+            }
+            if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+                length = value.trim().parse().unwrap();
+            }
+            if line == "\r\n" {
+                break;
+            }
+        }
+        let mut body = vec![0; length];
+        reader.read_exact(&mut body)?;
+        let begun = Instant::now();
+        let id = serde_json::from_slice::<serde_json::Value>(&body).unwrap()["id"].as_u64().unwrap();
+        match reply(number.fetch_add(1, Ordering::SeqCst), id) {
+            Reply::After(wait) => {
+                thread::sleep(wait);
+                let answer = http("200 OK", "", &good(id));
+                took.lock().unwrap().push(begun.elapsed());
+                writer.write_all(answer.as_bytes())?;
+            }
+            Reply::Raw(bytes) => return writer.write_all(bytes.as_bytes()),
+            Reply::Endless => {
+                writer.write_all(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")?;
+                loop {
+                    writer.write_all(format!("400\r\n{}\r\n", " ".repeat(1024)).as_bytes())?;
+                }
+            }
+            Reply::Silent => return reader.read_exact(&mut [0]),
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! The engine against nodes of which all is known.
+
+use super::server::{Reply, Server, good, http};
+use super::*;
+use crate::answer::Expected;
+use crate::endpoint::Endpoint;
+use crate::plan::{Arm, Cell as PlanCell, LinkKind, Subject};
+use crate::results::tests::results;
+use crate::results::{Results, ms};
+use std::sync::OnceLock;
+use std::time::Instant;
+
+/// What a node does to a request, by the request's id.
+type Hostile = Box<dyn Fn(u64) -> Reply + Send + Sync>;
+
+fn plan(server: &Server, rounds: u32, workers: usize, rate: Option<f64>) -> Rc<Plan> {
+    let endpoint = Endpoint::read(&format!("http://{}", server.address)).unwrap();
+    let method = r#""method":"getAccountInfo","params":[]"#.to_owned();
+    Rc::new(Plan {
+        arms: vec![Arm { name: "a".to_owned(), link: 0 }],
+        links: vec![LinkKind { endpoint }],
+        subjects: vec![Subject { name: "account of 1".to_owned() }],
+        cells: vec![PlanCell { arm: 0, subject: 0, method, expected: Expected::Account }],
+        rounds,
+        warm_up: 0,
+        workers,
+        rate,
+        seed: 1,
+        timeout: Duration::from_secs(5),
+        limit: 1 << 20,
+    })
+}
+
+fn measure(plan: &Rc<Plan>) -> Results {
+    let measured = Engine::new(plan, None).unwrap().run(plan).unwrap();
+    assert_eq!((measured.samples.len(), measured.stopped_by), (plan.rounds as usize, None));
+    Results { samples: measured.samples, ..results(0, &[("a", 1, &|_| 0)]) }
+}
+
+fn within_a_percent(found: f64, is: f64) {
+    assert!((found / is - 1.0).abs() < 0.01, "{found} ms are not within 1 % of {is} ms");
+}
+
+#[test]
+fn means_and_percentiles_are_those_of_the_server_within_a_percent() {
+    let server = Server::start(|number, _| Reply::After(Duration::from_millis(1000 + (number as u64 * 37) % 500)));
+    let measured = measure(&plan(&server, 200, 25, None));
+    let latency = measured.summary(0).latency.unwrap();
+    let took: Vec<Option<f64>> =
+        server.took.lock().unwrap().iter().map(|took| Some(ms(took.as_nanos() as u64))).collect();
+    assert_eq!(took.len(), 200);
+    let is = |p| faultline_stats::summary::quantile(&took, p).unwrap();
+    within_a_percent(latency.mean, faultline_stats::summary::summary(&took).mean.unwrap());
+    for (found, p) in [(latency.p50, 0.5), (latency.p90, 0.9), (latency.p95, 0.95), (latency.p99, 0.99)] {
+        within_a_percent(found, is(p));
+    }
+    // Nearly all of it is the wait for the first byte, and the parts are the whole.
+    let phases = measured.summary(0).phases.unwrap();
+    within_a_percent(phases[3], latency.mean);
+    assert!((phases.iter().sum::<f64>() - latency.mean).abs() < 1e-6);
+}
+
+/// Answers at once, but for one second from the hundredth request on.
+fn stalling() -> Server {
+    #[expect(clippy::disallowed_methods, reason = "the witness has a clock of its own")]
+    let now = Instant::now;
+    let stalled = OnceLock::new();
+    Server::start(move |number, _| {
+        let until = match number {
+            0..100 => None,
+            _ => Some(*stalled.get_or_init(|| now() + Duration::from_secs(1))),
+        };
+        Reply::After(until.map_or(Duration::ZERO, |until| until.saturating_duration_since(now())))
+    })
+}
+
+#[test]
+fn a_stall_is_in_the_percentiles_of_an_open_loop_and_a_closed_loop_hides_it() {
+    let closed = measure(&plan(&stalling(), 200, 1, None)).summary(0).latency.unwrap();
+    assert!(closed.max >= 990.0 && closed.p99 < 300.0, "one request waits, the others are not sent: {closed:?}");
+    let open = measure(&plan(&stalling(), 200, 64, Some(50.0))).summary(0).latency.unwrap();
+    // Fifty of two hundred requests were to be sent during the stall and waited half a second on average.
+    assert!(open.p90 > 400.0 && open.p99 > 800.0 && open.p50 < 300.0, "{open:?}");
+    // The same where one connection has to do: then the wait is for the connection.
+    let queued = measure(&plan(&stalling(), 200, 1, Some(50.0))).summary(0);
+    assert!(queued.latency.unwrap().p90 > 400.0 && queued.phases.unwrap()[0] > 50.0, "{queued:?}");
+}
+
+#[test]
+fn whatever_a_node_does_to_a_request_is_an_error_of_that_request_alone() {
+    let deep = "[".repeat(200_000);
+    let half = http("200 OK", "", &good(1));
+    let half = half[..half.len() - 20].to_owned();
+    let replies: Vec<(Hostile, &str)> = vec![
+        (Box::new(|_| Reply::Endless), "answer too large"),
+        (Box::new(|id| Reply::Raw(http("200 OK", "", &good(id + 1)))), "wrong id"),
+        (Box::new(move |_| Reply::Raw(half.clone())), "connection closed"),
+        (Box::new(move |_| Reply::Raw(http("200 OK", "", &deep))), "malformed answer"),
+        (Box::new(|_| Reply::Raw("SSH-2.0-node\r\n\r\n".to_owned())), "malformed answer"),
+        (Box::new(|_| Reply::Raw(String::new())), "connection closed"),
+        (Box::new(|_| Reply::Raw(http("500 Oops", "", ""))), "HTTP 500"),
+        (
+            Box::new(|_| Reply::Raw("HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n{}".to_owned())),
+            "connection closed",
+        ),
+        (
+            Box::new(|_| Reply::Raw(format!("HTTP/1.1 200 OK\r\nX: {}\r\n\r\n", "x".repeat(1 << 20)))),
+            "malformed answer",
+        ),
+        (Box::new(|_| Reply::Silent), "timeout"),
+    ];
+    let kinds: Vec<&str> = replies.iter().map(|(_, kind)| *kind).collect();
+    // Every other request is answered well.
+    let server = Server::start(move |number, id| match number % 2 {
+        1 => Reply::After(Duration::ZERO),
+        _ => replies[number / 2 % replies.len()].0(id),
+    });
+    let mut plan = plan(&server, 2 * kinds.len() as u32, 1, None).as_ref().clone();
+    plan.timeout = Duration::from_secs(2);
+    let measured = measure(&Rc::new(plan));
+    let failed: Vec<Option<&str>> = measured.samples.iter().map(|sample| sample.failure.as_deref()).collect();
+    for (pair, kind) in failed.chunks(2).zip(kinds) {
+        assert_eq!(pair, [Some(kind), None], "all: {failed:?}");
+    }
+}
+
+#[test]
+fn a_node_that_limits_requests_is_given_time_and_its_refusals_are_counted_apart() {
+    let refusal = r#"{"jsonrpc":"2.0","id":null,"error":{"code":429,"message":"Too many requests"}}"#;
+    let server = Server::start(move |number, _| match number {
+        3 => Reply::Raw(http("429 Too Many Requests", "Retry-After: 1\r\n", "slow down")),
+        5 => Reply::Raw(http("200 OK", "", refusal)),
+        _ => Reply::After(Duration::ZERO),
+    });
+    let summary = measure(&plan(&server, 10, 1, None)).summary(0);
+    assert_eq!((summary.successes, summary.refused, summary.failures.len()), (10, 2, 0));
+    assert!(summary.latency.unwrap().max < 400.0, "the wait is no latency: {summary:?}");
+}
+
+#[test]
+fn a_node_that_is_not_there_is_an_error_of_every_request() {
+    let server = Server::start(|_, _| Reply::Silent);
+    let mut plan = plan(&server, 3, 1, None).as_ref().clone();
+    // What was just given back is not listened on.
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    plan.links[0].endpoint = Endpoint::read(&format!("http://{free}")).unwrap();
+    assert_eq!(measure(&Rc::new(plan)).summary(0).failures["no connection"], 3);
+}
