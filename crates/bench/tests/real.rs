@@ -1,0 +1,168 @@
+//! `bench` against a real validator whose accounts are known: five of the sizes of the study of encodings, loaded at genesis.
+//! What was printed is kept in `target/bench-real`.
+
+#![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test that cannot prepare its scene fails")]
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use clap::Parser;
+use faultline_bench::args::BenchArgs;
+use faultline_testkit::Result;
+use faultline_testkit::binaries::{Binaries, SKIP_MESSAGE};
+use faultline_testkit::eventually::{Look, wait_for};
+use faultline_testkit::ports::PortBlock;
+use faultline_testkit::process::{Program, Running, signal};
+use faultline_testkit::rpc::Rpc;
+use serde_json::json;
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+/// The study's accounts: the default list of `bench encoding`. Their data is made here.
+const ACCOUNTS: [(&str, usize); 5] = [
+    ("Po57HwPXoG22SajaQCBn7Zg8hPp15pUTMcTwcr4GhDu", 904),
+    ("2uLdBfEax2Gzk3KRGTiWoYQPmXWgSG6g1UDax1T9J6MM", 3232),
+    ("4yRzzxU6brZsY9CTZ2Jp9QWhnRftYP6RyZ8FGugVEXN8", 5400),
+    ("CXh2s3cJVwJxZBa7q2ur3paKsWrrznZfApmvjQCPQJpc", 7448),
+    ("Hij4zmmrdmQ49bfgy63C8VF12EYysjF6WGFeZJpfipCk", 10_136),
+];
+const PATIENCE: Duration = Duration::from_secs(180);
+
+/// A validator with [`ACCOUNTS`]. The order of the fields is the order of their end.
+struct Node {
+    _running: Running,
+    url: String,
+    _folder: tempfile::TempDir,
+    _ports: PortBlock,
+}
+
+/// Addresses and amounts as accounts have them: half of each account is random, half repeats.
+fn data(size: usize) -> Vec<u8> {
+    let mut state = size as u64;
+    let mut random = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 56) as u8
+    };
+    (0..size).map(|place| if place % 64 < 32 { random() } else { (place % 64 < 40) as u8 * 7 }).collect()
+}
+
+fn start(binaries: &Binaries) -> Result<Node> {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let ports = PortBlock::claim(20_000)?;
+    let mut set: Vec<String> = vec!["--reset".into(), "--quiet".into()];
+    for (address, size) in ACCOUNTS {
+        let account = json!({"pubkey": address, "account": {
+            "lamports": 1_000_000_000_u64, "data": [STANDARD.encode(data(size)), "base64"],
+            "owner": bs58::encode([99; 32]).into_string(),
+            "executable": false, "rentEpoch": 0, "space": size,
+        }});
+        let file = folder.path().join(format!("{size}.json"));
+        fs::write(&file, account.to_string()).expect("a file of an account");
+        set.extend(["--account".into(), address.to_owned(), file.display().to_string()]);
+    }
+    let mut named = |name: &str, value: String| set.extend([format!("--{name}"), value]);
+    named("ledger", folder.path().join("ledger").display().to_string());
+    named("rpc-port", ports.port(10).to_string());
+    named("faucet-port", ports.port(12).to_string());
+    named("gossip-port", ports.port(1).to_string());
+    named("dynamic-port-range", format!("{}-{}", ports.port(20), ports.port(60)));
+    let environment = vec![("AGAVE_NO_ENFORCE_NOFILE".to_owned(), Some("1".to_owned()))];
+    let output = folder.path().join("node.out");
+    let mut running =
+        Running::start(&Program { path: binaries.test_validator.clone(), arguments: set, environment, output })?;
+    let address = std::net::SocketAddr::from(([127, 0, 0, 1], ports.port(10)));
+    let rpc = Rpc::new(address);
+    wait_for(PATIENCE, "the node is healthy", || {
+        running.check()?;
+        let slot =
+            rpc.call("getHealth", json!([])).and_then(|_| rpc.call("getSlot", json!([{"commitment": "finalized"}])));
+        Ok(slot.map_or_else(|error| Look::NotYet(error.to_string()), |_| Look::Ready(())))
+    })?;
+    Ok(Node { _running: running, url: format!("http://{address}"), _folder: folder, _ports: ports })
+}
+
+#[derive(Parser)]
+struct Cli {
+    #[command(flatten)]
+    args: BenchArgs,
+}
+
+/// What `faultline bench` would print, and its exit code.
+fn bench(words: &[&str], kept: &str) -> anyhow::Result<(String, u8)> {
+    let cli = Cli::try_parse_from(["bench"].iter().chain(words)).expect("good words");
+    let (said, code) = faultline_bench::run(&cli.args)?;
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/bench-real");
+    fs::create_dir_all(&folder).expect("target");
+    fs::write(folder.join(kept), &said).expect("target");
+    Ok((said, code))
+}
+
+/// Ctrl-C in the middle of a long run.
+fn interrupted(node: &Node, file: &str) {
+    let over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            // The first one may come before they are heard: the run before has left a handler, so that none ends the test.
+            while !over.load(Ordering::SeqCst) {
+                signal(std::process::id(), "INT").expect("kill");
+                thread::sleep(Duration::from_millis(200));
+            }
+        });
+        let words = ["encoding", &node.url, "--rounds", "500000", "--warm-up", "0", "--out", file];
+        let measured = bench(&words, "interrupted.txt");
+        over.store(true, Ordering::SeqCst);
+        let (said, code) = measured.expect("what was measured");
+        assert!(code == 1 && said.contains("ended early by SIGINT"), "{said}");
+        assert_eq!(bench(&["report", file], "again.txt").expect("the file"), (said, 0));
+    });
+}
+
+#[test]
+fn encodings_of_real_accounts_are_compared_in_the_studys_tables_and_their_bytes_are_equal() -> Result<()> {
+    let Some(binaries) = Binaries::find() else {
+        println!("{SKIP_MESSAGE}");
+        return Ok(());
+    };
+    let node = start(&binaries)?;
+    let kept = tempfile::tempdir().expect("a temporary folder");
+    let file = kept.path().join("run.flb").display().to_string();
+    let words = ["encoding", &node.url, "--rounds", "1000", "--out", &file];
+    let (said, code) = bench(&words, "encoding.txt").expect("results");
+    assert_eq!(code, 0, "{said}");
+    let lines: Vec<&str> = said.lines().collect();
+    for (table, first) in [("(MEAN)", 0), ("(P95)", 10)] {
+        assert!(lines[first].contains(table), "{said}");
+        for (row, size) in lines[first + 4..].iter().zip(ACCOUNTS.map(|(_, size)| size)) {
+            let mut cells = row.split_whitespace();
+            assert_eq!(cells.next(), Some(size.to_string().as_str()), "{said}");
+            let numbers: Vec<f64> = cells.by_ref().take(3).map(|cell| cell.parse().unwrap()).collect();
+            assert!((numbers[0] - numbers[1]).abs() - numbers[2] < 0.002 && numbers[0] > 0.0, "{row}");
+            assert!(["Base64", "Zstd"].contains(&cells.next_back().unwrap()), "{row}");
+        }
+    }
+    assert!(said.contains("decoded bytes equal to the reference's in all"), "{said}");
+    // What base64 sends is four thirds of the account; zstd finds the half that repeats.
+    let received = |arm: &str| -> f64 {
+        let section = said.split("Where the time is spent").nth(1).unwrap();
+        let row = section.lines().find(|line| line.starts_with(&format!("{arm} ")) && line.contains("10,136")).unwrap();
+        row.split_whitespace().last().unwrap().replace(',', "").parse().unwrap()
+    };
+    assert!((13_516.0..14_200.0).contains(&received("base64")), "{said}");
+    assert!((6_000.0..9_500.0).contains(&received("base64+zstd")), "{said}");
+
+    assert_eq!(bench(&["report", &file], "again.txt").expect("the file"), (said, 0));
+    let (same, code) = bench(&["diff", &file, &file], "diff.txt").expect("two files");
+    assert!(code == 0 && same.contains("no change shown"), "{same}");
+    let open = ["encoding", &node.url, "--rounds", "40", "--rate", "100"];
+    let (open, code) = bench(&open, "open.txt").expect("results");
+    assert!(code == 0 && open.contains("open loop, 100.0 a second"), "{open}");
+    interrupted(&node, &kept.path().join("interrupted.flb").display().to_string());
+
+    let nothing = bs58::encode([7; 32]).into_string();
+    let missing = bench(&["encoding", &node.url, "--accounts", &nothing], "missing.txt");
+    let missing = missing.expect_err("no such account").to_string();
+    assert!(missing.contains("has no account"), "{missing}");
+    Ok(())
+}
