@@ -43,14 +43,19 @@ impl Encoding {
 pub(crate) enum Expected {
     /// That of `getAccountInfo`.
     Account,
+    /// Any result; its bytes are its JSON. Whether two nodes must give the same.
+    Json {
+        /// The same request has the same result on every node.
+        same: bool,
+    },
 }
 
 /// An answer that was decoded; its bytes are in the [`Decoder`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Decoded {
-    /// The slot in which the node looked.
-    pub(crate) slot: u64,
-    /// Whether there are bytes: an account that the node parsed has none.
+    /// The slot in which the node looked; `None` if the result does not depend on it.
+    pub(crate) slot: Option<u64>,
+    /// Whether there are bytes to compare: an account that the node parsed has none.
     pub(crate) bytes: bool,
 }
 
@@ -122,10 +127,16 @@ impl Decoder {
     pub(crate) fn decode(&mut self, body: &[u8], id: u64, expected: Expected) -> Result<Decoded, Failure> {
         self.bytes.clear();
         match expected {
+            Expected::Json { same } => {
+                let result: Value = result(body, id)?;
+                // Keys are in order: the same result has the same text.
+                serde_json::to_writer(&mut self.bytes, &result).map_err(|_| Failure::Malformed)?;
+                Ok(Decoded { slot: None, bytes: same })
+            }
             Expected::Account => {
                 let result: AccountResult<'_> = result(body, id)?;
                 let account = result.value.ok_or(Failure::Missing)?;
-                let slot = result.context.slot;
+                let slot = Some(result.context.slot);
                 match account.data {
                     Data::Parsed(_) => Ok(Decoded { slot, bytes: false }),
                     Data::Encoded(text, encoding) => {
@@ -205,10 +216,22 @@ mod tests {
         ];
         for (text, name) in texts {
             let (decoded, out) = decode(&account(&format!(r#"["{text}","{name}"]"#)));
-            assert_eq!((decoded, out == bytes), (Ok(Decoded { slot: 5, bytes: true }), true), "{name}");
+            assert_eq!((decoded, out == bytes), (Ok(Decoded { slot: Some(5), bytes: true }), true), "{name}");
         }
         let parsed = decode(&account(r#"{"parsed":{"a":1},"program":"stake"}"#)).0;
-        assert_eq!(parsed, Ok(Decoded { slot: 5, bytes: false }));
+        assert_eq!(parsed, Ok(Decoded { slot: Some(5), bytes: false }));
+    }
+
+    #[test]
+    fn results_that_mean_the_same_have_the_same_bytes() {
+        let bytes = |result: &str| {
+            let mut decoder = Decoder::new().unwrap();
+            let body = format!(r#"{{"id":7,"result":{result}}}"#);
+            decoder.decode(body.as_bytes(), 7, Expected::Json { same: true }).map(|_| decoder.bytes)
+        };
+        assert_eq!(bytes(r#"{"a":1,"b":[2]}"#), bytes(r#"{ "b": [ 2 ], "a": 1 }"#));
+        assert_ne!(bytes(r#"{"a":1}"#), bytes(r#"{"a":2}"#));
+        assert_eq!(bytes("null"), Err(Failure::Malformed));
     }
 
     #[test]

@@ -20,6 +20,8 @@ pub struct BenchArgs {
 pub enum Bench {
     /// Compare encodings of account data over accounts of several sizes.
     Encoding(EncodingArgs),
+    /// Compare nodes on the same requests.
+    Nodes(NodesArgs),
     /// Show results that were kept with --out.
     Report(ReportArgs),
     /// Compare two kept results; exit code 1 if anything is slower or fails more often.
@@ -99,6 +101,32 @@ pub struct EncodingArgs {
     pub output: OutArgs,
 }
 
+/// `bench nodes`.
+#[derive(Debug, Args)]
+pub struct NodesArgs {
+    /// Where the nodes answer JSON-RPC; the first is the reference.
+    #[arg(value_name = "URL", value_parser = parse_url, num_args = 2..=8, required = true)]
+    pub urls: Vec<String>,
+    /// Methods to ask: getBlock, getBlockTime, getBlocksWithLimit, getSlot, getLatestBlockhash, getEpochInfo.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "getBlock,getBlockTime,getSlot")]
+    pub methods: Vec<String>,
+    /// Slots for methods that have one, drawn anew in each round [default: those that all nodes have].
+    #[arg(long, value_name = "FROM:TO", value_parser = parse_range)]
+    pub slots: Option<(u64, u64)>,
+    /// Slots that a node may be behind the newest of them.
+    #[arg(long, value_name = "SLOTS", default_value = "10")]
+    pub max_lag: u64,
+    /// PEM file with the certificates to trust instead of the system's.
+    #[arg(long, value_name = "FILE")]
+    pub ca: Option<PathBuf>,
+    /// How much and how fast.
+    #[command(flatten)]
+    pub load: LoadArgs,
+    /// What becomes of the results.
+    #[command(flatten)]
+    pub output: OutArgs,
+}
+
 /// The node that is asked.
 #[derive(Debug, Args)]
 pub struct NodeArgs {
@@ -160,6 +188,14 @@ fn parse_slice(text: &str) -> Result<(u64, u64), String> {
     let read = |text: &str| text.trim().parse::<u64>().ok();
     let (offset, length) = text.split_once(':').unwrap_or_default();
     read(offset).zip(read(length)).ok_or_else(|| format!("{text:?} is no part of an account, as 0:1024 is"))
+}
+
+/// From and to, both included.
+fn parse_range(text: &str) -> Result<(u64, u64), String> {
+    let read = |text: &str| text.trim().parse::<u64>().ok();
+    let (from, to) = text.split_once(':').unwrap_or_default();
+    let range = read(from).zip(read(to)).filter(|(from, to)| from <= to);
+    range.ok_or_else(|| format!("{text:?} is no range of slots, as 1000:2000 is"))
 }
 
 /// Requests a second.

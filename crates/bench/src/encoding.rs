@@ -3,19 +3,14 @@
 mod study;
 
 use crate::answer::Expected;
-use crate::args::{EncodingArgs, LoadArgs};
+use crate::args::EncodingArgs;
 use crate::endpoint::Endpoint;
 use crate::failure::Failure;
-use crate::plan::{Arm, Cell, LinkKind, MOST_REQUESTS, Plan, Subject};
-use crate::render;
-use crate::results::{CellHead, Header, Results};
-use crate::run::{Engine, Measured};
-use crate::store;
+use crate::plan::{Arm, Cell, LinkKind, Plan, Subject};
+use crate::preset::{self, Known};
+use crate::results::Results;
 use faultline_command::args::WrongUsage;
-use faultline_command::clock;
 use serde_json::json;
-use std::rc::Rc;
-use std::time::{Duration, UNIX_EPOCH};
 
 /// The study's accounts on mainnet-beta, of 904, 3,232, 5,400, 7,448 and 10,136 bytes.
 const STUDY: [&str; 5] = [
@@ -26,39 +21,15 @@ const STUDY: [&str; 5] = [
     "Hij4zmmrdmQ49bfgy63C8VF12EYysjF6WGFeZJpfipCk",
 ];
 
-/// Workers of an open loop, unless set.
-const OPEN_WORKERS: usize = 64;
-
 /// Measures, and shows what was measured.
 ///
 /// # Errors
 /// Wrong usage, a node that does not answer, an account that it does not have.
 pub(crate) fn run(args: &EncodingArgs) -> anyhow::Result<(String, u8)> {
     let plan = plan(args)?;
-    if args.output.dry_run {
-        return Ok((plan.requests_of_a_round(), 0));
-    }
-    if let Some(out) = &args.output.out {
-        store::reserve(out)?;
-    }
-    let done = measure(&plan, args);
-    if let (Some(out), Err(_)) = (&args.output.out, &done) {
-        // It is empty, and was made here.
-        let _ = std::fs::remove_file(out);
-    }
-    let results = done?;
-    if let Some(out) = &args.output.out {
-        store::write(out, &results)?;
-    }
-    Ok((crate::shown(&results, args.output.format)?, u8::from(!render::problems(&results).is_empty())))
-}
-
-fn measure(plan: &Plan, args: &EncodingArgs) -> anyhow::Result<Results> {
-    let engine = Engine::new(plan, args.node.ca.as_deref())?;
-    let sizes = sizes(plan, &engine.probe(plan)?)?;
-    let started = clock::now();
-    let measured = engine.run(&Rc::new(plan.clone()))?;
-    Ok(results(plan, &sizes, measured, started.duration_since(UNIX_EPOCH).unwrap_or_default()))
+    preset::run("encoding", &plan, (&args.output, args.node.ca.as_deref()), |engine| {
+        Ok(Known { sizes: sizes(&plan, &engine.probe(&plan)?)?, notes: Vec::new() })
+    })
 }
 
 /// The study's own tables.
@@ -98,28 +69,18 @@ fn plan(args: &EncodingArgs) -> anyhow::Result<Plan> {
             arm,
             subject,
             method: method(account, encoding),
+            numbers: None,
             expected: Expected::Account,
         };
         encodings.iter().enumerate().map(cell).collect::<Vec<_>>()
     });
-    let LoadArgs { rounds, warm_up, workers, rate, seed, timeout, max_answer } = args.load;
-    let plan = Plan {
+    Ok(Plan {
         cells: cells.collect(),
         arms: encodings.iter().map(|name| Arm { name: name.clone(), link: 0 }).collect(),
         links: vec![LinkKind { endpoint }],
-        subjects: accounts.into_iter().map(|name| Subject { name }).collect(),
-        rounds,
-        warm_up,
-        workers: workers.map_or(if rate.is_some() { OPEN_WORKERS } else { 1 }, usize::from),
-        rate,
-        seed,
-        timeout,
-        limit: max_answer,
-    };
-    if plan.requests() > MOST_REQUESTS {
-        return Err(WrongUsage(format!("{} requests are too many: at most {MOST_REQUESTS}", plan.requests())).into());
-    }
-    Ok(plan)
+        subjects: accounts.iter().map(|name| Subject { name: name.clone() }).collect(),
+        ..preset::empty(&args.load)
+    })
 }
 
 /// The size of every subject, by the first encoding that gave its bytes.
@@ -147,31 +108,4 @@ fn sizes(plan: &Plan, answers: &[Result<Vec<u8>, Failure>]) -> anyhow::Result<Ve
         }
     }
     Ok(sizes)
-}
-
-fn results(plan: &Plan, sizes: &[Option<u64>], measured: Measured, started: Duration) -> Results {
-    let name = |cell: &Cell| plan.subjects.get(cell.subject).map(|subject| subject.name.clone()).unwrap_or_default();
-    let head = |cell: &Cell| CellHead {
-        arm: plan.arms.get(cell.arm).map(|arm| arm.name.clone()).unwrap_or_default(),
-        subject: name(cell),
-        size: sizes.get(cell.subject).copied().flatten(),
-    };
-    let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-    let header = Header {
-        preset: "encoding".to_owned(),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        started_unix_ns: i64::try_from(started.as_nanos()).unwrap_or(i64::MAX),
-        nodes: plan.links.iter().map(|link| link.endpoint.shown()).collect(),
-        arms: plan.arms.iter().map(|arm| arm.name.clone()).collect(),
-        verdicts: measured.verdicts,
-        seed: plan.seed,
-        rounds: plan.rounds,
-        warm_up: plan.warm_up,
-        workers: plan.workers,
-        rate: plan.rate,
-        stopped_by: measured.stopped_by.map(str::to_owned),
-        own_cpu_ns: measured.own_cpu.map(ns),
-        length_ns: ns(measured.length),
-    };
-    Results { header, cells: plan.cells.iter().map(head).collect(), samples: measured.samples }
 }

@@ -12,7 +12,9 @@ mod encoding;
 mod endpoint;
 mod failure;
 mod http;
+mod nodes;
 mod plan;
+mod preset;
 mod render;
 mod results;
 mod run;
@@ -30,6 +32,7 @@ use results::Results;
 pub fn run(args: &BenchArgs) -> anyhow::Result<(String, u8)> {
     match &args.what {
         Bench::Encoding(args) => encoding::run(args),
+        Bench::Nodes(args) => nodes::run(args),
         Bench::Report(args) => {
             let results = store::read(&args.file)?;
             Ok((shown(&results, args.format)?, 0))
@@ -41,7 +44,10 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<(String, u8)> {
 /// Results in the form that was asked for. Every preset's study comes first.
 fn shown(results: &Results, format: Format) -> anyhow::Result<String> {
     match format {
-        Format::Table => Ok(encoding::study(results) + &render::text(results)),
+        Format::Table => {
+            let study = if results.header.preset == "nodes" { nodes::study } else { encoding::study };
+            Ok(study(results) + &render::text(results))
+        }
         Format::Json => tables::json(results),
         Format::Csv => Ok(tables::csv(results)),
     }

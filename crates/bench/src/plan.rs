@@ -3,7 +3,11 @@
 use crate::answer::Expected;
 use crate::endpoint::Endpoint;
 use hyper::body::Bytes;
+use std::borrow::Cow;
 use std::time::Duration;
+
+/// Where a request has a number that is drawn anew in each round.
+pub(crate) const RANDOM: &str = "{random}";
 
 /// Requests that one run has at most: each is kept.
 pub(crate) const MOST_REQUESTS: u64 = 10_000_000;
@@ -38,16 +42,28 @@ pub(crate) struct Cell {
     pub(crate) arm: usize,
     /// A place in [`Plan::subjects`].
     pub(crate) subject: usize,
-    /// Method and parameters, as they are written in the request.
+    /// Method and parameters, as they are written in the request; [`RANDOM`] in it becomes a number.
     pub(crate) method: String,
+    /// From where to where these numbers are, both included; the same for all arms in a round.
+    pub(crate) numbers: Option<(u64, u64)>,
     /// Of the answer.
     pub(crate) expected: Expected,
 }
 
 impl Cell {
-    /// The request with that number.
-    pub(crate) fn body(&self, id: u64) -> Bytes {
-        Bytes::from(format!(r#"{{"jsonrpc":"2.0","id":{id},{}}}"#, self.method))
+    /// The request with that id, in that round of the whole run.
+    pub(crate) fn body(&self, id: u64, (seed, round): (u64, u64)) -> Bytes {
+        let method = match self.numbers {
+            None => Cow::Borrowed(&self.method),
+            Some((from, to)) => {
+                // Rounds and subjects have numbers of their own; arms have the same.
+                let place = (round << 16) ^ self.subject as u64;
+                let seed = seed ^ place.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+                let number = fastrand::Rng::with_seed(seed).u64(from..=to.max(from));
+                Cow::Owned(self.method.replace(RANDOM, &number.to_string()))
+            }
+        };
+        Bytes::from(format!(r#"{{"jsonrpc":"2.0","id":{id},{method}}}"#))
     }
 }
 
@@ -77,6 +93,11 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
+    /// The round of a request, from 0 over the whole run.
+    pub(crate) fn round_of(&self, number: u64) -> u64 {
+        number / (self.cells.len() as u64).max(1)
+    }
+
     /// Requests of the whole run.
     pub(crate) fn requests(&self) -> u64 {
         (u64::from(self.rounds) + u64::from(self.warm_up)) * self.cells.len() as u64
@@ -87,7 +108,11 @@ impl Plan {
         let sent = Order::new(self).take(self.cells.len()).filter_map(|turn| {
             let cell = self.cells.get(turn.cell)?;
             let link = self.links.get(self.arms.get(cell.arm)?.link)?;
-            Some(format!("POST {} {}\n", link.endpoint.shown(), String::from_utf8_lossy(&cell.body(turn.number))))
+            Some(format!(
+                "POST {} {}\n",
+                link.endpoint.shown(),
+                String::from_utf8_lossy(&cell.body(turn.number, (self.seed, 0)))
+            ))
         });
         sent.collect()
     }
@@ -150,8 +175,13 @@ mod tests {
     use super::*;
 
     fn plan(cells: usize, seed: u64) -> Plan {
-        let cell =
-            |arm| Cell { arm, subject: 0, method: r#""method":"m","params":[]"#.into(), expected: Expected::Account };
+        let cell = |arm| Cell {
+            arm,
+            subject: 0,
+            method: r#""method":"m","params":[]"#.into(),
+            numbers: None,
+            expected: Expected::Account,
+        };
         Plan {
             arms: Vec::new(),
             links: Vec::new(),
@@ -185,7 +215,21 @@ mod tests {
 
     #[test]
     fn a_request_has_its_number() {
-        let body = plan(1, 0).cells[0].body(12);
+        let body = plan(1, 0).cells[0].body(12, (1, 0));
         assert_eq!(&body[..], br#"{"jsonrpc":"2.0","id":12,"method":"m","params":[]}"#);
+    }
+
+    #[test]
+    fn numbers_are_drawn_anew_in_each_round_and_are_the_same_for_all_arms() {
+        let mut cells = plan(2, 0).cells;
+        for cell in &mut cells {
+            (cell.method, cell.numbers) = (format!("[{RANDOM}]"), Some((5, 9)));
+        }
+        let drawn = |cell: usize, round| cells[cell].body(1, (3, round));
+        assert!((0..200).all(|round| drawn(0, round) == drawn(1, round)));
+        let mut seen: Vec<_> = (0..200).map(|round| drawn(0, round)).collect();
+        seen.sort();
+        seen.dedup();
+        assert_eq!((seen.len(), &seen[0][..]), (5, &br#"{"jsonrpc":"2.0","id":1,[5]}"#[..]));
     }
 }

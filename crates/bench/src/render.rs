@@ -67,6 +67,7 @@ fn about(results: &Results) -> String {
         header.seed,
         header.warm_up,
     );
+    header.notes.iter().for_each(|note| out += &format!("{note}\n"));
     if let Some(own) = header.own_cpu_ns {
         let _ = writeln!(out, "This tool's own CPU time per request: {} ms", number(ms(own), 3));
     }
@@ -74,10 +75,10 @@ fn about(results: &Results) -> String {
 }
 
 fn latencies(results: &Results) -> String {
-    let heads = ["arm", "bytes", "mean", "median", "sd", "min", "max", "p90", "p95", "p99", "p99.9", "good", "failed"];
+    let heads = ["arm", "about", "mean", "median", "sd", "min", "max", "p90", "p95", "p99", "p99.9", "good", "failed"];
     let row = |(cell, head): (usize, &CellHead)| {
         let summary = results.summary(cell);
-        let mut row = vec![head.arm.clone(), size(head.size)];
+        let mut row = vec![head.arm.clone(), about_what(&head.subject, head.size)];
         match summary.latency {
             None => row.extend((0..9).map(|_| "-".to_owned())),
             Some(l) => {
@@ -93,12 +94,12 @@ fn latencies(results: &Results) -> String {
 }
 
 fn phases(results: &Results) -> String {
-    let mut heads = vec!["arm", "bytes"];
+    let mut heads = vec!["arm", "about"];
     heads.extend(PHASES);
     heads.extend(["decode CPU", "received"]);
     let row = |(cell, head): (usize, &CellHead)| {
         let summary = results.summary(cell);
-        let mut row = vec![head.arm.clone(), size(head.size)];
+        let mut row = vec![head.arm.clone(), about_what(&head.subject, head.size)];
         let or_dash = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
         row.extend((0..6).map(|place| or_dash(summary.phases.map(|phases| number(phases[place], 3)))));
         row.push(or_dash(summary.decode_cpu.map(|cpu| number(cpu, 3))));
@@ -109,9 +110,9 @@ fn phases(results: &Results) -> String {
 }
 
 fn comparison(compared: &[Compared]) -> String {
-    let heads = ["arm", "bytes", "mean", "interval", "p", "median", "interval", "p95", "interval", "rounds", "caveat"];
+    let heads = ["arm", "about", "mean", "interval", "p", "median", "interval", "p95", "interval", "rounds", "caveat"];
     let row = |compared: &Compared| {
-        let mut row = vec![compared.arm.clone(), size(compared.size)];
+        let mut row = vec![compared.arm.clone(), about_what(&compared.subject, compared.size)];
         row.extend(cells(Some(&compared.mean)));
         row.push(compared.p.map_or_else(|| "-".to_owned(), p_value));
         row.extend(cells(compared.median.as_ref()));
@@ -175,8 +176,8 @@ fn verified(results: &Results) -> String {
         let equal = count(verdict.equal);
         let said = match (verdict.equal, verdict.different) {
             (0, 0) => "could not be compared with the reference's".to_owned(),
-            (_, 0) => format!("decoded bytes equal to the reference's in all {equal} comparisons"),
-            (_, different) => format!("decoded bytes equal in {equal} comparisons, different in {}", count(different)),
+            (_, 0) => format!("equal to the reference's in all {equal} comparisons"),
+            (_, different) => format!("equal in {equal} comparisons, different in {}", count(different)),
         };
         let _ = writeln!(out, "Answers of {arm}: {said}");
     }
@@ -192,8 +193,9 @@ fn failures(summary: &Summary) -> String {
     if said.is_empty() { "0".to_owned() } else { said.join(", ") }
 }
 
-fn size(size: Option<u64>) -> String {
-    size.map_or_else(|| "-".to_owned(), count)
+/// An account by its size, which says more than its address.
+fn about_what(subject: &str, size: Option<u64>) -> String {
+    size.map_or_else(|| subject.to_owned(), |size| format!("{} bytes", count(size)))
 }
 
 fn shown(ms: f64) -> String {

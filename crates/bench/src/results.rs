@@ -65,6 +65,8 @@ pub(crate) struct Header {
     pub(crate) started_unix_ns: i64,
     /// Nodes, as they may be shown.
     pub(crate) nodes: Vec<String>,
+    /// Sentences about the nodes.
+    pub(crate) notes: Vec<String>,
     /// Names of the arms; the first is the reference.
     pub(crate) arms: Vec<String>,
     /// Answers compared with the reference's, by arm.
@@ -237,6 +239,7 @@ pub(crate) mod tests {
             version: "0".to_owned(),
             started_unix_ns: 0,
             nodes: vec!["http://node".to_owned()],
+            notes: Vec::new(),
             verdicts: vec![Verdict { equal: 1, different: 0 }; arms.len()],
             arms,
             seed: 1,

@@ -90,6 +90,20 @@ impl Engine {
         }))
     }
 
+    /// [`Engine::probe`] of requests for JSON: their results.
+    ///
+    /// # Errors
+    /// A request that is not answered well.
+    pub(crate) fn probe_json(&self, plan: &Plan) -> anyhow::Result<Vec<serde_json::Value>> {
+        let node = |cell: &PlanCell| plan.arms.get(cell.arm).map_or("a node", |arm| &arm.name).to_owned();
+        let read = |(answer, cell): (Result<Vec<u8>, Failure>, &PlanCell)| {
+            let bytes =
+                answer.map_err(|failure| anyhow::anyhow!("{} gives no {}: {failure}", node(cell), cell.method))?;
+            Ok(serde_json::from_slice(&bytes)?)
+        };
+        self.probe(plan)?.into_iter().zip(&plan.cells).map(read).collect()
+    }
+
     /// Sends all requests, or those until a signal to end.
     ///
     /// # Errors
@@ -220,7 +234,9 @@ async fn worker(shared: Rc<Shared>, mut decoder: Decoder) {
         if let Ok(exchanged) = &asked
             && exchanged.decoded.bytes
         {
-            shared.verify.borrow_mut().answered(cell.arm, cell.subject, exchanged.decoded.slot, decoder.bytes());
+            // What has no slot can be compared with the answer to the same request.
+            let at = exchanged.decoded.slot.unwrap_or_else(|| shared.plan.round_of(turn.number));
+            shared.verify.borrow_mut().answered(cell.arm, cell.subject, at, decoder.bytes());
         }
         let begun = shared.begun.get().unwrap_or(at);
         shared.keep(turn.round.map(|round| sample(&turn, round, (at, begun), asked, refused)));

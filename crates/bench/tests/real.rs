@@ -142,7 +142,7 @@ fn encodings_of_real_accounts_are_compared_in_the_studys_tables_and_their_bytes_
             assert!(["Base64", "Zstd"].contains(&cells.next_back().unwrap()), "{row}");
         }
     }
-    assert!(said.contains("decoded bytes equal to the reference's in all"), "{said}");
+    assert!(said.contains("equal to the reference's in all"), "{said}");
     // What base64 sends is four thirds of the account; zstd finds the half that repeats.
     let received = |arm: &str| -> f64 {
         let section = said.split("Where the time is spent").nth(1).unwrap();

@@ -85,7 +85,7 @@ impl Connections {
             (connect, tls) = (took, shook);
         }
         let link = kept.as_mut().ok_or(Failure::Connect)?;
-        let raw = link.ask(&kind.endpoint, cell.body(id), plan.limit).await?;
+        let raw = link.ask(&kind.endpoint, cell.body(id, (plan.seed, plan.round_of(id))), plan.limit).await?;
         Ok((raw, connect, tls))
     }
 }

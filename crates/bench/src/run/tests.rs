@@ -20,7 +20,7 @@ fn plan(server: &Server, rounds: u32, workers: usize, rate: Option<f64>) -> Rc<P
         arms: vec![Arm { name: "a".to_owned(), link: 0 }],
         links: vec![LinkKind { endpoint }],
         subjects: vec![Subject { name: "account of 1".to_owned() }],
-        cells: vec![PlanCell { arm: 0, subject: 0, method, expected: Expected::Account }],
+        cells: vec![PlanCell { arm: 0, subject: 0, method, numbers: None, expected: Expected::Account }],
         rounds,
         warm_up: 0,
         workers,

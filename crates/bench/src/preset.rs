@@ -1,0 +1,113 @@
+//! What presets have in common: a plan becomes results, which are kept and shown.
+
+use crate::args::{LoadArgs, OutArgs};
+use crate::plan::{Cell, MOST_REQUESTS, Plan};
+use crate::render;
+use crate::results::{CellHead, Header, Results};
+use crate::run::{Engine, Measured};
+use crate::store;
+use faultline_command::args::WrongUsage;
+use faultline_command::clock;
+use std::path::Path;
+use std::rc::Rc;
+use std::time::{Duration, UNIX_EPOCH};
+
+/// Workers of an open loop, unless set.
+const OPEN_WORKERS: usize = 64;
+
+/// What is known before the first request that counts.
+#[derive(Debug, Default)]
+pub(crate) struct Known {
+    /// Decoded bytes of each subject.
+    pub(crate) sizes: Vec<Option<u64>>,
+    /// Sentences about the nodes.
+    pub(crate) notes: Vec<String>,
+}
+
+/// A plan without arms and requests.
+pub(crate) fn empty(load: &LoadArgs) -> Plan {
+    Plan {
+        arms: Vec::new(),
+        links: Vec::new(),
+        subjects: Vec::new(),
+        cells: Vec::new(),
+        rounds: load.rounds,
+        warm_up: load.warm_up,
+        workers: load.workers.map_or(if load.rate.is_some() { OPEN_WORKERS } else { 1 }, usize::from),
+        rate: load.rate,
+        seed: load.seed,
+        timeout: load.timeout,
+        limit: load.max_answer,
+    }
+}
+
+/// Sends the requests of `plan`, keeps the results where `output` says, and shows them. What is known beforehand is asked first.
+///
+/// # Errors
+/// Too many requests, a file that exists, what `known` finds wrong, a signal that cannot be heard.
+pub(crate) fn run(
+    preset: &str,
+    plan: &Plan,
+    (output, authorities): (&OutArgs, Option<&Path>),
+    known: impl FnOnce(&Engine) -> anyhow::Result<Known>,
+) -> anyhow::Result<(String, u8)> {
+    if plan.requests() > MOST_REQUESTS {
+        return Err(WrongUsage(format!("{} requests are too many: at most {MOST_REQUESTS}", plan.requests())).into());
+    }
+    if output.dry_run {
+        return Ok((plan.requests_of_a_round(), 0));
+    }
+    if let Some(out) = &output.out {
+        store::reserve(out)?;
+    }
+    let done = measure(preset, plan, authorities, known);
+    if let (Some(out), Err(_)) = (&output.out, &done) {
+        // It is empty, and was made here.
+        let _ = std::fs::remove_file(out);
+    }
+    let results = done?;
+    if let Some(out) = &output.out {
+        store::write(out, &results)?;
+    }
+    Ok((crate::shown(&results, output.format)?, u8::from(!render::problems(&results).is_empty())))
+}
+
+fn measure(
+    preset: &str,
+    plan: &Plan,
+    authorities: Option<&Path>,
+    known: impl FnOnce(&Engine) -> anyhow::Result<Known>,
+) -> anyhow::Result<Results> {
+    let engine = Engine::new(plan, authorities)?;
+    let known = known(&engine)?;
+    let started = clock::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let measured = engine.run(&Rc::new(plan.clone()))?;
+    Ok(results(preset, plan, known, measured, started))
+}
+
+fn results(preset: &str, plan: &Plan, known: Known, measured: Measured, started: Duration) -> Results {
+    let head = |cell: &Cell| CellHead {
+        arm: plan.arms.get(cell.arm).map(|arm| arm.name.clone()).unwrap_or_default(),
+        subject: plan.subjects.get(cell.subject).map(|subject| subject.name.clone()).unwrap_or_default(),
+        size: known.sizes.get(cell.subject).copied().flatten(),
+    };
+    let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+    let header = Header {
+        preset: preset.to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        started_unix_ns: i64::try_from(started.as_nanos()).unwrap_or(i64::MAX),
+        nodes: plan.links.iter().map(|link| link.endpoint.shown()).collect(),
+        notes: known.notes,
+        arms: plan.arms.iter().map(|arm| arm.name.clone()).collect(),
+        verdicts: measured.verdicts,
+        seed: plan.seed,
+        rounds: plan.rounds,
+        warm_up: plan.warm_up,
+        workers: plan.workers,
+        rate: plan.rate,
+        stopped_by: measured.stopped_by.map(str::to_owned),
+        own_cpu_ns: measured.own_cpu.map(ns),
+        length_ns: ns(measured.length),
+    };
+    Results { header, cells: plan.cells.iter().map(head).collect(), samples: measured.samples }
+}
