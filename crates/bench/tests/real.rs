@@ -160,6 +160,11 @@ fn encodings_of_real_accounts_are_compared_in_the_studys_tables_and_their_bytes_
     assert!(code == 0 && open.contains("open loop, 100.0 a second"), "{open}");
     interrupted(&node, &kept.path().join("interrupted.flb").display().to_string());
 
+    let (twice, code) = bench(&["nodes", &node.url, &node.url, "--rounds", "300"], "nodes.txt").expect("results");
+    assert_eq!(code, 0, "{twice}");
+    for expected in ["=== getBlock ===", "=== the mixed load ===", "Send getBlock to ", "version 2.", "equal to the"] {
+        assert!(twice.contains(expected), "{expected}: {twice}");
+    }
     let nothing = bs58::encode([7; 32]).into_string();
     let missing = bench(&["encoding", &node.url, "--accounts", &nothing], "missing.txt");
     let missing = missing.expect_err("no such account").to_string();
