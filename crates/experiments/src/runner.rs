@@ -4,6 +4,7 @@ mod end;
 mod job;
 mod real;
 mod search;
+mod searching;
 mod turn;
 pub mod world;
 

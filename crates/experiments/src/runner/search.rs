@@ -1,40 +1,14 @@
 //! A search beside its run: readings go in, limits and lines of the journal come out.
 
+use super::searching::Searching;
 use super::turn::Running;
-use super::world::Observer;
 use super::{Halt, Runner};
 use crate::folder::RECORDING;
 use crate::journal::Entry;
-use crate::plan::Search;
-use crate::search::{Act, Answer, Line, Machine, Reading, Verdict};
+use crate::search::{Act, Line, Reading, Verdict};
 use crate::watch::Why;
 use anyhow::Context;
 use faultline_isolation::{Evidence, Launched};
-use std::time::Duration;
-
-/// From look to look of a search.
-pub(super) const LOOK: Duration = Duration::from_millis(250);
-/// Slots behind the tip up to which a daemon calls a validator near it, unless its configuration says another number.
-const AT_TIP: u64 = 32;
-
-/// A search that is going on.
-pub(super) struct Searching {
-    machine: Machine,
-    observer: Box<dyn Observer>,
-    /// What it came to, once it is over.
-    answer: Option<Answer>,
-}
-
-impl Searching {
-    pub(super) fn begin(rules: Search, observer: Box<dyn Observer>) -> anyhow::Result<Self> {
-        let machine = Machine::new(rules, AT_TIP).context("[search] cannot be searched by these rules")?;
-        Ok(Searching { machine, observer, answer: None })
-    }
-
-    pub(super) fn is_over(&self) -> bool {
-        self.answer.is_some()
-    }
-}
 
 impl Runner<'_> {
     /// Begins the search of a run whose plan has one.

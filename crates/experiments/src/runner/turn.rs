@@ -1,6 +1,6 @@
 //! One turn: its runs are prepared, begun together and watched.
 
-use super::search::{self, Searching};
+use super::searching::{self, Searching};
 use super::world::{Order, Recorder};
 use super::{Halt, Runner, job};
 use crate::journal::{self, Entry, Step};
@@ -255,7 +255,7 @@ impl Runner<'_> {
     /// Watches until every run is over. A run that ends early leaves the others running; those whose time is up are
     /// ended together.
     fn watch(&mut self, runs: &mut [Running]) -> Result<(), Halt> {
-        let pause = if self.plan.search.is_some() { search::LOOK } else { LOOK };
+        let pause = if self.plan.search.is_some() { searching::LOOK } else { LOOK };
         loop {
             self.heed()?;
             self.world.wait(pause);
