@@ -137,6 +137,7 @@ fn load_from_outside_in_half_of_the_time_makes_failures_void_and_the_answer_the_
 }
 
 /// Uses a CPU for every second period of 20 s, from the second one on.
+#[expect(clippy::disallowed_methods, reason = "a load of known length looks at a clock itself")]
 fn burn(over: &AtomicBool) {
     let began = Instant::now();
     while !over.load(Ordering::Relaxed) {
