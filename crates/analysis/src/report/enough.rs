@@ -42,7 +42,7 @@ pub(super) fn blocks(subjects: &Subjects<'_>) -> Vec<Block> {
         ("What cannot be said", ""),
     ];
     let note = "No minimum: less was not tried, and may be enough. Where no page came back after it was reclaimed (refaults), the page \
-                cache in use was never short, and all of the group's page cache counts as in use: the kernel does not tell which pages \
+                cache in use was never short, and all of the group's page cache counts as in use: the kernel does not say which pages \
                 of it were needed. Proven is then the highest sum of unreclaimable memory and page cache, from the start on if that \
                 was recorded. With refaults part of the page cache in use was missing at times, and only the limit it ran with is \
                 proven. Either way it holds for the load of the recorded time, without swap. Page cache: file less shmem of \

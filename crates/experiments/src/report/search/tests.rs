@@ -9,7 +9,7 @@ use faultline_isolation::Evidence as Kernel;
 use std::path::{Path, PathBuf};
 
 const GIB: u64 = 1 << 30;
-const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/report/search/golden.md");
+const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/report/search/golden.txt");
 
 fn dwell(headroom: Option<f64>, confirms: bool, verdict: Verdict) -> Line {
     let short = headroom.map_or(0.0, |gib| (24.0 - gib).max(0.0));
@@ -133,7 +133,7 @@ fn the_answer_is_one_sentence_whatever_a_search_comes_to() {
     );
     let start = "Its start alone needs 388 GiB.";
     let cases = [
-        (Outcome::Noisy, "Noisy: equal dwells ended too differently, so no size is told."),
+        (Outcome::Noisy, "Noisy: equal dwells ended too differently, so there is no size."),
         (
             Outcome::NeverFailed { lowest: 3 * GIB },
             "Never failed: the smallest headroom that was tried, 3.0 GiB, was enough, so the least is not known.",
@@ -141,11 +141,11 @@ fn the_answer_is_one_sentence_whatever_a_search_comes_to() {
         (Outcome::AboveStart, "The first headroom, 48.0 GiB, was too small to keep up: the least is above it."),
         (
             Outcome::OutOfTime,
-            "Out of time: 8 h 0 min were over before the range was narrow enough, so no size is told.",
+            "Out of time: 8 h 0 min were over before the range was narrow enough, so there is no size.",
         ),
         (
             Outcome::Inconclusive { why: "5 dwells in a row show nothing".to_owned() },
-            "Inconclusive: 5 dwells in a row show nothing. No size is told.",
+            "Inconclusive: 5 dwells in a row show nothing. There is no size.",
         ),
     ];
     for (outcome, expected) in cases {

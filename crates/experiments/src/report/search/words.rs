@@ -34,7 +34,7 @@ impl Search<'_> {
                 sentence(start(answer))
             ),
             Outcome::Noisy => {
-                format!("Noisy: equal dwells ended too differently, so no size is told.{}", sentence(start(answer)))
+                format!("Noisy: equal dwells ended too differently, so there is no size.{}", sentence(start(answer)))
             }
             Outcome::AboveStart => format!(
                 "The first headroom, {}, was too small to keep up: the least is above it.{}",
@@ -42,12 +42,12 @@ impl Search<'_> {
                 sentence(start(answer))
             ),
             Outcome::OutOfTime => format!(
-                "Out of time: {} were over before the range was narrow enough, so no size is told.{}",
+                "Out of time: {} were over before the range was narrow enough, so there is no size.{}",
                 faultline_text::time(self.rules.most),
                 sentence(start(answer))
             ),
             Outcome::Inconclusive { why } => {
-                format!("Inconclusive: {why}. No size is told.{}", sentence(start(answer)))
+                format!("Inconclusive: {why}. There is no size.{}", sentence(start(answer)))
             }
         }
     }
@@ -127,7 +127,7 @@ impl Search<'_> {
         let horizon = faultline_text::time(self.rules.horizon);
         let memory = |hours: f64| answer.memory.iter().find(|memory| memory.hours >= hours);
         match answer.settles {
-            None => Some("Too little was read to tell whether what cannot be reclaimed grows.".to_owned()),
+            None => Some("Too little was read to say whether what cannot be reclaimed grows.".to_owned()),
             Some(true) => memory(0.0).map(|memory| {
                 format!(
                     "What cannot be reclaimed settles: by its growth it rises by less than 5 % in {horizon}. {} are enough for that \
@@ -141,7 +141,7 @@ impl Search<'_> {
                 let enough = if each.is_empty() {
                     String::new()
                 } else {
-                    format!(" If it goes on like this, with the upper end {} are enough.", each.join(", "))
+                    format!(" If it continues like this, with the upper end {} are enough.", each.join(", "))
                 };
                 Some(format!("What cannot be reclaimed does not settle: it grows by more than 5 % in {horizon}.{enough}"))
             }
