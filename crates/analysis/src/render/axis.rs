@@ -126,8 +126,10 @@ fn linear(low: f64, high: f64, unit: &str, most: usize) -> Axis {
         (low, high)
     } else if high > 0.0 {
         (0.0, high)
+    } else if low < 0.0 {
+        (low, 0.0)
     } else {
-        (low, low + 1.0)
+        (0.0, 1.0)
     };
     let one = shown(unit, high.abs().max(low.abs()));
     let step = nice((high - low) / one.one / as_f64(most.max(1))) * one.one;
