@@ -62,9 +62,10 @@ fn found(answer: &Answer) -> (u64, u64) {
 #[track_caller]
 fn holds_the_knee(searched: &Searched) {
     let answer = searched.answer.as_ref().expect("an answer");
-    let (low, high) = found(answer);
     let said: Vec<String> = searched.lines.iter().map(|(line, at)| format!("{at} {line:?}")).collect();
     let said = said.join("\n");
+    assert!(matches!(answer.outcome, Outcome::Found { .. }), "{answer:#?}\n{said}");
+    let (low, high) = found(answer);
     assert!(low <= KNEE && KNEE <= high, "{} to {} KiB\n{said}", low >> 10, high >> 10);
     assert!(high as f64 <= 1.1 * low as f64, "{low} to {high}\n{said}");
     let failed = |line: &Line| matches!(line, Line::Dwell { verdict: Verdict::Failed, .. });
@@ -72,6 +73,7 @@ fn holds_the_knee(searched: &Searched) {
 }
 
 #[test]
+#[ignore = "takes four minutes, and its short dwells are void where other work wakes its threads late: .ci/run --long"]
 fn the_least_memory_is_found_in_one_run_and_nothing_is_killed() {
     let Some(scene) = scene("") else { return };
     holds_the_knee(&ran(&scene));
