@@ -134,6 +134,7 @@ impl Machine {
             }
             Stage::Dwelling(aim, mut dwell) => {
                 dwell.take(reading);
+                dwell.exceeds(self.approach.is_exceeded(reading));
                 self.dwelling(aim, dwell, danger, reading, &mut acts);
             }
         }
@@ -187,7 +188,7 @@ impl Machine {
         let waited = reading.at.saturating_sub(since);
         let full = match (self.approach.limit(), reading.memory) {
             (None, _) => true,
-            (Some(limit), Some(memory)) => memory as f64 >= FULL * limit as f64,
+            (Some(limit), Some(memory)) => memory as f64 >= FULL * limit as f64 && !self.approach.is_exceeded(reading),
             (Some(_), None) => false,
         };
         let settled = waited >= self.rules.settle;

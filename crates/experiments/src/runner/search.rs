@@ -8,7 +8,7 @@ use crate::journal::Entry;
 use crate::search::{Act, Line, Reading, Verdict};
 use crate::watch::Why;
 use anyhow::Context;
-use faultline_isolation::{Evidence, Launched};
+use faultline_isolation::Launched;
 
 impl Runner<'_> {
     /// Begins the search of a run whose plan has one.
@@ -42,7 +42,7 @@ impl Runner<'_> {
             Ok(Err(error)) => return Err(self.halt(number, &error.into())),
             Err(error) => return Err(self.halt(number, &error)),
         };
-        let reading = Reading { out_of_memory: is_out_of_memory(&evidence), ..searching.observer.read(now) };
+        let reading = Reading { out_of_memory: searching.is_out_of_memory(&evidence), ..searching.observer.read(now) };
         for act in searching.machine.look(&reading) {
             match act {
                 Act::Limit(bytes) => {
@@ -90,13 +90,6 @@ fn relimit(launched: &mut dyn Launched, bytes: Option<u64>) -> anyhow::Result<()
 
 /// The kernel cuts limits down to whole pages, which have at most so many bytes.
 const PAGE: u64 = 64 << 10;
-
-/// Whether it waits because it is full, or something was killed for that.
-fn is_out_of_memory(evidence: &Evidence) -> bool {
-    ["under_oom", "oom", "oom_kill"]
-        .iter()
-        .any(|name| evidence.memory_events.get(*name).is_some_and(|count| *count > 0))
-}
 
 /// A line for whoever watches.
 fn in_words(line: &Line) -> String {

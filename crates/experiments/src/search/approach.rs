@@ -11,6 +11,8 @@ const SECOND: Duration = Duration::from_secs(1);
 const LOWERED: f64 = 0.94;
 /// The next step waits until no more than this share of the limit is in use above it.
 const OVER: f64 = 1.005;
+/// So much of the limit in use, and the kernel does not hold it: version 1 may refuse one, and `memory.high` may be exceeded.
+const EXCEEDED: f64 = 1.02;
 /// Refaults are counted over this time, or over `settle` if that is less.
 const WINDOW: Duration = Duration::from_secs(10);
 /// The kernel counts memory in pages, and cuts limits down to them.
@@ -95,6 +97,11 @@ impl Approach {
         self.set = reading.at;
         acts.push(Act::Limit(self.limit));
         next == target
+    }
+
+    /// Whether memory is above the limit.
+    pub(super) fn is_exceeded(&self, reading: &Reading) -> bool {
+        self.limit.zip(reading.memory).is_some_and(|(limit, memory)| memory as f64 > EXCEEDED * limit as f64)
     }
 
     /// Lifts the limit; said again, it is lifted again.

@@ -20,6 +20,8 @@ const BUSIER: f64 = 2.0;
 const SLOW: f64 = 0.8;
 /// Slots are counted over this time at least: what a recording says is up to a second old, which matters in a shorter one.
 const RATE: Duration = Duration::from_secs(30);
+/// A limit that was exceeded in more than this share of the looks did not hold.
+const EXCEEDED: f64 = 0.1;
 /// Without a reading for so long, nobody knows what happened.
 const GAP: Duration = Duration::from_secs(2);
 
@@ -41,6 +43,8 @@ pub(super) struct Dwell {
     /// Waited and ran so far, over one part.
     cpu: VecDeque<(Duration, Duration, Duration)>,
     waited: Option<f64>,
+    /// Looks, and those at which memory was above the limit.
+    looks: (u32, u32),
 }
 
 impl Dwell {
@@ -60,6 +64,7 @@ impl Dwell {
             full: None,
             cpu: VecDeque::new(),
             waited: None,
+            looks: (0, 0),
         };
         dwell.take(&first);
         dwell
@@ -94,6 +99,11 @@ impl Dwell {
         self.last = Reading { replay_us: Vec::new(), ..reading.clone() };
     }
 
+    /// Takes whether memory is above the limit.
+    pub(super) fn exceeds(&mut self, limit: bool) {
+        self.looks = (self.looks.0 + 1, self.looks.1 + u32::from(limit));
+    }
+
     fn look_at_cpus(&mut self, reading: &Reading, part: Duration) {
         let (Some(waited), Some(ran)) = (reading.replay_waited, reading.replay_ran) else { return };
         self.cpu.push_back((reading.at, waited, ran));
@@ -107,12 +117,13 @@ impl Dwell {
         }
     }
 
-    /// Share of the time that the threads of replay waited, over the newest part.
+    /// Share of the time that the threads of replay waited, over the newest part: of the time that they could run, and of the
+    /// time that passed if they hardly ran. A millisecond that a thread with little to do was woken late makes nothing late.
     fn share(&self) -> Option<f64> {
-        let ((_, waited_before, ran_before), (_, waited, ran)) = (self.cpu.front()?, self.cpu.back()?);
+        let ((then, waited_before, ran_before), (now, waited, ran)) = (self.cpu.front()?, self.cpu.back()?);
         let (waited, ran) = (waited.saturating_sub(*waited_before), ran.saturating_sub(*ran_before));
-        let both = (waited + ran).as_secs_f64();
-        (both > 0.0).then(|| waited.as_secs_f64() / both)
+        let all = (waited + ran).max(now.saturating_sub(*then)).as_secs_f64();
+        (all > 0.0).then(|| waited.as_secs_f64() / all)
     }
 
     pub(super) fn is_over(&self) -> bool {
@@ -171,6 +182,8 @@ impl Dwell {
         // One that kept up on a busy host would have kept up on a quiet one.
         if !fails.is_empty() {
             void.extend(busy(&evidence, usual));
+        } else if f64::from(self.looks.1) > EXCEEDED * f64::from(self.looks.0) {
+            void.push("its memory was above the limit, which the kernel could not reclaim".to_owned());
         }
         let verdict = match (void.is_empty(), fails.is_empty()) {
             (false, _) => Verdict::Void,

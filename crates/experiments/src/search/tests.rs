@@ -115,6 +115,29 @@ fn load_without_end_is_inconclusive_and_never_a_failure() {
 }
 
 #[test]
+fn threads_that_hardly_run_and_are_woken_late_make_no_busy_host() {
+    let mut plant = Plant::new(251 * MIB, 3);
+    plant.idle = true;
+    let (answer, _) = search(&mut plant);
+    holds(&answer, 251 * MIB);
+}
+
+#[test]
+fn what_kept_up_above_its_limit_shows_nothing() {
+    let mut plant = Plant::new(200 * MIB, 3);
+    plant.stuck = 600 * MIB;
+    let (answer, lines) = search(&mut plant);
+    assert!(matches!(answer.outcome, Outcome::Inconclusive { .. }), "{answer:#?}");
+    assert!(
+        dwells(&lines)
+            .iter()
+            .filter(|(headroom, ..)| headroom.is_some())
+            .all(|(_, verdict, _)| *verdict == Verdict::Void)
+    );
+    assert_eq!(plant.killed, 0);
+}
+
+#[test]
 fn a_first_headroom_that_is_too_small_is_said() {
     let (answer, _) = search(&mut Plant::new(700 * MIB, 5));
     assert_eq!(answer.outcome, Outcome::AboveStart);

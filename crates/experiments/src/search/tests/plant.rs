@@ -31,6 +31,10 @@ pub(super) struct Plant {
     pub(super) loaded: Option<(Duration, Duration)>,
     pub(super) limit: Option<u64>,
     pub(super) killed: u32,
+    /// Page cache that the kernel cannot reclaim, whatever the limit.
+    pub(super) stuck: u64,
+    /// Its threads run for a thousandth of the time, and are woken late.
+    pub(super) idle: bool,
 }
 
 impl Plant {
@@ -51,6 +55,8 @@ impl Plant {
             loaded: None,
             limit: None,
             killed: 0,
+            stuck: 0,
+            idle: false,
         }
     }
 
@@ -73,13 +79,18 @@ impl Plant {
         let room = self.limit.unwrap_or(u64::MAX).saturating_sub(self.unreclaimable);
         self.killed += u32::from(room == 0);
         // Page cache comes from the disk, and goes at once.
-        self.cache = (self.cache + (60.0 * MIB as f64 * step) as u64).min(self.files).min(room);
+        self.cache = (self.cache + (60.0 * MIB as f64 * step) as u64).min(self.files).min(room.max(self.stuck));
         // The working set is what the knee says, give or take a little from second to second.
         let needed = self.knee as f64 * (1.0 + 0.01 * (self.random.f64() - 0.5));
         let short = 1.0 - self.cache as f64 / needed;
         let squeezed = self.limit.is_some() && short > 0.0;
         let loaded = self.is_loaded();
-        let (share, wait) = if loaded { (0.6, 0.4) } else { (0.4, 0.002) };
+        let late = if squeezed { 0.0008 } else { 0.00004 };
+        let (share, wait) = match (loaded, self.idle) {
+            (true, _) => (0.6, 0.4),
+            (false, true) => (0.001, late),
+            (false, false) => (0.4, 0.002),
+        };
         self.ran += LOOK.mul_f64(share);
         self.waited += LOOK.mul_f64(wait);
         self.refaults += step * if squeezed { 2000.0 } else { 5.0 };
