@@ -6,6 +6,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 use serde_json::Value;
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 /// Bytes that an account of Solana has at most, and room to notice one that claims more.
 const LARGEST_ACCOUNT: usize = (10 << 20) + 1;
@@ -36,13 +37,18 @@ impl Encoding {
     pub(crate) fn named(name: &str) -> Option<Encoding> {
         Encoding::ALL.iter().find(|(known, _)| *known == name).map(|(_, encoding)| *encoding)
     }
+
+    /// Whether an answer may be in `other` if this was asked for. One in an encoding that was not asked for measures another.
+    fn allows(self, other: Encoding) -> bool {
+        self == other || (self == Encoding::JsonParsed && other == Encoding::Base64)
+    }
 }
 
 /// What an answer is expected to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Expected {
-    /// That of `getAccountInfo`.
-    Account,
+    /// That of `getAccountInfo`, with data in this encoding.
+    Account(Encoding),
     /// Any result; its bytes are its JSON. Whether two nodes must give the same.
     Json {
         /// The same request has the same result on every node.
@@ -97,7 +103,7 @@ struct Account<'a> {
 #[serde(untagged)]
 enum Data<'a> {
     Encoded(#[serde(borrow)] Cow<'a, str>, #[serde(borrow)] Cow<'a, str>),
-    Parsed(serde::de::IgnoredAny),
+    Parsed(BTreeMap<String, serde::de::IgnoredAny>),
 }
 
 /// Decodes answers, with buffers that are used again: a client that asks often does the same.
@@ -133,17 +139,20 @@ impl Decoder {
                 serde_json::to_writer(&mut self.bytes, &result).map_err(|_| Failure::Malformed)?;
                 Ok(Decoded { slot: None, bytes: same })
             }
-            Expected::Account => {
+            Expected::Account(asked) => {
                 let result: AccountResult<'_> = result(body, id)?;
                 let account = result.value.ok_or(Failure::Missing)?;
                 let slot = Some(result.context.slot);
                 match account.data {
-                    Data::Parsed(_) => Ok(Decoded { slot, bytes: false }),
-                    Data::Encoded(text, encoding) => {
-                        let encoding = Encoding::named(&encoding).ok_or(Failure::Malformed)?;
-                        self.data(&text, encoding).ok_or(Failure::Malformed)?;
+                    Data::Parsed(fields) if asked == Encoding::JsonParsed && !fields.is_empty() => {
+                        Ok(Decoded { slot, bytes: false })
+                    }
+                    Data::Encoded(text, name) => {
+                        let encoding = Encoding::named(&name).filter(|encoding| asked.allows(*encoding));
+                        self.data(&text, encoding.ok_or(Failure::Malformed)?).ok_or(Failure::Malformed)?;
                         Ok(Decoded { slot, bytes: true })
                     }
+                    Data::Parsed(_) => Err(Failure::Malformed),
                 }
             }
         }
@@ -195,8 +204,12 @@ mod tests {
     use super::*;
 
     fn decode(body: &str) -> (Result<Decoded, Failure>, Vec<u8>) {
+        decode_as(Encoding::Base64, body)
+    }
+
+    fn decode_as(asked: Encoding, body: &str) -> (Result<Decoded, Failure>, Vec<u8>) {
         let mut decoder = Decoder::new().unwrap();
-        let decoded = decoder.decode(body.as_bytes(), 7, Expected::Account);
+        let decoded = decoder.decode(body.as_bytes(), 7, Expected::Account(asked));
         (decoded, decoder.bytes)
     }
 
@@ -215,11 +228,22 @@ mod tests {
             (bs58::encode(&bytes).into_string(), "base58"),
         ];
         for (text, name) in texts {
-            let (decoded, out) = decode(&account(&format!(r#"["{text}","{name}"]"#)));
+            let asked = Encoding::named(name).unwrap();
+            let (decoded, out) = decode_as(asked, &account(&format!(r#"["{text}","{name}"]"#)));
             assert_eq!((decoded, out == bytes), (Ok(Decoded { slot: Some(5), bytes: true }), true), "{name}");
         }
-        let parsed = decode(&account(r#"{"parsed":{"a":1},"program":"stake"}"#)).0;
+        let parsed = decode_as(Encoding::JsonParsed, &account(r#"{"parsed":{"a":1},"program":"stake"}"#)).0;
         assert_eq!(parsed, Ok(Decoded { slot: Some(5), bytes: false }));
+        let unknown = decode_as(Encoding::JsonParsed, &account(r#"["AAAA","base64"]"#)).0;
+        assert_eq!(unknown, Ok(Decoded { slot: Some(5), bytes: true }));
+    }
+
+    #[test]
+    fn an_encoding_that_was_not_asked_for_is_refused() {
+        for data in [r#"["AAAA","base64"]"#, r#"{"parsed":{"a":1}}"#, "\"AAAA\"", r#"["AAAA"]"#, "null", "7"] {
+            assert_eq!(decode_as(Encoding::Zstd, &account(data)).0, Err(Failure::Malformed), "{data}");
+        }
+        assert_eq!(decode_as(Encoding::JsonParsed, &account("7")).0, Err(Failure::Malformed));
     }
 
     #[test]

