@@ -195,7 +195,7 @@ impl Machine {
         let patient = waited < self.rules.settle * PATIENCE;
         if settled && there && full && self.is_near(reading) {
             self.dwell(aim, reading);
-        } else if patient {
+        } else if patient || reading.behind.is_none() {
             self.stage = Stage::Approaching(aim, since, dwell);
         } else if reading.behind.is_some_and(|behind| behind <= self.at_tip) {
             // A group that never fills its limit, or a tip that others are behind of as well.

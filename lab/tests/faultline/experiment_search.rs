@@ -22,6 +22,11 @@ const TRUTH: &str = "anonymous_mib = 64\nanonymous_ms = 500\nslots_per_second = 
 
 /// A plan with a search in a scene of its own; `None`, said, where there are no groups.
 fn scene(truth: &str) -> Option<Scene> {
+    scene_of("10m", truth)
+}
+
+/// The same of a search that lasts so long at most.
+fn scene_of(most: &str, truth: &str) -> Option<Scene> {
     let scene = Scene::with_groups()?;
     scene.write("truth", &format!("{TRUTH}{truth}"));
     let command = format!(
@@ -30,8 +35,9 @@ fn scene(truth: &str) -> Option<Scene> {
         scene.path("truth").display().to_string(),
         scene.ports.port(1)
     );
-    let search = "[search]\nwhat = \"memory\"\nfrom = \"56M\"\nsettle = \"2s\"\ndwell = \"3s\"\nmost = \"10m\"\n";
-    scene.plan("name = \"least\"\nreplicates = 1", &command, "first_transaction_within = \"1m\"", search);
+    let search =
+        format!("[search]\nwhat = \"memory\"\nfrom = \"56M\"\nsettle = \"2s\"\ndwell = \"3s\"\nmost = \"{most}\"\n");
+    scene.plan("name = \"least\"\nreplicates = 1", &command, "first_transaction_within = \"1m\"", &search);
     scene.write("faultlined.toml", DAEMON);
     Some(scene)
 }
@@ -154,7 +160,8 @@ fn burn(over: &AtomicBool) {
 /// The runner, killed while its run is squeezed.
 #[test]
 fn a_search_whose_runner_is_killed_while_it_squeezes_leaves_nothing_and_begins_anew() {
-    let Some(scene) = scene("") else { return };
+    // It need not come to an end of its own twice.
+    let Some(scene) = scene_of("90s", "") else { return };
     let made = scene.init(&["ledger"]);
     assert_eq!(made.status.code(), Some(0), "{}", said(&made));
     let words = ["experiment", "run", "--launcher", "direct"].map(str::to_owned);

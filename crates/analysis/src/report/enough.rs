@@ -9,6 +9,9 @@ use crate::run::Signal;
 /// A process that was followed so soon after it started, in seconds, was recorded from its start on.
 const FROM_START: f64 = 60.0;
 
+/// A limit that was so many times as high at another time was not one limit.
+const MOVED: f64 = 1.001;
+
 /// What one run proves.
 #[derive(Debug, Default, PartialEq)]
 struct Enough {
@@ -70,7 +73,9 @@ fn enough(subject: &Subject<'_>, steady: &Numbers) -> Enough {
     let refaults = refaults[0].map(|files| files + refaults[1].unwrap_or(0.0));
     let swapped = within(run, run.signal(Signal::Swap), window).into_iter().flatten().any(|bytes| bytes > 0.0);
     let limits = within(run, run.signal(Signal::Limit), steady.window);
-    let limit = limits.into_iter().flatten().reduce(f64::min);
+    let limits: Vec<f64> = limits.into_iter().flatten().collect();
+    let limit = limits.iter().copied().reduce(f64::min);
+    let moved = limit.is_some_and(|least| limits.iter().any(|limit| *limit > MOVED * least));
     let proven = match (measured.course.kept_up.answer, refaults) {
         (Some(false), _) => {
             not.push("that what it had is enough: it did not keep up".to_owned());
@@ -78,6 +83,10 @@ fn enough(subject: &Subject<'_>, steady: &Numbers) -> Enough {
         }
         (None, _) => {
             not.push("that what it had is enough: it is not known whether it kept up".to_owned());
+            None
+        }
+        (Some(true), _) if moved => {
+            not.push("that what it had is enough: its limit was moved".to_owned());
             None
         }
         (Some(true), _) if swapped => {

@@ -8,6 +8,9 @@ use std::time::Duration;
 /// In less time a validator shows little: it pushes every 10 s, and replays some dozens of slots.
 const SHORT: Duration = Duration::from_secs(60);
 
+/// What is recorded less often is too old for a search: it lifts its limit after five seconds without news.
+const OFTEN: Duration = Duration::from_secs(2);
+
 pub(super) fn check(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
     let Some(search) = &plan.search else { return };
     if let Ok(launcher) = &facts.launcher {
@@ -46,6 +49,7 @@ pub(super) fn check(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
             "settle = \"2m\", dwell = \"8m\"",
         );
     }
+    check_interval(plan, found);
     let shortest = search.shortest();
     if shortest > search.most {
         let (most, shortest) = (faultline_text::time(search.most), faultline_text::time(shortest));
@@ -63,4 +67,14 @@ pub(super) fn check(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
         "what does not happen during the search is not in its answer, such as a full snapshot, an epoch boundary or another day's load",
         "search again on another day, or with replicates = 3",
     );
+}
+
+fn check_interval(plan: &Plan, found: &mut Findings) {
+    if let Some(interval) = plan.recorder.interval.filter(|interval| *interval > OFTEN) {
+        let interval = faultline_text::time(interval);
+        found.refuse(
+            format!("recorder.interval is {interval}: a search has to know the distance to the tip more often"),
+            "recorder.interval = \"1s\", which is the default",
+        );
+    }
 }

@@ -99,9 +99,10 @@ impl Approach {
         next == target
     }
 
-    /// Whether memory is above the limit.
+    /// Whether memory is above where the limit is to be, be it on its way or refused.
     pub(super) fn is_exceeded(&self, reading: &Reading) -> bool {
-        self.limit.zip(reading.memory).is_some_and(|(limit, memory)| memory as f64 > EXCEEDED * limit as f64)
+        let target = reading.unreclaimable.zip(self.headroom).map(|(held, headroom)| held.saturating_add(headroom));
+        target.zip(reading.memory).is_some_and(|(target, memory)| memory as f64 > EXCEEDED * target as f64)
     }
 
     /// Lifts the limit; said again, it is lifted again.

@@ -95,6 +95,9 @@ fn what_did_not_keep_up_or_swapped_proves_nothing() {
         said(behind)
             .starts_with("No size of memory is proven enough by this recording. It cannot be said that what it had")
     );
+    let mut searched = run();
+    set(&mut searched, Signal::Limit, |second| (500.0 - second / 10.0) * GIB);
+    assert!(said(searched).contains("its limit was moved"));
     let mut swapped = run();
     set(&mut swapped, Signal::Swap, |second| second);
     assert!(said(swapped).contains("memory was swapped out"));
