@@ -89,7 +89,9 @@ fn sent(sound: &[&str], shown: &[(&str, &Compared)]) -> String {
         })
     };
     if let [] | [_] = sound {
-        return sound.first().map_or("nobody".to_owned(), |only| format!("{only}: there is no other to compare with"));
+        return sound.first().map_or("no node: none answered every request well".to_owned(), |only| {
+            format!("{only}: there is no other to compare with")
+        });
     }
     let others = |arm: &str| sound.iter().copied().filter(move |other| *other != arm).collect::<Vec<_>>();
     let best = sound.iter().copied().find(|arm| others(arm).iter().all(|other| beats(arm, other).is_some()));
