@@ -79,7 +79,7 @@ fn holds_the_knee(searched: &Searched) {
 }
 
 #[test]
-#[ignore = "takes four minutes, and its short dwells are void where other work wakes its threads late: .ci/run --long"]
+#[ignore = "takes four minutes and a half: .ci/run --long; search::tests has the same without a kernel in the short run"]
 fn the_least_memory_is_found_in_one_run_and_nothing_is_killed() {
     let Some(scene) = scene("") else { return };
     holds_the_knee(&ran(&scene));
@@ -98,7 +98,7 @@ fn ran(scene: &Scene) -> Searched {
 }
 
 #[test]
-#[ignore = "takes ten minutes: .ci/run --long; the short run searches once"]
+#[ignore = "takes twenty minutes: .ci/run --long; search::tests has the same without a kernel in the short run"]
 fn five_searches_of_five_find_the_least_memory() {
     for _ in 0..5 {
         let Some(scene) = scene("") else { return };

@@ -16,7 +16,7 @@ const BY_THE_CLOCK: &str = "duration = \"0s\"\n";
 const START: std::ops::RangeInclusive<u64> = 1480 * MIB..=1560 * MIB;
 
 #[test]
-#[ignore = "takes up to a quarter of an hour: .ci/run --long; experiment_search finds a known answer in the short run"]
+#[ignore = "takes up to a quarter of an hour: .ci/run --long; experiment_search finds known answers there, and search::tests in the short run"]
 fn the_least_memory_of_a_follower_is_found_in_one_run_without_a_kill() -> Result<()> {
     let Some(turn) = turn()? else { return Ok(()) };
     let stage = &turn.stage;
