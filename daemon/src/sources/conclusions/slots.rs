@@ -79,6 +79,7 @@ impl SlotSources {
             of(&self.rpc).max(pushed)
         };
         evidence.made_up = self.rpc.made_up();
+        evidence.hurries = if answers { self.rpc.hurries() } else { self.pushes.hurries() };
         evidence.pushes_only = pushes_only;
         evidence.advanced = newest(Advance::own);
         evidence.paced = newest(Advance::paced);

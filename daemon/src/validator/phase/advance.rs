@@ -22,6 +22,9 @@ pub struct Advance {
     /// The own slot, and when it was last seen to be no further. It stays while the slot comes on too fast.
     still: Option<(u64, Stamp)>,
     made_up: u64,
+    /// The own slot of the newest answer.
+    heard: Option<(u64, Stamp)>,
+    hurries: bool,
 }
 
 /// Whether the own slot keeps pace.
@@ -40,12 +43,13 @@ impl Advance {
         advance(&mut self.own, own, at);
         keep_pace(&mut self.pace, own, at);
         self.make_up(own, at);
+        self.hurry(own, at);
         advance(&mut self.tip, tip, at);
     }
 
     /// The process did not run until `at`: its slot was no further then.
     pub fn stood_still(&mut self, at: Stamp) {
-        if let Some((_, since)) = &mut self.still {
+        for (_, since) in self.still.iter_mut().chain(&mut self.heard) {
             *since = at;
         }
     }
@@ -59,6 +63,22 @@ impl Advance {
         if self.made_up == 0 || passed >= PACE {
             self.still = Some((slot, at.max(since)));
         }
+    }
+
+    /// Two seconds' worth of slots more than a cluster's pace are left for skipped slots and late answers.
+    fn hurry(&mut self, own: Option<u64>, at: Stamp) {
+        let Some(slot) = own else { return };
+        let (before, since) = *self.heard.get_or_insert((slot, at));
+        if at > since {
+            self.hurries = slot.saturating_sub(before) > CLUSTER_SLOTS * (at.since(since).as_secs() + 2);
+            self.heard = Some((slot, at));
+        }
+    }
+
+    /// Whether it came on faster than a cluster between its two newest answers: it was catching up until then, however near it
+    /// believes the tip to be.
+    pub fn hurries(&self) -> bool {
+        self.hurries
     }
 
     /// How many slots it came on within seconds beyond what a cluster makes meanwhile: so far behind it was at least, even if its
@@ -173,6 +193,22 @@ mod tests {
         advance.see(Some(295), None, at(110));
         advance.see(Some(297), None, at(111));
         assert_eq!(advance.made_up(), 0);
+    }
+
+    #[test]
+    fn who_replays_faster_than_a_cluster_hurries_until_its_next_answer() {
+        let mut advance = Advance::default();
+        for (second, slot) in [(0, 100), (1, 103), (2, 111), (40, 211)] {
+            advance.see(Some(slot), None, at(second));
+            assert!(!advance.hurries(), "second {second}");
+        }
+        (41..90).for_each(|second| advance.stood_still(at(second)));
+        for (second, slot, hurries) in
+            [(90, 212, false), (91, 240, true), (91, 240, true), (92, 262, true), (93, 265, false)]
+        {
+            advance.see(Some(slot), None, at(second));
+            assert_eq!(advance.hurries(), hurries, "second {second}");
+        }
     }
 
     #[test]

@@ -79,6 +79,7 @@ const MUTE: Second = Second {
         running: false,
         behind: None,
         made_up: 0,
+        hurries: false,
         at: None,
         advanced: None,
         paced: None,
@@ -165,6 +166,18 @@ fn a_pause_counts_as_behind_if_it_makes_up_many_slots_though_no_answer_tells_a_d
     let fast = Second { evidence: Evidence { made_up: 80, ..running(14).evidence }, ..running(14) };
     assert_eq!(life.lives(1, fast), Some(Phase::Behind));
     assert_eq!((life.lives(10, running(0)), life.tracker.kept_up()), (Some(Phase::Behind), Some(false)));
+}
+
+#[test]
+fn a_validator_that_comes_on_faster_than_a_cluster_is_not_near_the_tip_yet() {
+    let mut life = Life::new();
+    life.lives(161, running(0));
+    life.lives(40, stopped());
+    assert_eq!(life.lives(3, running(200)), Some(Phase::Behind));
+    let hurries = Second { evidence: Evidence { hurries: true, ..running(7).evidence }, ..running(7) };
+    assert_eq!(life.lives(59, hurries), Some(Phase::Behind), "7 slots behind the tip that it knew before the pause");
+    assert_eq!(life.lives(59, running(0)), Some(Phase::Behind));
+    assert_eq!(life.lives(1, running(0)), Some(Phase::AtTip));
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! The phase over time.
 //!
 //! While the validator starts, the admin socket tells the phase (or, without a right on it, the log). Once its services run,
-//! the distance to the tip does: at the tip when at most `at_tip_slots` behind for `at_tip_for`, behind when more than
-//! `behind_slots` behind for `behind_for` after that, catching up before it was first there.
+//! the distance to the tip does: at the tip when at most `at_tip_slots` behind for `at_tip_for` without coming on faster than a
+//! cluster, behind when more than `behind_slots` behind for `behind_for` after that, catching up before it was first there.
 //!
 //! Time counts for a phase once the next evidence has come. Without evidence for [`PATIENCE`] ([`SLOW_PATIENCE`] where only
 //! pushes tell the slot) the phase is unknown, and so is the time from the last evidence on. When evidence comes back, what it
@@ -59,6 +59,8 @@ pub struct Evidence {
     pub behind: Option<u64>,
     /// Slots by which it came on faster than a cluster: it was so far behind a moment ago.
     pub made_up: u64,
+    /// Just now its slot came on faster than a cluster makes them: it is catching up, and may not know the tip yet.
+    pub hurries: bool,
     /// When it was heard of last, whatever it said.
     pub at: Option<Stamp>,
     /// When its own slot advanced last; `None` until it has told one.
@@ -321,14 +323,16 @@ impl Tracker {
                 phase => phase,
             };
         }
-        self.of_distance(now, evidence.behind)
+        self.of_distance(now, evidence)
     }
 
     /// Of a validator whose services run. Without a distance, what was last known stands.
-    fn of_distance(&mut self, now: Stamp, behind: Option<u64>) -> Phase {
+    fn of_distance(&mut self, now: Stamp, evidence: Evidence) -> Phase {
         let current = if self.phase.runs() { self.phase } else { Phase::CatchingUp };
-        let Some(behind) = behind else { return current };
-        self.near_since = (behind <= self.config.at_tip_slots).then(|| self.near_since.unwrap_or(now));
+        let Some(behind) = evidence.behind else { return current };
+        // Who comes on faster than a cluster was catching up until now.
+        let near_since = self.near_since.filter(|_| !evidence.hurries).unwrap_or(now);
+        self.near_since = (behind <= self.config.at_tip_slots).then_some(near_since);
         self.far_since = (behind > self.config.behind_slots).then(|| self.far_since.unwrap_or(now));
         let lasts = |since: Option<Stamp>, long: Duration| since.is_some_and(|since| now.since(since) >= long);
         match current {
