@@ -42,10 +42,16 @@ fn window(moments: &[Moment], from: f64, to: f64) -> &[Moment] {
     &moments[from..to]
 }
 
-/// The smallest distance by what the follower itself knew of the tip: a starved one hears of it late.
+/// The smallest distance by what the follower itself knew of the tip: a starved one hears of it late. If it did not answer within this
+/// time, the distance lies between its answers before and after: both its slot and the tip that it knows only grow.
 fn as_it_knows(sightings: &Sightings, from: f64, to: f64) -> Option<u64> {
-    let lately = sightings.follower.iter().filter(|asked| asked.heard >= from && asked.asked <= to);
-    lately.filter_map(|asked| Some(asked.received?.saturating_sub(asked.slot?))).min()
+    let all = || sightings.follower.iter();
+    let lately = all().filter(|asked| asked.heard >= from && asked.asked <= to);
+    lately.filter_map(|asked| Some(asked.received?.saturating_sub(asked.slot?))).min().or_else(|| {
+        let received = all().rev().filter(|asked| asked.heard < from).find_map(|asked| asked.received)?;
+        let slot = all().filter(|asked| asked.asked > to).find_map(|asked| asked.slot)?;
+        Some(received.saturating_sub(slot))
+    })
 }
 
 fn complaints(said: &Said, window: &[Moment], known_to_it: Option<u64>) -> Vec<String> {
