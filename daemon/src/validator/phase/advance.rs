@@ -30,8 +30,10 @@ pub struct Advance {
 /// Whether the own slot keeps pace.
 #[derive(Debug, Clone, Copy)]
 struct Pace {
-    /// Where it is measured from.
+    /// Where it is measured from: once it is kept, the answer before the one that showed it.
     from: (u64, Stamp),
+    /// The newest answer.
+    last: (u64, Stamp),
     /// When it was last kept.
     kept: Stamp,
 }
@@ -115,15 +117,19 @@ fn advance(last: &mut Option<(u64, Stamp)>, slot: Option<u64>, at: Stamp) {
 fn keep_pace(last: &mut Option<Pace>, slot: Option<u64>, at: Stamp) {
     let Some(slot) = slot else { return };
     let Some(pace) = last else {
-        *last = Some(Pace { from: (slot, at), kept: at });
+        *last = Some(Pace { from: (slot, at), last: (slot, at), kept: at });
         return;
     };
+    if at <= pace.last.1 {
+        return;
+    }
+    let previous = std::mem::replace(&mut pace.last, (slot, at));
     let (before, since) = pace.from;
     let passed = at.since(since);
     if slot < before {
         pace.from.0 = slot;
     } else if slot - before >= passed.as_secs().max(FEW) {
-        *pace = Pace { from: (slot, at), kept: at };
+        (pace.from, pace.kept) = (previous, at);
     } else if passed >= PACE {
         // It did not keep pace; from here it may again.
         pace.from = (slot, at);
@@ -161,6 +167,16 @@ mod tests {
         assert_eq!(advance.paced(), Some(at(3)), "three slots in ten minutes");
         advance.see(Some(114), None, at(603));
         assert_eq!(advance.paced(), Some(at(603)), "a halted cluster goes on");
+    }
+
+    #[test]
+    fn a_slot_that_advances_by_two_a_second_keeps_pace_at_each_answer() {
+        let mut advance = Advance::default();
+        for second in 0..20 {
+            advance.see(Some(100 + 2 * second), None, at(second));
+            advance.see(Some(100 + 2 * second), None, at(second));
+            assert_eq!(advance.paced(), Some(at(if second < 2 { 0 } else { second })));
+        }
     }
 
     #[test]
