@@ -10,7 +10,7 @@ use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-const RULES: &str = "grafana/prometheus/rules";
+pub(crate) const RULES: &str = "grafana/prometheus/rules";
 const TESTS: &str = "grafana/prometheus/tests";
 /// A page for each alert.
 pub(crate) const RUNBOOKS: &str = "docs/runbooks";
@@ -95,6 +95,12 @@ pub(crate) fn check(root: &Path, broken: &mut Vec<String>) -> anyhow::Result<()>
     pairs(&alerts, &runbooks, broken);
     tests(&rules, &cases, broken);
     Ok(())
+}
+
+/// What the rules of a file say to people.
+pub(crate) fn annotations(root: &Path, file: &Path) -> anyhow::Result<Vec<String>> {
+    let rules = parse::<RuleFile>(root, file)?.groups.into_iter().flat_map(|group| group.rules);
+    Ok(rules.flat_map(|rule| rule.annotations.into_values()).collect())
 }
 
 /// Everything that may be asked for: the catalog, what Prometheus makes itself, and the recording rules.

@@ -1,4 +1,7 @@
-//! Words that the glossary replaces do not come back into what users read: string literals and command-line help.
+//! Words that the glossary replaces do not come back into what users read: string literals and command-line help, pages, alerts,
+//! dashboards, units, the package and what scripts print.
+
+mod shipped;
 
 use crate::run::read;
 use anyhow::Context;
@@ -34,6 +37,13 @@ pub(crate) fn check(root: &Path, files: &[PathBuf], broken: &mut Vec<String>) ->
         let text = prose(&read(root, file)?);
         for (line, word) in text.lines().filter_map(|line| Some((line, words.iter().find(|word| has(line, word))?))) {
             broken.push(format!("{}: {word:?} in {:?}: see {}", file.display(), line.trim(), TABLE.0));
+        }
+    }
+    for file in files {
+        for text in shipped::texts(root, file)? {
+            if let Some(word) = words.iter().find(|word| has(&text, word)) {
+                broken.push(format!("{}: {word:?} in {:?}: see {}", file.display(), text.trim(), TABLE.0));
+            }
         }
     }
     Ok(())
