@@ -17,7 +17,7 @@ section! {
     PAGE_FAULTS = Counter, Count, "agave_process_page_faults_total" ["type"] "Page faults of the process, including threads that have exited: a major fault waited for a disk, a minor one did not.", from "majflt and minflt of /proc/PID/stat";
     CPU = Counter, Seconds, "agave_process_cpu_seconds_total" ["mode"] "CPU time of the process, including threads that have exited.", from "utime and stime of /proc/PID/stat, in clock ticks of 10 ms";
     THREADS = Gauge, Count, "agave_process_threads" [] "Threads of the process.", from "num_threads of /proc/PID/stat";
-    OPEN_FDS = Gauge, Count, "agave_process_open_fds" [] "Open file descriptors of the process.", from "st_size of /proc/PID/fd (Linux 6.2; absent before, and without the right to look): the folder is never listed";
+    OPEN_FDS = Gauge, Count, "agave_process_open_fds" [] "Open file descriptors of the process.", from "st_size of /proc/PID/fd (Linux 6.2, absent before; no right is required): the folder is never listed";
     MAX_FDS = Gauge, Count, "agave_process_max_fds" [] "The process's soft limit of open file descriptors; absent when unlimited.", from "Max open files of /proc/PID/limits";
     IO_BYTES = Counter, Bytes, "agave_process_io_bytes_total" ["direction"] "Bytes the process caused to be read from and written to block devices.", from "read_bytes and write_bytes of /proc/PID/io (needs the same user or CAP_SYS_PTRACE)";
     BLOCK_IO_DELAY = Counter, Seconds, "agave_process_block_io_delay_seconds_total" [] "Time the process's threads waited for block I/O; what a thread gained after its last sample is lost.", from "delayacct_blkio_ticks of /proc/PID/task/TID/stat, summed over threads; absent unless kernel.task_delayacct was 1 when the validator started";
