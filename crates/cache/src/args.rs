@@ -99,9 +99,8 @@ pub struct PoliciesArgs {
     /// Limit the code in the cache instead of its entries.
     #[arg(long, value_name = "SIZE", conflicts_with = "size", value_parser = parse_bytes)]
     pub bytes: Option<u64>,
-    /// Policies: agave (of the recorded version), agave-VERSION, fifo, lru, lfu, gdsf, arc, w-tinylfu, s3-fifo, sieve, min
-    /// [default: agave and all others].
-    #[arg(long, value_name = "NAME,...", value_delimiter = ',', value_parser = parse_policy)]
+    /// Policies by name.
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',', value_parser = parse_policy, help = policy_help())]
     pub policy: Vec<String>,
     /// Shares of the size that are used [default: 0.9,1.0].
     #[arg(long, value_name = "SHARE,...", value_delimiter = ',', value_parser = parse_fill)]
@@ -173,6 +172,11 @@ pub struct FetchArgs {
     /// validator's start, otherwise 5000].
     #[arg(long, value_name = "SLOTS")]
     pub before: Option<u64>,
+}
+
+fn policy_help() -> String {
+    let others = OTHERS.map(|(name, _)| name).join(", ");
+    format!("Policies: agave (of the recorded version), agave-VERSION, {others} [default: agave and all others]")
 }
 
 /// The name of a policy.
