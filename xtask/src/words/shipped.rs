@@ -59,11 +59,15 @@ fn of_dashboard(value: &Value, found: &mut Vec<String>) {
     }
 }
 
-/// What is in quotes behind a command that prints, and the here-documents that `cat` prints.
+/// What is in quotes behind a command that prints, here-documents that `cat` prints, and the indented comments of which scripts
+/// make their usage.
 fn of_script(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut lines = text.lines();
     while let Some(line) = lines.next() {
+        if let Some(usage) = line.strip_prefix("#   ") {
+            found.push(usage.to_owned());
+        }
         let line = line.trim_start();
         if let Some(end) = line.strip_prefix("cat <<") {
             let end = end.trim_matches(['\'', '"']);
@@ -97,9 +101,9 @@ mod tests {
 
     #[test]
     fn what_a_script_prints_is_found_and_its_comments_and_conditions_are_not() {
-        let script = "# nobody\n[ -e \"$told\" ] || fail \"it's beside\" # x\ncheck 'a name' runuser -u nobody\n\
+        let script = "# nobody\n#   --usage\n[ -e \"$told\" ] || fail \"it's beside\" # x\ncheck 'a name' runuser -u nobody\n\
                       cat <<'END'\nusage\nEND\nx=\"told\"\n";
-        assert_eq!(of_script(script), ["it's beside", "a name", "usage"]);
+        assert_eq!(of_script(script), ["--usage", "it's beside", "a name", "usage"]);
     }
 
     #[test]
