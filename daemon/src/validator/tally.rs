@@ -85,11 +85,13 @@ enum Level {
     IndexInMemory,
     IndexCapacity,
     IndexBytes,
+    IndexDiskIndex,
+    IndexDiskData,
     Storages,
 }
 
 /// How each level is exported.
-const LEVELS: [(&Metric, Option<&str>); 14] = [
+const LEVELS: [(&Metric, Option<&str>); 16] = [
     (&v::CACHE_LOADED, None),
     (&v::HEAP, Some("allocated")),
     (&v::HEAP, Some("active")),
@@ -103,6 +105,8 @@ const LEVELS: [(&Metric, Option<&str>); 14] = [
     (&v::INDEX_IN_MEMORY, None),
     (&v::INDEX_CAPACITY, None),
     (&v::INDEX_BYTES, None),
+    (&v::INDEX_DISK_BYTES, Some("index")),
+    (&v::INDEX_DISK_BYTES, Some("data")),
     (&v::STORAGES, None),
 ];
 
@@ -224,6 +228,8 @@ impl Tally {
                 self.level(Level::IndexInMemory, index.count_in_mem);
                 self.level(Level::IndexCapacity, index.capacity_in_mem);
                 self.level(Level::IndexBytes, index.estimate_mem_bytes);
+                self.level(Level::IndexDiskIndex, index.disk_index_bytes);
+                self.level(Level::IndexDiskData, index.disk_data_bytes);
             }
             Known::AccountsDbStores(stores) => self.level(Level::Storages, stores.total_count),
             _ => {}

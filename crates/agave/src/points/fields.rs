@@ -78,7 +78,7 @@ macro_rules! datapoint {
     (
         $(#[$doc:meta])*
         $name:ident {
-            $($(#[$field_doc:meta])* $field:ident: $ty:ty = $key:literal,)*
+            $($(#[$field_doc:meta])* $field:ident: $ty:ty = $($key:literal)|+,)*
         }
         $(tags { $($(#[$tag_doc:meta])* $tag:ident = $tag_key:literal,)* })?
     ) => {
@@ -94,7 +94,7 @@ macro_rules! datapoint {
             #[inline]
             fn offer(&mut self, key: &str, value: impl FnOnce() -> Option<FieldValue>) -> Option<bool> {
                 match key {
-                    $($key => {
+                    $($($key)|+ => {
                         self.$field = value().and_then(<$ty as FromField>::from_field);
                         Some(self.$field.is_some())
                     })*

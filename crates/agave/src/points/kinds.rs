@@ -223,8 +223,12 @@ datapoint! {
         misses: u64 = "read_only_accounts_cache_misses",
         /// Delta.
         evicts: u64 = "read_only_accounts_cache_evicts",
-        /// Delta.
+        /// Delta: looking accounts up, found or not.
         load_us: u64 = "read_only_accounts_cache_load_us",
+        /// Delta: putting accounts in.
+        store_us: u64 = "read_only_accounts_cache_store_us",
+        /// Delta: evicting accounts, in a thread of its own.
+        evict_us: u64 = "read_only_accounts_cache_evict_us",
     }
 }
 
@@ -251,6 +255,26 @@ datapoint! {
         estimate_mem_bytes: u64 = "estimate_mem_bytes",
         /// Entries there is room for in memory. Since 3.1.
         capacity_in_mem: u64 = "capacity_in_mem",
+        /// Delta: lookups that memory answered.
+        gets_from_mem: u64 = "gets_from_mem",
+        /// Delta: lookups that memory did not answer.
+        gets_missing: u64 = "gets_missing",
+        /// Delta: entries found in the bucket map on disk. Absent if the whole index is in memory, like all that follows.
+        disk_found: u64 = "load_disk_found_count",
+        /// Delta: the time of these.
+        disk_found_us: u64 = "load_disk_found_us",
+        /// Delta: lookups that the bucket map could not answer.
+        disk_missing: u64 = "load_disk_missing_count",
+        /// Delta: the time of these.
+        disk_missing_us: u64 = "load_disk_missing_us",
+        /// Size of the bucket map's index files. The second name since 4.0.
+        disk_index_bytes: u64 = "disk_index_index_file_size" | "disk_index_file_size",
+        /// Size of its data files, which hold accounts with several versions. The second name since 4.0.
+        disk_data_bytes: u64 = "disk_index_data_file_size" | "disk_data_file_size",
+        /// Delta: bins that were scanned for entries old enough to leave memory.
+        bins_scanned: u64 = "buckets_scanned",
+        /// Delta: the time of these scans, summed over threads. The second name since 4.4.
+        scan_us: u64 = "flush_scan_us" | "evict_scan_us",
     }
 }
 

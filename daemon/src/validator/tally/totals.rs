@@ -10,6 +10,17 @@ use std::time::Duration;
 /// Totals, in the order of [`TOTALS`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Total {
+    ReadCacheLoad,
+    ReadCacheStore,
+    ReadCacheEvict,
+    IndexFound,
+    IndexMissing,
+    DiskFound,
+    DiskMissing,
+    DiskFoundTime,
+    DiskMissingTime,
+    BinsScanned,
+    ScanTime,
     LoadedWriteCache,
     LoadedReadCache,
     LoadedStorage,
@@ -26,7 +37,18 @@ enum Total {
 }
 
 /// How each total is exported. Times are summed in microseconds.
-const TOTALS: [(&Metric, Option<&str>); 13] = [
+const TOTALS: [(&Metric, Option<&str>); 24] = [
+    (&v::READ_CACHE_TIME, Some("load")),
+    (&v::READ_CACHE_TIME, Some("store")),
+    (&v::READ_CACHE_TIME, Some("evict")),
+    (&v::INDEX_LOOKUPS, Some("found")),
+    (&v::INDEX_LOOKUPS, Some("missing")),
+    (&v::INDEX_DISK_LOOKUPS, Some("found")),
+    (&v::INDEX_DISK_LOOKUPS, Some("missing")),
+    (&v::INDEX_DISK_TIME, Some("found")),
+    (&v::INDEX_DISK_TIME, Some("missing")),
+    (&v::INDEX_BINS_SCANNED, None),
+    (&v::INDEX_SCAN_TIME, None),
     (&v::ACCOUNTS_LOADED, Some("write_cache")),
     (&v::ACCOUNTS_LOADED, Some("read_cache")),
     (&v::ACCOUNTS_LOADED, Some("storage")),
@@ -96,6 +118,21 @@ impl Totals {
     /// Adds a point's deltas.
     pub(super) fn add(&mut self, known: &Known) {
         match known {
+            Known::ReadCache(cache) => {
+                self.sum(Total::ReadCacheLoad, cache.load_us);
+                self.sum(Total::ReadCacheStore, cache.store_us);
+                self.sum(Total::ReadCacheEvict, cache.evict_us);
+            }
+            Known::AccountsIndex(index) | Known::AccountsIndexStartup(index) => {
+                self.sum(Total::IndexFound, index.gets_from_mem);
+                self.sum(Total::IndexMissing, index.gets_missing);
+                self.sum(Total::DiskFound, index.disk_found);
+                self.sum(Total::DiskMissing, index.disk_missing);
+                self.sum(Total::DiskFoundTime, index.disk_found_us);
+                self.sum(Total::DiskMissingTime, index.disk_missing_us);
+                self.sum(Total::BinsScanned, index.bins_scanned);
+                self.sum(Total::ScanTime, index.scan_us);
+            }
             Known::AccountsLoads(loads) => {
                 self.sum(Total::LoadedWriteCache, loads.from_write_cache);
                 self.sum(Total::LoadedReadCache, loads.from_read_cache);
@@ -201,6 +238,8 @@ mod tests {
     #[test]
     fn every_total_is_exported_as_what_it_is_called() {
         for (total, name, label) in [
+            (Total::ReadCacheEvict, "agave_read_cache_seconds_total", Some("evict")),
+            (Total::DiskMissingTime, "agave_accounts_index_disk_lookup_seconds_total", Some("missing")),
             (Total::LoadedStorage, "agave_accounts_loaded_total", Some("storage")),
             (Total::FlushedBytes, "agave_write_cache_flushed_bytes_total", None),
             (Total::RequestsOrphan, "agave_repair_requests_total", Some("orphan")),
@@ -233,6 +272,22 @@ mod tests {
             ("agave_udp_buffer_errors_total", "receive", 5.0),
         ];
         assert_eq!(told(&totals), expected.map(|(name, label, value)| (name, label.to_owned(), value)));
+    }
+
+    #[test]
+    fn an_index_that_is_in_memory_has_no_lookups_on_disk_and_both_names_of_a_scan_are_one() {
+        let mut totals = Totals::default();
+        totals.add(&known("accounts_index,host_id=A count=9i,gets_from_mem=7i,gets_missing=2i 1"));
+        let in_memory = [
+            ("agave_accounts_index_lookups_total", "found", 7.0),
+            ("agave_accounts_index_lookups_total", "missing", 2.0),
+        ];
+        assert_eq!(told(&totals), in_memory.map(|(name, label, value)| (name, label.to_owned(), value)));
+        totals.add(&known("accounts_index,host_id=A buckets_scanned=3i,flush_scan_us=1000000i 2"));
+        totals.add(&known("accounts_index,host_id=A buckets_scanned=3i,evict_scan_us=500000i 3"));
+        let scans =
+            [("agave_accounts_index_bins_scanned_total", 6.0), ("agave_accounts_index_scan_seconds_total", 1.5)];
+        assert_eq!(told(&totals)[2..], scans.map(|(name, value)| (name, String::new(), value)));
     }
 
     #[test]
