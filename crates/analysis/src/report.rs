@@ -1,5 +1,6 @@
 //! From runs to a report: what happened, what differs, and how sure that is.
 
+mod accounts;
 mod arm_table;
 mod cache;
 mod cache_sizes;
@@ -132,6 +133,7 @@ fn of_runs(runs: &[Run], options: &Options, arms: &[String]) -> Report {
             cache::section(&subjects),
         ]);
         sections.extend(cache_sizes::section(&subjects));
+        sections.extend(accounts::section(&subjects));
         sections.push(hardware::section(&subjects));
     }
     let answers = Answers { limits: limits.as_ref(), floor: floor.as_ref() };

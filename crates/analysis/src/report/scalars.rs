@@ -1,5 +1,6 @@
 //! What runs are compared by: one number a run each, a closed list.
 
+use super::accounts;
 use super::cells::GIB;
 use super::subject::Subject;
 use crate::measure::Numbers;
@@ -65,6 +66,9 @@ scalars! {
     "cache-evictions" "Program cache evictions per batch" in "", 4, Lower: "mean of evictions over the same points" = |_, n| n.cache.evictions.mean;
     "cache-reloads" "Program cache reloads per batch" in "", 4, Lower: "mean of reloads over the same points" = |_, n| n.cache.reloads.mean;
     "cache-time" "Program cache time per batch" in "µs", 1, Lower: "mean of program_cache_us, summed over threads, over replayed slots with transactions" = |_, n| n.cache.time.mean;
+    "read-cache-hits" "Read cache hit ratio" in "%", 3, Higher: "accounts found in the read cache, of those looked up in it" = accounts::hit_ratio;
+    "read-cache-misses" "Read cache misses per slot" in "", 3, Lower: "accounts not found in the read cache, by replayed slots" = accounts::misses_per_slot;
+    "account-load" "Account load time per slot" in "µs", 1, Lower: "mean of load_us of replay-slot-stats, summed over threads, over replayed slots" = accounts::load_time_per_slot;
     "tps" "Transactions per second" in "/s", 1, Higher: "all transactions by all known seconds, zeros included" = |_, n| n.tps.usual.map(|tps| tps.mean_of_all);
     "zero-tps" "Share of seconds at zero TPS" in "%", 2, Lower: "of the seconds of which something is known" = |_, n| (n.tps.known > 0).then(|| n.tps.zero.map(|zero| 100.0 * zero as f64 / n.tps.known as f64)).flatten();
     "behind-p95" "Slots behind the tip, p95" in "slots", 0, Lower: "of the ticks at which it is known" = |_, n| faultline_stats::summary::quantile_of_enough(&n.behind, 0.95);

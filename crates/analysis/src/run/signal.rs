@@ -76,6 +76,60 @@ signals! {
     ZeroTps = validator::ZERO_TPS, [];
     /// Seconds of which no points arrived, a counter.
     UnknownTps = validator::TPS_UNKNOWN, [];
+    /// Accounts found in the read cache, a counter.
+    ReadCacheHits = validator::READ_CACHE_HITS, [];
+    /// Accounts not found in it, a counter.
+    ReadCacheMisses = validator::READ_CACHE_MISSES, [];
+    /// Accounts evicted from it, a counter.
+    ReadCacheEvictions = validator::READ_CACHE_EVICTIONS, [];
+    /// Seconds in which it was searched, a counter.
+    ReadCacheLoad = validator::READ_CACHE_TIME, ["load"];
+    /// Accounts in it.
+    ReadCacheEntries = validator::READ_CACHE_ENTRIES, [];
+    /// Its size.
+    ReadCacheBytes = validator::READ_CACHE_BYTES, [];
+    /// Accounts loaded from the write cache, a counter.
+    LoadedWriteCache = validator::ACCOUNTS_LOADED, ["write_cache"];
+    /// Accounts loaded from the read cache, a counter.
+    LoadedReadCache = validator::ACCOUNTS_LOADED, ["read_cache"];
+    /// Accounts loaded from files, a counter.
+    LoadedStorage = validator::ACCOUNTS_LOADED, ["storage"];
+    /// Size of the write cache.
+    WriteCacheBytes = validator::WRITE_CACHE_BYTES, [];
+    /// Flushes of the write cache, a counter.
+    Flushes = validator::WRITE_CACHE_FLUSHES, [];
+    /// Seconds of these, a counter.
+    FlushTime = validator::WRITE_CACHE_FLUSH_TIME, [];
+    /// Bytes of these, a counter.
+    FlushedBytes = validator::WRITE_CACHE_FLUSHED, [];
+    /// Accounts in the index.
+    IndexEntries = validator::INDEX_ENTRIES, [];
+    /// Of these, in memory.
+    IndexInMemory = validator::INDEX_IN_MEMORY, [];
+    /// Memory of the index.
+    IndexBytes = validator::INDEX_BYTES, [];
+    /// Lookups of the index that memory answered, a counter.
+    IndexFound = validator::INDEX_LOOKUPS, ["found"];
+    /// Lookups of the index that memory did not answer, a counter.
+    IndexMissing = validator::INDEX_LOOKUPS, ["missing"];
+    /// Entries of the index found on disk, a counter.
+    DiskFound = validator::INDEX_DISK_LOOKUPS, ["found"];
+    /// Seconds of these, a counter.
+    DiskFoundTime = validator::INDEX_DISK_TIME, ["found"];
+    /// Size of the index on disk.
+    IndexDiskIndex = validator::INDEX_DISK_BYTES, ["index"];
+    /// Size of what it holds of accounts with several versions.
+    IndexDiskData = validator::INDEX_DISK_BYTES, ["data"];
+    /// Seconds in which the index was scanned for old entries, a counter.
+    IndexScanTime = validator::INDEX_SCAN_TIME, [];
+    /// Seconds of cleaning, a counter.
+    JobClean = validator::ACCOUNTS_JOB_TIME, ["clean"];
+    /// Seconds of shrinking, a counter.
+    JobShrink = validator::ACCOUNTS_JOB_TIME, ["shrink"];
+    /// Seconds of squashing, a counter.
+    JobSquash = validator::ACCOUNTS_JOB_TIME, ["squash_ancient"];
+    /// Seconds of flushing, a counter.
+    JobFlush = validator::ACCOUNTS_JOB_TIME, ["flush"];
     /// Capacity of the program cache, by version or configuration.
     CapacityConfigured = validator::CACHE_CAPACITY, ["configured"];
     /// Capacity of the program cache, by what it did.
