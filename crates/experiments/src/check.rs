@@ -11,6 +11,7 @@ mod folders;
 mod gather;
 mod keypair;
 mod limits;
+mod options;
 mod poh;
 mod programs;
 mod scripts;
@@ -21,7 +22,7 @@ mod tools;
 mod vote;
 
 pub use disk::{Need, needs};
-pub use facts::{FolderFacts, HostFacts, LauncherFacts, Stake, Switch};
+pub use facts::{FolderFacts, HostFacts, LauncherFacts, Options, Stake, Switch};
 pub use gather::{gather, program_files};
 pub use poh::recorder_cpus;
 pub use tools::TOOLS;
@@ -70,6 +71,7 @@ pub fn findings(plan: &Plan, facts: &HostFacts, i_vote: bool) -> Vec<Finding> {
     programs::check(plan, facts, &mut found);
     tools::check(plan, facts, &mut found);
     cache::check(plan, facts, &mut found);
+    options::check(plan, facts, &mut found);
     vote::check(plan, facts, i_vote, &mut found);
     environment::check(plan, &mut found);
     folders::check(plan, facts, &mut found);

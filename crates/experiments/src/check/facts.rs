@@ -6,6 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
+/// Of each program file: options that arms give it, and whether it has them.
+pub type Options = BTreeMap<PathBuf, BTreeMap<&'static str, Switch>>;
+
 /// Everything that findings rest on. What could not be learnt is `None` or an `Err` with the reason.
 #[derive(Debug, Clone)]
 pub struct HostFacts {
@@ -21,6 +24,8 @@ pub struct HostFacts {
     pub programs: BTreeMap<String, Result<PathBuf, String>>,
     /// Whether program files contain the cache's variable.
     pub switches: BTreeMap<PathBuf, Switch>,
+    /// Options that arms give program files, and whether they have them.
+    pub options: Options,
     /// Scripts and other text files that a command leads to, with their text.
     pub scripts: BTreeMap<PathBuf, String>,
     /// Words in them that start something which is only known once it runs.
@@ -64,10 +69,10 @@ pub struct LauncherFacts {
     pub can: Abilities,
 }
 
-/// Whether a program file can be told the size of its program cache.
+/// Whether a program file has the name of a variable or an option.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Switch {
-    /// The variable's name is in it.
+    /// The name is in it.
     There,
     /// It is not.
     Missing,

@@ -3,7 +3,7 @@
 use super::cache::{first_word, program_of};
 use super::facts::{FolderFacts, HostFacts, LauncherFacts};
 use super::folders::working;
-use super::{TOOLS, access, configuration, keypair, scripts, stake, switch};
+use super::{TOOLS, access, configuration, keypair, options, scripts, stake, switch};
 use crate::host::host_now;
 use crate::plan::{Begin, Plan};
 use faultline_isolation::{CpuSet, folders, host};
@@ -27,6 +27,7 @@ pub fn gather(plan: &Plan, launcher: Result<LauncherFacts, String>) -> HostFacts
         cpus: online.and_then(|text| CpuSet::parse(&text).ok()),
         programs: programs(plan),
         switches: BTreeMap::new(),
+        options: BTreeMap::new(),
         scripts: followed.texts,
         unfollowed: followed.unfollowed,
         folders: BTreeMap::new(),
@@ -64,10 +65,11 @@ pub fn gather(plan: &Plan, launcher: Result<LauncherFacts, String>) -> HostFacts
         if let Some(file) = file
             && !facts.switches.contains_key(&file)
         {
-            let looked = switch::look(&file, &plan.workload.cache_variable);
+            let looked = switch::look(&file, &plan.workload.cache_variable, "");
             facts.switches.insert(file, looked);
         }
     }
+    facts.options = options::gather(plan, &facts);
     facts
 }
 

@@ -1,4 +1,4 @@
-//! Looks for the name of a variable in a program file.
+//! Looks for the name of a variable or an option in a program file.
 
 use super::facts::Switch;
 use std::fs::File;
@@ -10,8 +10,8 @@ const ELF: &[u8] = b"\x7fELF";
 /// Read at a time.
 const PIECE: usize = 1 << 18;
 
-/// Whether `variable` stands in the file.
-pub(super) fn look(file: &Path, variable: &str) -> Switch {
+/// Whether `name` is in the file, other than as the beginning of `name` and `except`.
+pub(super) fn look(file: &Path, name: &str, except: &str) -> Switch {
     let opened = std::fs::metadata(file).and_then(|meta| match meta.is_file() {
         true => File::open(file),
         false => Err(std::io::Error::other("is no file")),
@@ -22,39 +22,42 @@ pub(super) fn look(file: &Path, variable: &str) -> Switch {
         if start != ELF {
             return Ok(Switch::Script);
         }
-        Ok(if contains(&mut file, variable.as_bytes())? { Switch::There } else { Switch::Missing })
+        Ok(if contains(&mut file, name.as_bytes(), except.as_bytes())? { Switch::There } else { Switch::Missing })
     });
     looked.unwrap_or_else(|error| Switch::Unreadable(error.to_string()))
 }
 
-/// Whether `wanted` comes in what is left to read, in constant memory.
-fn contains(file: &mut impl Read, wanted: &[u8]) -> std::io::Result<bool> {
+/// Whether `wanted` comes in what is left to read and is not followed by `except`, in constant memory.
+fn contains(file: &mut impl Read, wanted: &[u8], except: &[u8]) -> std::io::Result<bool> {
     if wanted.is_empty() {
         return Ok(true);
     }
     let mut held: Vec<u8> = Vec::new();
     loop {
         let read = file.by_ref().take(PIECE as u64).read_to_end(&mut held)?;
-        if found(&held, wanted) {
+        // What may go on behind this piece is decided with the next one.
+        let is_last = read == 0;
+        let decided = held.len().saturating_sub(if is_last { 0 } else { except.len() });
+        if found(&held, decided, wanted, except) {
             return Ok(true);
         }
-        if read == 0 {
+        if is_last {
             return Ok(false);
         }
-        // It may begin at the end of this piece.
-        held.drain(..held.len().saturating_sub(wanted.len() - 1));
+        held.drain(..decided.saturating_sub(wanted.len() - 1));
     }
 }
 
-/// Horspool's search: most places are stepped over.
-fn found(text: &[u8], wanted: &[u8]) -> bool {
+/// Horspool's search, which skips most places: whether `wanted` ends in the first `decided` bytes, not followed by `except`.
+fn found(text: &[u8], decided: usize, wanted: &[u8], except: &[u8]) -> bool {
     let mut step = [wanted.len(); 256];
     for (at, byte) in wanted.iter().enumerate().take(wanted.len() - 1) {
         step[usize::from(*byte)] = wanted.len() - 1 - at;
     }
     let mut at = 0;
-    while let Some(window) = text.get(at..at + wanted.len()) {
-        if window == wanted {
+    while let Some(window) = text.get(..decided).and_then(|text| text.get(at..at + wanted.len())) {
+        let rest = text.get(at + wanted.len()..).unwrap_or_default();
+        if window == wanted && (except.is_empty() || !rest.starts_with(except)) {
             return true;
         }
         at += window.last().map_or(1, |byte| step[usize::from(*byte)]);
@@ -73,7 +76,7 @@ mod tests {
         let looked = |content: &[u8]| {
             let file = folder.path().join("program");
             std::fs::write(&file, content).unwrap();
-            look(&file, "AGAVE_PROGRAM_CACHE_ENTRIES")
+            look(&file, "AGAVE_PROGRAM_CACHE_ENTRIES", "")
         };
         let mut program = b"\x7fELF".to_vec();
         program.resize(PIECE * 2 - 10, b'A');
@@ -84,14 +87,25 @@ mod tests {
         assert_eq!(looked(b"#!/bin/sh\nAGAVE_PROGRAM_CACHE_ENTRIES=1 exec v"), Switch::Script);
         assert_eq!(looked(b""), Switch::Script);
         for unreadable in [folder.path().to_owned(), folder.path().join("none")] {
-            assert!(matches!(look(&unreadable, "A"), Switch::Unreadable(_)));
+            assert!(matches!(look(&unreadable, "A", ""), Switch::Unreadable(_)));
+        }
+    }
+
+    #[test]
+    fn an_option_is_not_found_in_a_longer_one_wherever_pieces_end() {
+        for before in PIECE - 40..PIECE + 4 {
+            let file = |text: &str| [vec![b'x'; before], text.into()].concat();
+            let there = |text: &str| contains(&mut file(text).as_slice(), b"read-cache-limit", b"-mb").unwrap();
+            assert!(!there("read-cache-limit-mb and more"), "{before}");
+            assert!(there("read-cache-limit-mbread-cache-limit"), "{before}");
+            assert!(there("read-cache-limit-m"), "{before}");
         }
     }
 
     proptest! {
         #[test]
         fn what_is_found_is_there_and_nothing_else(text in "[ab]{0,40}", wanted in "[ab]{1,6}") {
-            prop_assert_eq!(found(text.as_bytes(), wanted.as_bytes()), text.contains(&wanted));
+            prop_assert_eq!(found(text.as_bytes(), text.len(), wanted.as_bytes(), b""), text.contains(&wanted));
         }
     }
 }

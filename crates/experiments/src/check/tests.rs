@@ -92,6 +92,7 @@ fn fit(plan: &Plan) -> HostFacts {
         cpus: CpuSet::parse("0-7").ok(),
         programs: BTreeMap::from([("/v".to_owned(), Ok(PathBuf::from("/v")))]),
         switches: BTreeMap::new(),
+        options: BTreeMap::new(),
         scripts: BTreeMap::new(),
         unfollowed: Default::default(),
         folders,
@@ -221,6 +222,23 @@ fn a_program_that_ignores_the_size_of_its_cache_is_refused() {
     // What the plan names goes before what the command begins with.
     let named = but(TWO_ARMS, "memory_max = \"8G\"", "cache_entries = 1024\nbinary = \"/b\"");
     assert_eq!(told(&named, &with(Switch::Script)), []);
+}
+
+#[test]
+fn an_option_that_the_validator_does_not_have_is_refused_with_the_releases_that_have_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("agave-validator");
+    std::fs::write(&file, b"\x7fELF accounts-db-read-cache-limit-mb accounts-index-bins").unwrap();
+    let with = |arguments: &str| {
+        but(TWO_ARMS, "memory_max = \"8G\"", &format!("arguments = {arguments}\nbinary = {:?}", file.display()))
+    };
+    let gathered = |plan: &Plan| HostFacts { options: super::options::gather(plan, &fit(plan)), ..fit(plan) };
+    let has = with("[\"--accounts-db-read-cache-limit-mb\", \"10,20\", \"--accounts-index-bins=16\"]");
+    assert_eq!(told(&has, &gathered(&has)), []);
+    let lacks = with("[\"--accounts-db-read-cache-limit=10,20\"]");
+    only(&lacks, &gathered(&lacks), Refuse, "gives --accounts-db-read-cache-limit, which");
+    std::fs::write(&file, "#!/bin/sh").unwrap();
+    only(&lacks, &gathered(&lacks), Warn, "is a script: whether its program has the option is not known");
 }
 
 #[test]
