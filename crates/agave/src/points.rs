@@ -4,13 +4,16 @@
 //! that is there but cannot be what it should be (a negative number where none can be, which is how a wrapped `u64`
 //! arrives; another type; no value at all) is `None` too and is counted in [`Decoded::broken`].
 
+mod accounts;
 mod fields;
 mod kinds;
 
+pub use accounts::{
+    AccountsActive, AccountsCacheSize, AccountsDbStores, AccountsIndex, AccountsLoads, ReadCache, WriteCacheFlush,
+};
 pub use kinds::{
-    AccountsActive, AccountsCacheSize, AccountsDbStores, AccountsIndex, AccountsLoads, AgentStats, BankFrozen,
-    BlockCommitmentCache, CostTracker, InsertedShreds, JemallocStats, NetStats, OptimisticSlot, ProgramCache,
-    ReadCache, RepairRequests, ReplaySlot, SetRoot, ShredInsertIsFull, TowerVote, ValidatorNew, WriteCacheFlush,
+    AgentStats, BankFrozen, BlockCommitmentCache, CacheTimes, CostTracker, InsertedShreds, JemallocStats, NetStats,
+    OptimisticSlot, ProgramCache, RepairRequests, ReplaySlot, SetRoot, ShredInsertIsFull, TowerVote, ValidatorNew,
 };
 
 use crate::BadLine;
@@ -80,6 +83,8 @@ known! {
     "replay-slot-stats" => ReplaySlot(ReplaySlot),
     /// The root moved.
     "bank-forks_set_root" => SetRoot(SetRoot),
+    /// Times of the program cache that only an instrumented build reports.
+    "program-cache-times" => CacheTimes(CacheTimes),
     /// A frozen bank's costs.
     "cost_tracker_stats" => CostTracker(CostTracker),
     /// A bank was frozen.

@@ -26,5 +26,5 @@ pub use reader::{
 };
 pub use rows::{Event, EventKind, NewProcess, NewSession, Opening};
 pub use salvage::{Salvaged, SalvagedTable, salvage};
-pub use schema::{CostTrackerPoint, Point, ProgramCachePoint, ReplaySlotPoint, SetRootPoint, Table};
+pub use schema::{CacheTimesPoint, CostTrackerPoint, Point, ProgramCachePoint, ReplaySlotPoint, SetRootPoint, Table};
 pub use writer::Writer;

@@ -7,7 +7,7 @@ mod sql;
 
 pub use fixed::Role;
 pub(crate) use points::PointTable;
-pub use points::{CostTrackerPoint, Point, ProgramCachePoint, ReplaySlotPoint, SetRootPoint};
+pub use points::{CacheTimesPoint, CostTrackerPoint, Point, ProgramCachePoint, ReplaySlotPoint, SetRootPoint};
 pub use sql::{TABLES, TableColumn, TableSpec};
 
 use faultline_catalog::Metric;
@@ -173,6 +173,9 @@ pub static ELSEWHERE: &[(&Metric, &str)] = &[
     (&p::START_TIME, "process.started_unix_ns"),
     (&v::PHASE, "tick.phase"),
     (&v::PHASE_SECONDS, "the ticks' phases and times, and what came after an unknown phase, add up to it"),
+    (&v::CACHE_EVICTION_PASSES, "evict_passes of every cache_times_point"),
+    (&v::CACHE_EVICTION_TIME, "evict_us of every cache_times_point"),
+    (&v::CACHE_EVICTION_EXAMINED, "evict_examined of every cache_times_point"),
     (&v::CACHE_TIME, "program_cache_us of every replay_slot_point"),
     (&v::REPLAY_TIME, "the times of every replay_slot_point"),
     (&d::BUILD_INFO, "session.version"),

@@ -140,6 +140,7 @@ impl Writer {
             Point::ProgramCache(point) => writer.write_point(point),
             Point::ReplaySlot(point) => writer.write_point(point),
             Point::SetRoot(point) => writer.write_point(point),
+            Point::CacheTimes(point) => writer.write_point(point),
             Point::CostTracker(point) => writer.write_point(point),
         })
     }

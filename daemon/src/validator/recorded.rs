@@ -1,7 +1,7 @@
 //! The validator's points as a recording keeps them: each with its own time and every field it had.
 
-use faultline_agave::points::{CostTracker, Known, ProgramCache, ReplaySlot, SetRoot};
-use faultline_recording::{CostTrackerPoint, Point, ProgramCachePoint, ReplaySlotPoint, SetRootPoint};
+use faultline_agave::points::{CacheTimes, CostTracker, Known, ProgramCache, ReplaySlot, SetRoot};
+use faultline_recording::{CacheTimesPoint, CostTrackerPoint, Point, ProgramCachePoint, ReplaySlotPoint, SetRootPoint};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -70,6 +70,7 @@ pub fn of(known: &Known, time_unix_ns: i64, received: Duration) -> Option<Box<Po
         Known::ProgramCache(point) => Point::ProgramCache(program_cache(point, time_unix_ns, received)),
         Known::ReplaySlot(point) => Point::ReplaySlot(replay_slot(point, time_unix_ns, received)),
         Known::SetRoot(point) => Point::SetRoot(set_root(point, time_unix_ns, received)),
+        Known::CacheTimes(point) => Point::CacheTimes(cache_times(point, time_unix_ns, received)),
         Known::CostTracker(point) => Point::CostTracker(cost_tracker(point, time_unix_ns, received)),
         _ => return None,
     };
@@ -101,6 +102,12 @@ fn replay_slot(point: &ReplaySlot, time: i64, received: Duration) -> ReplaySlotP
 
 fn set_root(point: &SetRoot, time: i64, received: Duration) -> SetRootPoint {
     fields!(SetRoot(point, time, received) => SetRootPoint { slot, tx_count, elapsed_ms, total_banks, dropped_banks })
+}
+
+fn cache_times(point: &CacheTimes, time: i64, received: Duration) -> CacheTimesPoint {
+    fields!(CacheTimes(point, time, received) => CacheTimesPoint {
+        slot, prune_us, prunes, evict_us, evict_passes, evict_examined,
+    })
 }
 
 fn cost_tracker(point: &CostTracker, time: i64, received: Duration) -> CostTrackerPoint {

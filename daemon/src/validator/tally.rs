@@ -3,7 +3,7 @@
 
 mod totals;
 
-use faultline_agave::points::{AccountsActive, Known, ProgramCache, ReplaySlot};
+use faultline_agave::points::{AccountsActive, CacheTimes, Known, ProgramCache, ReplaySlot};
 use faultline_catalog::metrics::validator as v;
 use faultline_catalog::{Histogram, Metric, Reading, TIME_BOUNDS, Value};
 use std::collections::VecDeque;
@@ -118,6 +118,8 @@ pub struct Tally {
     /// The water levels at which the last eviction passes evicted: the lowest is one above the shrink target.
     evicting: VecDeque<u64>,
     cache_time: Histogram,
+    /// Only an instrumented build reports it.
+    prune: Option<Histogram>,
     parts: [Histogram; PARTS.len()],
     stages_us: [u64; STAGES.len()],
     block_transactions: [Option<u64>; LEADER.len()],
@@ -136,6 +138,7 @@ impl Default for Tally {
             saw_stale: false,
             evicting: VecDeque::new(),
             cache_time: Histogram::new(&TIME_BOUNDS),
+            prune: None,
             parts: std::array::from_fn(|_| Histogram::new(&TIME_BOUNDS)),
             stages_us: [0; STAGES.len()],
             block_transactions: [None; LEADER.len()],
@@ -167,6 +170,9 @@ impl Tally {
                 }
             }
             other => {
+                if let Known::CacheTimes(times) = other {
+                    self.add_prune(times);
+                }
                 self.totals.add(other);
                 self.add_levels(other);
             }
@@ -189,6 +195,13 @@ impl Tally {
             self.evicting.drain(..surplus);
         }
         self.level(Level::LoadedEntries, cache.loaded_entries());
+    }
+
+    /// A root is set with one prune.
+    fn add_prune(&mut self, times: &CacheTimes) {
+        if times.prunes.is_some_and(|prunes| prunes > 0) {
+            observe_us(self.prune.get_or_insert_with(|| Histogram::new(&TIME_BOUNDS)), times.prune_us);
+        }
     }
 
     fn add_replay(&mut self, replay: &ReplaySlot) {
@@ -251,6 +264,9 @@ impl Tally {
         let room = EVICTIONS_SEEN.saturating_sub(self.evicting.len());
         self.evicting.extend(other.evicting.iter().take(room));
         self.cache_time.merge(&other.cache_time);
+        if let Some(theirs) = &other.prune {
+            self.prune.get_or_insert_with(|| Histogram::new(&TIME_BOUNDS)).merge(theirs);
+        }
         for (mine, theirs) in self.parts.iter_mut().zip(&other.parts) {
             mine.merge(theirs);
         }
@@ -281,6 +297,9 @@ impl Tally {
             }
         }
         out.push(histogram(&v::CACHE_TIME, "replay", &self.cache_time));
+        if let Some(prune) = &self.prune {
+            out.push(Reading::new(&v::CACHE_PRUNE, [], Value::Histogram(Arc::new(prune.clone()))));
+        }
         for ((part, _), sums) in PARTS.iter().zip(&self.parts) {
             out.push(histogram(&v::REPLAY_TIME, part, sums));
         }

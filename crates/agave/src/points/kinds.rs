@@ -195,6 +195,24 @@ datapoint! {
 }
 
 datapoint! {
+    /// What the program cache did since the root before. Only of a build by `scripts/install-agave --instrumented`.
+    CacheTimes {
+        /// The new root.
+        slot: u64 = "slot",
+        /// Pruning.
+        prune_us: u64 = "prune_us",
+        /// How often.
+        prunes: u64 = "prunes",
+        /// Eviction passes, by all threads.
+        evict_us: u64 = "evict_us",
+        /// How many.
+        evict_passes: u64 = "evict_passes",
+        /// Entries that they looked at.
+        evict_examined: u64 = "evict_examined",
+    }
+}
+
+datapoint! {
     /// This process's heap. 4.x; off with `--no-os-memory-stats-reporting`.
     JemallocStats {
         /// Live allocations.
@@ -207,112 +225,6 @@ datapoint! {
         retained_bytes: u64 = "retained_bytes",
         /// Resident minus active.
         dirty_bytes: u64 = "dirty_bytes",
-    }
-}
-
-datapoint! {
-    /// The read cache of accounts. Hits, misses and evicts are deltas, entries and size levels.
-    ReadCache {
-        /// Accounts held.
-        entries: u64 = "read_only_accounts_cache_entries",
-        /// Bytes held.
-        data_size_bytes: u64 = "read_only_accounts_cache_data_size",
-        /// Delta.
-        hits: u64 = "read_only_accounts_cache_hits",
-        /// Delta.
-        misses: u64 = "read_only_accounts_cache_misses",
-        /// Delta.
-        evicts: u64 = "read_only_accounts_cache_evicts",
-        /// Delta: looking accounts up, found or not.
-        load_us: u64 = "read_only_accounts_cache_load_us",
-        /// Delta: putting accounts in.
-        store_us: u64 = "read_only_accounts_cache_store_us",
-        /// Delta: evicting accounts, in a thread of its own.
-        evict_us: u64 = "read_only_accounts_cache_evict_us",
-    }
-}
-
-datapoint! {
-    /// The write cache of accounts.
-    AccountsCacheSize {
-        /// Rooted slots in it.
-        num_roots: u64 = "num_roots",
-        /// Slots in it.
-        num_slots: u64 = "num_slots",
-        /// Bytes.
-        total_size_bytes: u64 = "total_size",
-    }
-}
-
-datapoint! {
-    /// The accounts index.
-    AccountsIndex {
-        /// Accounts indexed.
-        count: u64 = "count",
-        /// Of those, in memory.
-        count_in_mem: u64 = "count_in_mem",
-        /// Entries times their size; since 3.1 the capacity of the maps times the size of a place, and what is in use.
-        estimate_mem_bytes: u64 = "estimate_mem_bytes",
-        /// Entries there is room for in memory. Since 3.1.
-        capacity_in_mem: u64 = "capacity_in_mem",
-        /// Delta: lookups that memory answered.
-        gets_from_mem: u64 = "gets_from_mem",
-        /// Delta: lookups that memory did not answer.
-        gets_missing: u64 = "gets_missing",
-        /// Delta: entries found in the bucket map on disk. Absent if the whole index is in memory, like all that follows.
-        disk_found: u64 = "load_disk_found_count",
-        /// Delta: the time of these.
-        disk_found_us: u64 = "load_disk_found_us",
-        /// Delta: lookups that the bucket map could not answer.
-        disk_missing: u64 = "load_disk_missing_count",
-        /// Delta: the time of these.
-        disk_missing_us: u64 = "load_disk_missing_us",
-        /// Size of the bucket map's index files. The second name since 4.0.
-        disk_index_bytes: u64 = "disk_index_index_file_size" | "disk_index_file_size",
-        /// Size of its data files, which hold accounts with several versions. The second name since 4.0.
-        disk_data_bytes: u64 = "disk_index_data_file_size" | "disk_data_file_size",
-        /// Delta: bins that were scanned for entries old enough to leave memory.
-        bins_scanned: u64 = "buckets_scanned",
-        /// Delta: the time of these scans, summed over threads. The second name since 4.4.
-        scan_us: u64 = "flush_scan_us" | "evict_scan_us",
-    }
-}
-
-datapoint! {
-    /// Accounts that were loaded, by where they were found: deltas, once a second. Since 4.1.
-    AccountsLoads {
-        /// In the write cache.
-        from_write_cache: u64 = "num_loaded_from_write_cache",
-        /// In the read cache.
-        from_read_cache: u64 = "num_loaded_from_read_cache",
-        /// In account files, by way of the index.
-        from_storage: u64 = "num_loaded_from_index_storage",
-    }
-}
-
-datapoint! {
-    /// A background job of the accounts database began or ended: how many of its kind run now. One field a point.
-    AccountsActive {
-        /// Cleaning of old versions.
-        clean: u64 = "clean",
-        /// Shrinking of files that are mostly dead.
-        shrink: u64 = "shrink",
-        /// Squashing of old files into one.
-        squash_ancient: u64 = "squash_ancient",
-        /// Flushing of the write cache.
-        flush: u64 = "flush",
-        /// Calculation of the accounts hash. Until 2.3.
-        hash: u64 = "hash",
-    }
-}
-
-datapoint! {
-    /// One flush of the write cache to files.
-    WriteCacheFlush {
-        /// How long rooted slots took; what is flushed beyond them, because the cache is too large, is not in it.
-        elapsed_us: u64 = "flush_roots_elapsed",
-        /// Bytes of accounts written. Since 2.3.
-        flushed_bytes: u64 = "account_bytes_flushed",
     }
 }
 
@@ -345,20 +257,6 @@ datapoint! {
         receive_buffer_errors: u64 = "rcvbuf_errors_delta",
         /// Datagrams not sent because a socket's send buffer was full.
         send_buffer_errors: u64 = "sndbuf_errors_delta",
-    }
-}
-
-datapoint! {
-    /// Account storage files: about as many mappings (mmap mode) or descriptors (file mode).
-    AccountsDbStores {
-        /// Files.
-        total_count: u64 = "total_count",
-        /// Their bytes.
-        total_bytes: u64 = "total_bytes",
-        /// Bytes of live accounts.
-        total_alive_bytes: u64 = "total_alive_bytes",
-        /// Live share, 0 to 1. Broken when there are no files.
-        total_alive_ratio: f64 = "total_alive_ratio",
     }
 }
 

@@ -6,7 +6,8 @@ use crate::error::{At, Error};
 use crate::file::{self, Gives, Guarded, duration};
 use crate::rows::EventKind;
 use crate::schema::{
-    CostTrackerPoint, DEVICE, POOL, PointTable, ProgramCachePoint, ReplaySlotPoint, SetRootPoint, Table,
+    CacheTimesPoint, CostTrackerPoint, DEVICE, POOL, PointTable, ProgramCachePoint, ReplaySlotPoint, SetRootPoint,
+    Table,
 };
 use rusqlite::types::ValueRef;
 use serde_json::Value;
@@ -203,6 +204,11 @@ impl Recording {
 
     /// Ordered by the validator's time.
     pub fn set_root_points(&self) -> Result<Vec<SetRootPoint>, Error> {
+        self.points()
+    }
+
+    /// Ordered by the validator's time.
+    pub fn cache_times_points(&self) -> Result<Vec<CacheTimesPoint>, Error> {
         self.points()
     }
 

@@ -1,4 +1,4 @@
-//! The point tables: one row for each datapoint of the four that are kept whole.
+//! The point tables: one row for each datapoint of those that are kept whole.
 
 use std::time::Duration;
 
@@ -185,6 +185,24 @@ point! {
 }
 
 point! {
+    /// `program-cache-times`: what the program cache did since the root before; only of an instrumented build.
+    CacheTimesPoint in "cache_times_point" {
+        /// The new root.
+        slot: u64,
+        /// Pruning.
+        prune_us: u64,
+        /// How often.
+        prunes: u64,
+        /// Eviction passes, by all threads.
+        evict_us: u64,
+        /// How many.
+        evict_passes: u64,
+        /// Entries that they looked at.
+        evict_examined: u64,
+    }
+}
+
+point! {
     /// `cost_tracker_stats`: a frozen bank with at least one transaction.
     CostTrackerPoint in "cost_tracker_point" {
         /// The bank's slot.
@@ -209,6 +227,8 @@ pub enum Point {
     ReplaySlot(ReplaySlotPoint),
     /// `bank-forks_set_root`.
     SetRoot(SetRootPoint),
+    /// `program-cache-times`.
+    CacheTimes(CacheTimesPoint),
     /// `cost_tracker_stats`.
     CostTracker(CostTrackerPoint),
 }

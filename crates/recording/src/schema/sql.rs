@@ -2,7 +2,10 @@
 
 use super::fixed::{self, Declared, DeclaredTable, Role};
 use super::points::PointTable;
-use super::{Column, CostTrackerPoint, DEVICE, Kind, POOL, ProgramCachePoint, ReplaySlotPoint, SetRootPoint, Table};
+use super::{
+    CacheTimesPoint, Column, CostTrackerPoint, DEVICE, Kind, POOL, ProgramCachePoint, ReplaySlotPoint, SetRootPoint,
+    Table,
+};
 use std::fmt::Write;
 use std::sync::LazyLock;
 
@@ -82,6 +85,7 @@ pub static TABLES: LazyLock<Vec<TableSpec>> = LazyLock::new(|| {
     tables.push(points::<ReplaySlotPoint>());
     tables.push(points::<SetRootPoint>());
     tables.push(points::<CostTrackerPoint>());
+    tables.push(points::<CacheTimesPoint>());
     tables
 });
 

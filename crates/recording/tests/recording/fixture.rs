@@ -88,7 +88,7 @@ fn what_an_older_version_did_not_write_is_not_there() {
     assert!(replay.iter().all(|point| point.load_us.is_none() && point.execute_us.is_some()));
     assert_eq!((recording.devices().unwrap().len(), recording.set_root_points().unwrap().len()), (0, 0));
     let empty = recording.tables().unwrap().into_iter().filter(|table| table.rows == 0).map(|table| table.name);
-    assert_eq!(empty.collect::<Vec<_>>(), ["device", "device_sample", "set_root_point"]);
+    assert_eq!(empty.collect::<Vec<_>>(), ["device", "device_sample", "set_root_point", "cache_times_point"]);
     let mut rows = 0;
     let mut count = |found: &[Vec<Cell>]| {
         assert!(found.iter().all(|row| row[5] == Cell::Null));

@@ -170,6 +170,7 @@ fn assert_points(recording: &Recording, seconds: &[Second]) {
     found.extend(recording.program_cache_points().unwrap().into_iter().map(Point::ProgramCache));
     found.extend(recording.replay_slot_points().unwrap().into_iter().map(Point::ReplaySlot));
     found.extend(recording.set_root_points().unwrap().into_iter().map(Point::SetRoot));
+    found.extend(recording.cache_times_points().unwrap().into_iter().map(Point::CacheTimes));
     found.extend(recording.cost_tracker_points().unwrap().into_iter().map(Point::CostTracker));
     let mut expected: Vec<Point> = seconds.iter().flat_map(|second| second.points.clone()).collect();
     found.sort_by_key(time);
@@ -183,6 +184,7 @@ fn time(point: &Point) -> i64 {
         Point::ProgramCache(point) => point.time_unix_ns,
         Point::ReplaySlot(point) => point.time_unix_ns,
         Point::SetRoot(point) => point.time_unix_ns,
+        Point::CacheTimes(point) => point.time_unix_ns,
         Point::CostTracker(point) => point.time_unix_ns,
     }
 }

@@ -10,6 +10,9 @@ use std::time::Duration;
 /// Totals, in the order of [`TOTALS`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Total {
+    EvictionPasses,
+    EvictionTime,
+    EvictionExamined,
     ReadCacheLoad,
     ReadCacheStore,
     ReadCacheEvict,
@@ -37,7 +40,10 @@ enum Total {
 }
 
 /// How each total is exported. Times are summed in microseconds.
-const TOTALS: [(&Metric, Option<&str>); 24] = [
+const TOTALS: [(&Metric, Option<&str>); 27] = [
+    (&v::CACHE_EVICTION_PASSES, None),
+    (&v::CACHE_EVICTION_TIME, None),
+    (&v::CACHE_EVICTION_EXAMINED, None),
     (&v::READ_CACHE_TIME, Some("load")),
     (&v::READ_CACHE_TIME, Some("store")),
     (&v::READ_CACHE_TIME, Some("evict")),
@@ -118,6 +124,11 @@ impl Totals {
     /// Adds a point's deltas.
     pub(super) fn add(&mut self, known: &Known) {
         match known {
+            Known::CacheTimes(times) => {
+                self.sum(Total::EvictionPasses, times.evict_passes);
+                self.sum(Total::EvictionTime, times.evict_us);
+                self.sum(Total::EvictionExamined, times.evict_examined);
+            }
             Known::ReadCache(cache) => {
                 self.sum(Total::ReadCacheLoad, cache.load_us);
                 self.sum(Total::ReadCacheStore, cache.store_us);
