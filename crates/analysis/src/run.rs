@@ -12,7 +12,7 @@ pub use manifest::{Drive, Interface, Mount, SystemFacts};
 pub use signal::Signal;
 
 use faultline_cache::prediction::{self, Prediction};
-use faultline_recording::{CostTrackerPoint, ProgramCachePoint, ReplaySlotPoint, SetRootPoint};
+use faultline_recording::{CacheTimesPoint, CostTrackerPoint, ProgramCachePoint, ReplaySlotPoint, SetRootPoint};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -150,6 +150,8 @@ pub struct Points {
     pub replay: Vec<ReplaySlotPoint>,
     /// `bank-forks_set_root`.
     pub roots: Vec<SetRootPoint>,
+    /// `program-cache-times`, of an instrumented build.
+    pub cache_times: Vec<CacheTimesPoint>,
     /// `cost_tracker_stats`.
     pub costs: Vec<CostTrackerPoint>,
 }

@@ -2,6 +2,7 @@
 
 use super::{Measured, Span, longest, readings, replayed, within};
 use crate::run::{ReplayedSlot, Run, Signal};
+use faultline_recording::CacheTimesPoint;
 use faultline_stats::rate;
 use faultline_stats::summary::{self, Summary, WithoutPeaks};
 
@@ -89,6 +90,14 @@ pub struct Cache {
     pub loading: Summary,
     /// `elapsed_ms` of `bank-forks_set_root`, which the study's prune time repeats; in ms.
     pub set_root: Summary,
+    /// By root, in ms; only of an instrumented build, as all below.
+    pub prune: Summary,
+    /// Passes of eviction by root.
+    pub evict_passes: Summary,
+    /// Time of these, in ms.
+    pub evict: Summary,
+    /// Entries that they looked at.
+    pub evict_examined: Summary,
     /// The time includes the filtering of executables, as up to 2.0.
     pub with_filter: bool,
 }
@@ -227,6 +236,10 @@ fn cache(run: &Run, window: Span) -> Cache {
         let stages = [point.register_syscalls_us, point.load_elf_us, point.verify_code_us, point.jit_compile_us];
         stages.iter().map(|us| us.map(|us| us as f64)).sum::<Option<f64>>()
     };
+    let timed = |of: fn(&CacheTimesPoint) -> Option<u64>, scale: f64| {
+        let within = run.points.cache_times.iter().filter(|point| window.holds(run.at(point.time_unix_ns)));
+        summary::summary(&within.map(|point| of(point).map(|count| count as f64 * scale)).collect::<Vec<_>>())
+    };
     let roots = run.points.roots.iter().filter(|point| window.holds(run.at(point.time_unix_ns)));
     Cache {
         misses: column(|point| point.misses),
@@ -236,6 +249,10 @@ fn cache(run: &Run, window: Span) -> Cache {
         time: summary::summary(&cache_times(run, window)),
         loading: summary::summary(&slots().map(loading).collect::<Vec<_>>()),
         set_root: summary::summary(&roots.map(|point| point.elapsed_ms.map(|ms| ms as f64)).collect::<Vec<_>>()),
+        prune: timed(|point| point.prune_us, 1e-3),
+        evict_passes: timed(|point| point.evict_passes, 1.0),
+        evict: timed(|point| point.evict_us, 1e-3),
+        evict_examined: timed(|point| point.evict_examined, 1.0),
         with_filter: slots().next().is_some_and(|point| point.filter_executable_us.is_none()),
     }
 }

@@ -52,6 +52,22 @@ const PRUNE: &[Quantity] = &[
     quantity("Roots", "", 0, |_, n| Some((n.cache.set_root.n + n.cache.set_root.missing) as f64)),
 ];
 
+const TIMED: &[Quantity] = &[
+    summed!("Prune (sum)", "ms", 1, prune, sum),
+    summed!("Prune (mean)", "ms", 4, prune, mean),
+    summed!("Prune (max)", "ms", 3, prune, max),
+    quantity("Roots", "", 0, |_, n| (n.cache.prune.n > 0).then_some(n.cache.prune.n as f64)),
+    summed!("Eviction (sum)", "ms", 1, evict, sum),
+    summed!("Passes", "", 0, evict_passes, sum),
+    quantity("Eviction per pass", "ms", 4, |_, n| per_pass(n, &n.cache.evict)),
+    quantity("Entries examined per pass", "", 1, |_, n| per_pass(n, &n.cache.evict_examined)),
+];
+
+fn per_pass(numbers: &Numbers, what: &Summary) -> Option<f64> {
+    let passes = numbers.cache.evict_passes.sum;
+    (passes > 0.0).then(|| what.sum / passes)
+}
+
 const CAPACITY: &[Quantity] = &[
     quantity("Configured", "entries", 0, |s, _| capacity(s.run, Signal::CapacityConfigured)),
     quantity("Observed", "entries", 0, |s, _| capacity(s.run, Signal::CapacityObserved)),
@@ -84,13 +100,19 @@ pub(crate) fn section(subjects: &Subjects<'_>) -> Section {
         TIMES,
     ));
     let note = "What the study calls prune time is program_cache_prune_ms of bank-forks_set_root. In every version from 2.0.5 to \
-                4.4.0 that field repeats elapsed_ms, the time of moving the root: the time of pruning is measured nowhere. \
+                4.4.0 that field repeats elapsed_ms, the time of moving the root: stock builds report no time of pruning. \
                 elapsed_ms is given for comparison with the study's table, not as a prune time.";
     blocks.extend(tables(
         subjects,
         &head("prune-study", "Prune time as the study defines it", Part::Usual, note),
         PRUNE,
     ));
+    if subjects.all.iter().any(|subject| !subject.run.points.cache_times.is_empty()) {
+        let note = "From program-cache-times, which builds by scripts/install-agave --instrumented report at each root: the time \
+                    within the prune, and within all eviction passes since the root before, also those that evicted nothing; \
+                    neither has the wait for the cache's lock.";
+        blocks.extend(tables(subjects, &head("prune", "Prune and eviction time", Part::Usual, note), TIMED));
+    }
     let note = "Configured: by version, or by the daemon's configuration. Observed: from the level at which eviction passes begin.";
     blocks.extend(tables(subjects, &head("cache-capacity", "Capacity", Part::All, note), CAPACITY));
     blocks.extend(bars(subjects));
@@ -167,7 +189,13 @@ fn histograms(subjects: &Subjects<'_>) -> Vec<Block> {
         let within = run.points.roots.iter().filter(|point| window.holds(run.at(point.time_unix_ns)));
         within.map(|point| point.elapsed_ms.map(|ms| ms as f64)).collect()
     };
+    let prune = |subject: &Subject<'_>| -> Vec<Option<f64>> {
+        let (run, window) = (subject.run, subject.usual.window);
+        let within = run.points.cache_times.iter().filter(|point| window.holds(run.at(point.time_unix_ns)));
+        within.map(|point| point.prune_us.map(|us| us as f64 / 1e3)).collect()
+    };
     [
+        draw("prune-histogram", "Time of pruning the program cache", "Time (ms)", "Roots", &prune),
         draw("misses-histogram", "Misses per batch", "Misses", "Batches", &|subject| {
             points(subject, |point| point.misses)
         }),

@@ -84,6 +84,7 @@ fn points(recording: &Recording, clock: &Clock, ticks: &[TickRow]) -> Result<Poi
         cache: recording.program_cache_points()?,
         replay: recording.replay_slot_points()?,
         roots: recording.set_root_points()?,
+        cache_times: recording.cache_times_points()?,
         costs: recording.cost_tracker_points()?,
     };
     if !clock.was_set() {
@@ -102,6 +103,7 @@ fn points(recording: &Recording, clock: &Clock, ticks: &[TickRow]) -> Result<Poi
     settle!(points.cache, "program_cache_point");
     settle!(points.replay, "replay_slot_point");
     settle!(points.roots, "set_root_point");
+    settle!(points.cache_times, "cache_times_point");
     settle!(points.costs, "cost_tracker_point");
     Ok(points)
 }
