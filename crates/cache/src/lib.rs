@@ -14,7 +14,6 @@ mod predict;
 pub mod prediction;
 mod prepared;
 mod recorded;
-mod rpc;
 #[cfg(test)]
 mod stand_in;
 mod trace_file;

@@ -2,12 +2,12 @@
 
 use crate::address::{self, Address};
 use crate::block::{Block, Suspicion, Transaction};
-use crate::rpc::Rpc;
 use crate::trace_file::Growing;
 use anyhow::{Context, ensure};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use faultline_cachesim::trace::{Call, Change, ChangeKind, Loader, Program, Slot, SlotKind, Trace};
+use faultline_command::rpc::Rpc;
 use serde::Deserialize;
 use serde_json::json;
 use std::collections::{HashMap, HashSet};

@@ -1,4 +1,4 @@
-//! What the lab's commands share: terminal output, replaced files, signals, the clock, common arguments.
+//! What the lab's commands share: terminal output, replaced files, signals, the clock, common arguments, questions to a JSON-RPC node.
 
 // They panic when their reader has gone; see `output`.
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
@@ -8,5 +8,6 @@ pub mod clock;
 pub mod files;
 pub mod output;
 pub mod progress;
+pub mod rpc;
 pub mod signals;
 pub mod tls;

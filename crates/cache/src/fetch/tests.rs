@@ -1,3 +1,5 @@
+mod rpc;
+
 use super::*;
 use crate::stand_in::{Reply, StandIn};
 use base64::Engine;

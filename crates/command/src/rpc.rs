@@ -1,7 +1,7 @@
 //! JSON-RPC over HTTP, patient with nodes that limit requests and with nothing else: answers are bounded in size and time.
 
+use crate::tls;
 use anyhow::Context;
-use faultline_command::tls;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -26,9 +26,14 @@ const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
 /// Why a question has no answer.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Trouble {
+pub enum Trouble {
     /// The node refuses, with a code of JSON-RPC.
-    Refused { code: i64, message: String },
+    Refused {
+        /// The code.
+        code: i64,
+        /// What the node says of it, fit for a terminal.
+        message: String,
+    },
     /// All else, in words.
     Failed(String),
 }
@@ -56,15 +61,18 @@ impl Trouble {
 
 /// How often something is tried, how long the first wait is, and how long an answer may take until it begins.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Tries {
-    pub(crate) most: u32,
-    pub(crate) first_wait: Duration,
-    pub(crate) patience: Duration,
+pub struct Tries {
+    /// Tries of one question.
+    pub most: u32,
+    /// The wait before the second; it doubles from one to the next.
+    pub first_wait: Duration,
+    /// How long an answer may take until it begins.
+    pub patience: Duration,
 }
 
 /// A node. Its address may hold a key: only host and port are ever shown.
 #[derive(Debug)]
-pub(crate) struct Rpc {
+pub struct Rpc {
     agent: Agent,
     url: String,
     /// Host and port.
@@ -101,8 +109,8 @@ impl Rpc {
     ///
     /// # Errors
     /// The address is none of HTTP; certificates cannot be read.
-    pub(crate) fn new(url: &str, authorities: Option<&Path>, tries: Tries) -> anyhow::Result<Self> {
-        let host = host(url).context("--rpc: an address that begins with http:// or https:// is wanted")?;
+    pub fn new(url: &str, authorities: Option<&Path>, tries: Tries) -> anyhow::Result<Self> {
+        let host = host(url).context("the address of the node must begin with http:// or https://")?;
         let config = Config::builder()
             .timeout_resolve(Some(CONNECT))
             .timeout_connect(Some(CONNECT))
@@ -122,7 +130,7 @@ impl Rpc {
     }
 
     /// Requests sent and bytes read so far, after decompression.
-    pub(crate) fn spent(&self) -> (u64, u64) {
+    pub fn spent(&self) -> (u64, u64) {
         (self.requests.load(Ordering::Relaxed), self.bytes.load(Ordering::Relaxed))
     }
 
@@ -130,7 +138,7 @@ impl Rpc {
     ///
     /// # Errors
     /// The last [`Trouble`].
-    pub(crate) fn ask<T: DeserializeOwned>(&self, method: &str, params: &Value) -> Result<Option<T>, Trouble> {
+    pub fn ask<T: DeserializeOwned>(&self, method: &str, params: &Value) -> Result<Option<T>, Trouble> {
         let mut wait = self.tries.first_wait;
         for left in (0..self.tries.most.max(1)).rev() {
             match self.once(method, params) {
@@ -217,4 +225,26 @@ fn in_words(error: &ureq::Error, patience: Duration) -> String {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refused_connection_names_host_and_port_and_nothing_else_of_the_address() {
+        let quick = Tries { most: 3, first_wait: Duration::from_millis(1), patience: Duration::from_secs(120) };
+        // Nothing listens on a port that was just given back.
+        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        for secret in ["user:SECRET@127.0.0.1:PORT/", "127.0.0.1:PORT/SECRET/", "127.0.0.1:PORT/?api-key=SECRET"] {
+            let url = format!("http://{}", secret.replace("PORT", &port.to_string()));
+            let rpc = Rpc::new(&url, None, quick).unwrap();
+            let said = rpc.ask::<u64>("getSlot", &json!([])).unwrap_err().to_string();
+            assert!(said.contains(&format!("getSlot at 127.0.0.1:{port}: ")) && said.contains("refused"), "{said}");
+            assert!(!said.contains("SECRET") && said.ends_with("(tried 3 times)"), "{said}");
+        }
+        assert_eq!(host("https://rpc.example.org/SECRET").as_deref(), Some("rpc.example.org:443"));
+        assert_eq!(host("http://[::1]?key=SECRET").as_deref(), Some("[::1]:80"));
+        for bad in ["ftp://SECRET", "SECRET", "http://", "https://SECRET SECRET"] {
+            let said = Rpc::new(bad, None, quick).unwrap_err().to_string();
+            assert!(said.contains("http://") && !said.contains("SECRET"), "{bad}: {said}");
+        }
+    }
+}
