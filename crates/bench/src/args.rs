@@ -1,5 +1,9 @@
 //! The command line of `bench`.
 
+mod compression;
+
+pub use compression::{BundleArgs, CodecArgs, CompressionArgs, FetchArgs, Kind};
+
 use crate::answer::Encoding;
 use clap::{Args, Subcommand};
 use faultline_text::{parse_size, parse_time};
@@ -19,6 +23,8 @@ pub struct BenchArgs {
 pub enum Bench {
     /// Compare encodings of account data over accounts of several sizes.
     Encoding(EncodingArgs),
+    /// Compare codecs over transactions, blocks or accounts: bytes, speed, and the time to fetch them.
+    Compression(CompressionArgs),
     /// Compare nodes on the same requests.
     Nodes(NodesArgs),
     /// Show results that were kept with --out.

@@ -6,7 +6,9 @@
 
 mod answer;
 pub mod args;
+mod codec;
 mod compare;
+mod compression;
 mod diff;
 mod encoding;
 mod endpoint;
@@ -32,10 +34,14 @@ use results::Results;
 pub fn run(args: &BenchArgs) -> anyhow::Result<(String, u8)> {
     match &args.what {
         Bench::Encoding(args) => encoding::run(args),
+        Bench::Compression(args) => compression::run(args),
         Bench::Nodes(args) => nodes::run(args),
         Bench::Report(args) => {
-            let results = store::read(&args.file)?;
-            Ok((shown(&results, args.format)?, 0))
+            let (preset, header) = store::header(&args.file)?;
+            if preset == "compression" {
+                return Ok((compression::again(&args.file, &header, args.format)?, 0));
+            }
+            Ok((shown(&store::read(&args.file)?, args.format)?, 0))
         }
         Bench::Diff(args) => diff::run(args),
     }

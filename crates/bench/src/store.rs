@@ -3,7 +3,8 @@
 use crate::plan::MOST_REQUESTS;
 use crate::results::{CellHead, Header, PHASES, Results, Sample};
 use anyhow::{Context as _, bail, ensure};
-use rusqlite::{Connection, OpenFlags, Row, params};
+use rusqlite::{Connection, OpenFlags, Row, Transaction, params};
+use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::path::Path;
 
@@ -42,12 +43,28 @@ pub(crate) fn write(path: &Path, results: &Results) -> anyhow::Result<()> {
     fill(&mut database, results).with_context(named)
 }
 
-fn fill(database: &mut Connection, results: &Results) -> anyhow::Result<()> {
+/// Writes results that are one document into the file that was reserved: the table `run` alone.
+///
+/// # Errors
+/// It cannot be written.
+pub(crate) fn write_document(path: &Path, document: &impl Serialize) -> anyhow::Result<()> {
+    let named = || format!("--out {}", path.display());
+    let mut database = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE).with_context(named)?;
+    let begun = begin(&mut database, document).with_context(named)?;
+    begun.commit().with_context(named)
+}
+
+fn begin<'a>(database: &'a mut Connection, header: &impl Serialize) -> anyhow::Result<Transaction<'a>> {
     let transaction = database.transaction()?;
     transaction.pragma_update(None, "application_id", APPLICATION)?;
     transaction.pragma_update(None, "user_version", FORMAT)?;
     transaction.execute_batch(SCHEMA)?;
-    transaction.execute("INSERT INTO run VALUES (?)", [serde_json::to_string(&results.header)?])?;
+    transaction.execute("INSERT INTO run VALUES (?)", [serde_json::to_string(header)?])?;
+    Ok(transaction)
+}
+
+fn fill(database: &mut Connection, results: &Results) -> anyhow::Result<()> {
+    let transaction = begin(database, &results.header)?;
     let whole = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
     for (cell, head) in results.cells.iter().enumerate() {
         let row = params![cell as i64, head.arm, head.subject, head.size.map(whole)];
@@ -93,13 +110,35 @@ pub(crate) fn read(path: &Path) -> anyhow::Result<Results> {
     content(path).with_context(|| path.display().to_string())
 }
 
-fn content(path: &Path) -> anyhow::Result<Results> {
+/// The header of results, and which preset they are of.
+///
+/// # Errors
+/// As [`read`].
+pub(crate) fn header(path: &Path) -> anyhow::Result<(String, String)> {
+    let (_, header) = opened(path).with_context(|| path.display().to_string())?;
+    let preset: Preset = serde_json::from_str(&header).with_context(|| format!("{}: its header", path.display()))?;
+    Ok((preset.preset, header))
+}
+
+#[derive(Deserialize)]
+struct Preset {
+    preset: String,
+}
+
+fn opened(path: &Path) -> anyhow::Result<(Connection, String)> {
     let database = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
     let pragma = |name: &str| database.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
     ensure!(pragma("application_id")? == i64::from(APPLICATION), "these are no results of bench");
     let format = pragma("user_version")?;
     ensure!(format == FORMAT, "format {format}: this version reads format {FORMAT}");
     let header: String = database.query_row("SELECT header FROM run", [], |row| row.get(0))?;
+    Ok((database, header))
+}
+
+fn content(path: &Path) -> anyhow::Result<Results> {
+    let (database, header) = opened(path)?;
+    let preset: Preset = serde_json::from_str(&header).context("its header")?;
+    ensure!(preset.preset != "compression", "results of bench compression have no requests to compare");
     let header: Header = serde_json::from_str(&header).context("its header")?;
     let cells = cells(&database)?;
     let mut statement = database.prepare("SELECT * FROM sample ORDER BY number")?;

@@ -1,0 +1,143 @@
+//! The command line of `bench compression`.
+
+use super::{OutArgs, parse_limit};
+use crate::codec::{Codec, WANTED};
+use clap::{Args, ValueEnum};
+use faultline_text::parse_time;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What is compressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Kind {
+    /// Each transaction as it is sent between nodes.
+    Transactions,
+    /// Each block as `getBlock` answers it: JSON with transactions in base64.
+    Blocks,
+    /// The data of each account.
+    Accounts,
+}
+
+/// `bench compression`.
+#[derive(Debug, Args)]
+pub struct CompressionArgs {
+    /// Where a node answers JSON-RPC, which is asked for its newest finalized blocks, one request at a time.
+    #[arg(value_name = "URL", required_unless_present = "files")]
+    pub url: Option<String>,
+    /// Take records from files instead: each file of a folder is one; in a file that ends in .b64, each line is one, in base64.
+    #[arg(long, value_name = "PATHS", num_args = 1.., conflicts_with_all = ["url", "kind", "accounts", "ca", "save"])]
+    pub files: Vec<PathBuf>,
+    /// What to ask the node for.
+    #[arg(long, value_enum, default_value = "transactions")]
+    pub kind: Kind,
+    /// Accounts to ask for, instead of those of the newest transactions.
+    #[arg(long, value_name = "ADDRESSES", value_delimiter = ',')]
+    pub accounts: Vec<String>,
+    /// At most so many records [default: 5000 transactions, 200 blocks, 1000 accounts, all of files].
+    #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u32).range(2..=100_000))]
+    pub records: Option<u32>,
+    /// Wait so long from one request to the next.
+    #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = parse_time)]
+    pub pace: Duration,
+    /// PEM file with the certificates to trust instead of the system's.
+    #[arg(long, value_name = "FILE")]
+    pub ca: Option<PathBuf>,
+    /// Keep what the node answered in this new file, which must end in .b64, for --files.
+    #[arg(long, value_name = "FILE")]
+    pub save: Option<PathBuf>,
+    /// How records are compressed.
+    #[command(flatten)]
+    pub codecs: CodecArgs,
+    /// How small records are bundled.
+    #[command(flatten)]
+    pub bundles: BundleArgs,
+    /// How records are fetched.
+    #[command(flatten)]
+    pub fetch: FetchArgs,
+    /// Decides the order of measurements.
+    #[arg(long, value_name = "NUMBER", default_value = "1")]
+    pub seed: u64,
+    /// What becomes of the results.
+    #[command(flatten)]
+    pub output: OutArgs,
+}
+
+/// How records are compressed.
+#[derive(Debug, Args)]
+pub struct CodecArgs {
+    /// Codecs; the study's table, the fetch and the shown blobs are of the first.
+    #[arg(
+        long, value_name = "LIST", value_delimiter = ',', value_parser = parse_codec,
+        default_value = "zlib-6,zstd-3,zstd-3+dict,lz4,snappy,brotli-5,lzo"
+    )]
+    pub codecs: Vec<String>,
+    /// Share of the records, the oldest, that the dictionary is trained on and that no codec is measured on.
+    #[arg(long, value_name = "PERCENT", default_value = "50", value_parser = clap::value_parser!(u8).range(1..=90))]
+    pub train: u8,
+    /// The largest dictionary.
+    #[arg(long, value_name = "SIZE", default_value = "110K", value_parser = parse_limit)]
+    pub dictionary: usize,
+    /// Sizes in bytes at which a class of records ends and the next begins.
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        default_value = "250,500,600,700,800,900,1000,10000,100000,1000000,10000000"
+    )]
+    pub classes: Vec<u64>,
+}
+
+/// How small records are bundled.
+#[derive(Debug, Args)]
+pub struct BundleArgs {
+    /// Records in one blob.
+    #[arg(
+        long, value_name = "LIST", value_delimiter = ',', default_value = "2,5,10,50,175",
+        value_parser = clap::value_parser!(u32).range(2..=10_000)
+    )]
+    pub bundle: Vec<u32>,
+    /// Only records smaller than this are bundled.
+    #[arg(long, value_name = "BYTES", default_value = "500")]
+    pub bundle_below: u64,
+    /// Bytes of a message's header.
+    #[arg(long, value_name = "BYTES", default_value = "24", value_parser = clap::value_parser!(u64).range(..=10_000))]
+    pub header: u64,
+    /// Bytes of the ACK of a message.
+    #[arg(long, value_name = "BYTES", default_value = "52", value_parser = clap::value_parser!(u64).range(..=10_000))]
+    pub ack: u64,
+}
+
+/// How records are fetched.
+#[derive(Debug, Args)]
+pub struct FetchArgs {
+    /// Records to fetch one after the other, with and without compression; 0 for none.
+    #[arg(long, value_name = "N", default_value = "200", value_parser = clap::value_parser!(u32).range(..=100_000))]
+    pub fetch: u32,
+    /// Latencies to add.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "0ms,30ms,60ms", value_parser = parse_latency)]
+    pub latencies: Vec<Duration>,
+    /// Requests that are under way at the same time.
+    #[arg(long, value_name = "N", default_value = "16", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub in_flight: u16,
+    /// Send at most so many bytes a second [default: as fast as this machine does].
+    #[arg(long, value_name = "SIZE", value_parser = parse_limit)]
+    pub bandwidth: Option<usize>,
+    /// How often all records are fetched for each latency, with and without compression.
+    #[arg(long, value_name = "N", default_value = "3", value_parser = clap::value_parser!(u16).range(1..=100))]
+    pub repeats: u16,
+}
+
+/// The name of a codec.
+fn parse_codec(name: &str) -> Result<String, String> {
+    let named = Codec::named(name).map(|_| name.to_owned());
+    named.ok_or_else(|| format!("{name:?} is no codec; there are {WANTED}"))
+}
+
+/// Up to ten seconds.
+fn parse_latency(text: &str) -> Result<Duration, String> {
+    let time = if text.trim() == "0" { Duration::ZERO } else { parse_time(text)? };
+    if time > Duration::from_secs(10) {
+        return Err(format!("{text:?}: at most 10s"));
+    }
+    Ok(time)
+}

@@ -1,0 +1,275 @@
+//! Codecs by name, ready to compress many records one by one.
+
+use anyhow::{Context as _, bail, ensure};
+use brotli::enc::BrotliEncoderParams;
+use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
+use lzokay::compress::{Dict, compress_no_alloc, compress_worst_size};
+use zstd::bulk;
+
+/// What is written where a codec is named.
+pub(crate) const WANTED: &str = "zlib-1 to zlib-9, zstd-1 to zstd-22 (with a trained dictionary: zstd-3+dict), brotli-0 to brotli-11, lz4, snappy, lzo";
+
+/// A codec and its level.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Codec {
+    Zlib(u32),
+    Zstd(i32),
+    /// With a dictionary that was trained before.
+    ZstdDictionary(i32),
+    Brotli(i32),
+    Lz4,
+    Snappy,
+    Lzo,
+}
+
+impl Codec {
+    /// Reads `zstd-3+dict`; a family without its level has the usual one.
+    pub(crate) fn named(name: &str) -> Option<Codec> {
+        let (family, level) = name.split_once('-').map_or((name, None), |(family, level)| (family, Some(level)));
+        let within = |text: &str, usual: i32, from: i32, to: i32| match level {
+            None => Some(usual),
+            Some(_) => text.parse().ok().filter(|level| (from..=to).contains(level)),
+        };
+        let text = level.unwrap_or_default();
+        Some(match family {
+            "zlib" => Codec::Zlib(within(text, 6, 1, 9)?.unsigned_abs()),
+            "zstd" => match text.strip_suffix("+dict") {
+                Some(text) => Codec::ZstdDictionary(within(text, 3, 1, 22)?),
+                None => Codec::Zstd(within(text, 3, 1, 22)?),
+            },
+            "brotli" => Codec::Brotli(within(text, 5, 0, 11)?),
+            "lz4" if level.is_none() => Codec::Lz4,
+            "snappy" if level.is_none() => Codec::Snappy,
+            "lzo" if level.is_none() => Codec::Lzo,
+            _ => return None,
+        })
+    }
+
+    /// With its level.
+    pub(crate) fn name(self) -> String {
+        match self {
+            Codec::Zlib(level) => format!("zlib-{level}"),
+            Codec::Zstd(level) => format!("zstd-{level}"),
+            Codec::ZstdDictionary(level) => format!("zstd-{level}+dict"),
+            Codec::Brotli(level) => format!("brotli-{level}"),
+            Codec::Lz4 => "lz4".to_owned(),
+            Codec::Snappy => "snappy".to_owned(),
+            Codec::Lzo => "lzo".to_owned(),
+        }
+    }
+}
+
+/// A codec at work. Its tables are kept from record to record, as a server keeps them.
+pub(crate) enum Coder {
+    Zlib(Box<(Compress, Decompress)>),
+    Zstd(Box<(bulk::Compressor<'static>, bulk::Decompressor<'static>)>),
+    Brotli(i32),
+    Lz4,
+    Snappy(Box<(snap::raw::Encoder, snap::raw::Decoder)>),
+    Lzo(Box<Dict>),
+}
+
+impl Coder {
+    /// Of a codec; `dictionary` is for those that want one.
+    ///
+    /// # Errors
+    /// The dictionary is missing or cannot be used.
+    pub(crate) fn new(codec: Codec, dictionary: Option<&[u8]>) -> anyhow::Result<Coder> {
+        Ok(match codec {
+            Codec::Zlib(level) => {
+                Coder::Zlib(Box::new((Compress::new(Compression::new(level), true), Decompress::new(true))))
+            }
+            Codec::Zstd(level) => Coder::Zstd(Box::new((bulk::Compressor::new(level)?, bulk::Decompressor::new()?))),
+            Codec::ZstdDictionary(level) => {
+                let dictionary = dictionary.context("there is no dictionary")?;
+                let compressor = bulk::Compressor::with_dictionary(level, dictionary)?;
+                Coder::Zstd(Box::new((compressor, bulk::Decompressor::with_dictionary(dictionary)?)))
+            }
+            Codec::Brotli(level) => Coder::Brotli(level),
+            Codec::Lz4 => Coder::Lz4,
+            Codec::Snappy => Coder::Snappy(Box::new((snap::raw::Encoder::new(), snap::raw::Decoder::new()))),
+            Codec::Lzo => Coder::Lzo(Dict::new()),
+        })
+    }
+
+    /// Compresses a record, which is not empty, into `out`, which is overwritten.
+    ///
+    /// # Errors
+    /// The codec refuses it.
+    pub(crate) fn compress(&mut self, record: &[u8], out: &mut Vec<u8>) -> anyhow::Result<()> {
+        out.clear();
+        let written = match self {
+            Coder::Zlib(both) => {
+                both.0.reset();
+                // The fastest level writes noise with nine bits a byte; then one call is enough.
+                out.reserve(record.len() + record.len() / 8 + 128);
+                let status = both.0.compress_vec(record, out, FlushCompress::Finish)?;
+                ensure!(status == Status::StreamEnd, "zlib did not finish");
+                return Ok(());
+            }
+            Coder::Zstd(both) => {
+                out.reserve(zstd::zstd_safe::compress_bound(record.len()));
+                both.0.compress_to_buffer(record, out)?
+            }
+            Coder::Brotli(level) => {
+                let window = i32::try_from(usize::BITS - record.len().leading_zeros()).unwrap_or(22).clamp(16, 22);
+                let params = BrotliEncoderParams {
+                    quality: *level,
+                    lgwin: window,
+                    size_hint: record.len(),
+                    ..BrotliEncoderParams::default()
+                };
+                let mut rest = record;
+                brotli::BrotliCompress(&mut rest, out, &params)?;
+                return Ok(());
+            }
+            Coder::Lz4 => {
+                out.resize(lz4_flex::block::get_maximum_output_size(record.len()), 0);
+                lz4_flex::block::compress_into(record, out)?
+            }
+            Coder::Snappy(both) => {
+                out.resize(snap::raw::max_compress_len(record.len()), 0);
+                both.0.compress(record, out)?
+            }
+            Coder::Lzo(dictionary) => {
+                out.resize(compress_worst_size(record.len()), 0);
+                compress_no_alloc(record, out, dictionary)?
+            }
+        };
+        out.truncate(written);
+        Ok(())
+    }
+
+    /// Restores a record of `size` bytes into `out`, which is overwritten.
+    ///
+    /// # Errors
+    /// These are no such bytes.
+    pub(crate) fn decompress(&mut self, bytes: &[u8], size: usize, out: &mut Vec<u8>) -> anyhow::Result<()> {
+        out.clear();
+        match self {
+            Coder::Zlib(both) => {
+                let coder = &mut both.1;
+                coder.reset(true);
+                out.reserve(size + 16);
+                // It may stop with all bytes restored and its checksum unread.
+                loop {
+                    let before = (coder.total_in(), out.len());
+                    let rest = bytes.get(usize::try_from(before.0)?..).unwrap_or_default();
+                    if coder.decompress_vec(rest, out, FlushDecompress::Finish)? == Status::StreamEnd {
+                        break;
+                    }
+                    ensure!((coder.total_in(), out.len()) != before, "zlib did not finish");
+                }
+            }
+            Coder::Zstd(both) => {
+                out.reserve(size);
+                both.1.decompress_to_buffer(bytes, out)?;
+            }
+            Coder::Brotli(_) => {
+                let mut rest = bytes;
+                brotli::BrotliDecompress(&mut rest, out)?;
+            }
+            Coder::Lz4 => {
+                out.resize(size, 0);
+                let written = lz4_flex::block::decompress_into(bytes, out)?;
+                out.truncate(written);
+            }
+            Coder::Snappy(both) => {
+                out.resize(size, 0);
+                let written = both.1.decompress(bytes, out)?;
+                out.truncate(written);
+            }
+            Coder::Lzo(_) => {
+                out.resize(size, 0);
+                let written = lzokay::decompress::decompress(bytes, out)?;
+                out.truncate(written);
+            }
+        }
+        if out.len() != size {
+            bail!("{} bytes instead of {size}", out.len());
+        }
+        Ok(())
+    }
+}
+
+/// A dictionary of at most `most` bytes out of these records.
+///
+/// # Errors
+/// There are too few of them, in words.
+pub(crate) fn trained(records: &[&[u8]], most: usize) -> anyhow::Result<Vec<u8>> {
+    zstd::dict::from_samples(records, most).context("zstd makes no dictionary of them: they are too few or too small")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Half random, half words.
+    pub(crate) fn record(random: &mut fastrand::Rng, size: usize) -> Vec<u8> {
+        (0..size).map(|place| if place % 64 < 32 { random.u8(..) } else { b"program invoked"[place % 15] }).collect()
+    }
+
+    const ALL: [&str; 13] = [
+        "zlib-1",
+        "zlib",
+        "zlib-9",
+        "zstd-1",
+        "zstd",
+        "zstd-19",
+        "zstd-3+dict",
+        "brotli-0",
+        "brotli-5",
+        "brotli-11",
+        "lz4",
+        "snappy",
+        "lzo",
+    ];
+
+    #[test]
+    fn every_codec_restores_every_record() {
+        let mut random = fastrand::Rng::with_seed(3);
+        let samples: Vec<Vec<u8>> = (0..400).map(|_| record(&mut random, 600)).collect();
+        let samples: Vec<&[u8]> = samples.iter().map(Vec::as_slice).collect();
+        let dictionary = trained(&samples, 8192).unwrap();
+        for name in ALL {
+            let codec = Codec::named(name).unwrap();
+            assert_eq!(Codec::named(&codec.name()), Some(codec));
+            let mut coder = Coder::new(codec, Some(&dictionary)).unwrap();
+            let (mut packed, mut restored) = (Vec::new(), Vec::new());
+            // Of an empty record LZO makes what it does not read again.
+            for size in [2, 1, 3, 64, 300, 5000, 200_000, 1] {
+                let record = record(&mut random, size);
+                coder.compress(&record, &mut packed).unwrap();
+                assert!(size < 5000 || packed.len() < size, "{name} {size} {}", packed.len());
+                coder.decompress(&packed, size, &mut restored).unwrap();
+                assert_eq!(restored, record, "{name} {size}");
+                let noise: Vec<u8> = (0..size).map(|_| random.u8(..)).collect();
+                coder.compress(&noise, &mut packed).unwrap();
+                coder.decompress(&packed, size, &mut restored).unwrap();
+                assert_eq!(restored, noise, "{name} {size}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_dictionary_helps_small_records_and_others_are_not_restored_with_it() {
+        let mut random = fastrand::Rng::with_seed(4);
+        let samples: Vec<Vec<u8>> = (0..400).map(|_| record(&mut random, 200)).collect();
+        let dictionary = trained(&samples.iter().map(Vec::as_slice).collect::<Vec<_>>(), 8192).unwrap();
+        let record = record(&mut random, 200);
+        let (mut with, mut without) = (Vec::new(), Vec::new());
+        Coder::new(Codec::ZstdDictionary(3), Some(&dictionary)).unwrap().compress(&record, &mut with).unwrap();
+        let mut plain = Coder::new(Codec::Zstd(3), None).unwrap();
+        plain.compress(&record, &mut without).unwrap();
+        assert!(with.len() < without.len(), "{} {}", with.len(), without.len());
+        assert!(plain.decompress(&with, 200, &mut without).is_err());
+        assert!(trained(&[b"abc"], 8192).is_err());
+    }
+
+    #[test]
+    fn a_name_that_is_none_is_refused() {
+        for bad in ["", "zip", "zlib-0", "zlib-10", "zstd-23", "zstd--1", "lz4-1", "brotli-12", "zstd-x", "lzo-"] {
+            assert_eq!(Codec::named(bad), None, "{bad}");
+        }
+    }
+}

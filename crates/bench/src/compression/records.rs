@@ -1,0 +1,356 @@
+//! The records that are compressed: from a node, politely, or from files.
+
+use crate::args::{CompressionArgs, Kind};
+use crate::endpoint::Endpoint;
+use anyhow::{Context as _, bail, ensure};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use faultline_command::args::WrongUsage;
+use faultline_command::progress::Progress;
+use faultline_command::rpc::{Rpc, Tries, Trouble};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io::{BufWriter, Write as _};
+use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::Duration;
+
+/// About a minute of waits in all.
+const TRIES: Tries = Tries { most: 8, first_wait: Duration::from_millis(500), patience: Duration::from_secs(30) };
+/// Slots that are asked for at once, where their blocks are.
+const SLOTS: u64 = 500;
+/// Accounts in one request.
+const ACCOUNTS: usize = 100;
+/// What is kept in memory at most.
+const MOST_BYTES: usize = 1 << 30;
+
+/// Records in the order of their age, the oldest first.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Records {
+    pub(crate) all: Vec<Vec<u8>>,
+    /// Where they come from, as it may be shown.
+    pub(crate) source: String,
+    pub(crate) notes: Vec<String>,
+}
+
+/// Reads them.
+///
+/// # Errors
+/// A node or file that does not give any, in words.
+pub(crate) fn records(args: &CompressionArgs) -> anyhow::Result<Records> {
+    let mut records = match &args.url {
+        None => from_files(&args.files, args.records.map_or(usize::MAX, |most| most as usize))?,
+        Some(url) => Node::new(url, args)?.records(args)?,
+    };
+    records.all.retain(|record| !record.is_empty());
+    ensure!(records.all.len() >= 2, "{}: fewer than two records", records.source);
+    Ok(records)
+}
+
+/// What would be asked.
+pub(crate) fn dry_run(args: &CompressionArgs) -> String {
+    let Some(url) = &args.url else { return format!("no request; records from {}\n", shown(&args.files)) };
+    let node = Endpoint::read(url).map_or_else(|wrong| wrong, |node| node.shown());
+    let method = match args.kind {
+        Kind::Accounts if !args.accounts.is_empty() => {
+            json!({"method": "getMultipleAccounts", "params": [args.accounts, how(Kind::Accounts)]})
+        }
+        kind => json!({"method": "getBlock", "params": ["SLOT", how(kind)]}),
+    };
+    let pace = faultline_text::time(args.pace);
+    format!("{node}: one at a time, {pace} apart, until there are {} records\n{method}\n", most(args))
+}
+
+/// Keeps records as a file for `--files`.
+///
+/// # Errors
+/// It exists, or cannot be written.
+pub(crate) fn save(path: &Path, records: &[Vec<u8>]) -> anyhow::Result<()> {
+    let named = || format!("--save {}", path.display());
+    let mut out = BufWriter::new(File::create_new(path).with_context(named)?);
+    for record in records {
+        writeln!(out, "{}", STANDARD.encode(record)).with_context(named)?;
+    }
+    out.flush().with_context(named)
+}
+
+fn most(args: &CompressionArgs) -> usize {
+    let usual = match args.kind {
+        Kind::Transactions => 5000,
+        Kind::Blocks => 200,
+        Kind::Accounts => 1000,
+    };
+    args.records.map_or(usual, |most| most as usize)
+}
+
+fn shown(files: &[PathBuf]) -> String {
+    files.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
+}
+
+fn from_files(paths: &[PathBuf], most: usize) -> anyhow::Result<Records> {
+    let mut all = Vec::new();
+    for path in paths {
+        let named = || path.display().to_string();
+        if path.is_dir() {
+            let entries: Result<Vec<_>, _> = fs::read_dir(path).with_context(named)?.collect();
+            let mut files: Vec<PathBuf> = entries.with_context(named)?.iter().map(fs::DirEntry::path).collect();
+            files.retain(|file| file.is_file());
+            files.sort();
+            for file in files.iter().take(most.saturating_sub(all.len())) {
+                all.push(fs::read(file).with_context(|| file.display().to_string())?);
+            }
+        } else if path.extension().is_some_and(|extension| extension == "b64") {
+            let text = fs::read_to_string(path).with_context(named)?;
+            for (number, line) in text.lines().enumerate().take(most.saturating_sub(all.len())) {
+                let record = STANDARD.decode(line.trim());
+                all.push(record.with_context(|| format!("{}: line {} is no base64", path.display(), number + 1))?);
+            }
+        } else {
+            all.push(fs::read(path).with_context(named)?);
+        }
+        ensure!(
+            all.iter().map(Vec::len).sum::<usize>() <= MOST_BYTES,
+            "more than 1 GiB of records: take fewer with --records"
+        );
+    }
+    Ok(Records { all, source: shown(paths), notes: Vec::new() })
+}
+
+/// Options of the method that gives records of a kind.
+fn how(kind: Kind) -> Value {
+    match kind {
+        Kind::Accounts => json!({"encoding": "base64", "commitment": "finalized"}),
+        Kind::Transactions | Kind::Blocks => json!({
+            "encoding": "base64", "transactionDetails": "full", "maxSupportedTransactionVersion": 0,
+            "rewards": false, "commitment": "finalized",
+        }),
+    }
+}
+
+#[derive(Deserialize)]
+struct Block {
+    transactions: Vec<Transaction>,
+}
+
+#[derive(Deserialize)]
+struct Transaction {
+    /// Bytes and their encoding.
+    transaction: (String, String),
+}
+
+#[derive(Deserialize)]
+struct Named {
+    transactions: Vec<Keys>,
+}
+
+#[derive(Deserialize)]
+struct Keys {
+    transaction: AccountKeys,
+}
+
+#[derive(Deserialize)]
+struct AccountKeys {
+    #[serde(rename = "accountKeys")]
+    keys: Vec<Key>,
+}
+
+#[derive(Deserialize)]
+struct Key {
+    pubkey: String,
+}
+
+#[derive(Deserialize)]
+struct Accounts {
+    value: Vec<Option<Account>>,
+}
+
+#[derive(Deserialize)]
+struct Account {
+    data: (String, String),
+}
+
+/// A node that is asked.
+struct Node {
+    rpc: Rpc,
+    shown: String,
+    pace: Duration,
+    bytes: usize,
+}
+
+impl Node {
+    fn new(url: &str, args: &CompressionArgs) -> anyhow::Result<Node> {
+        let shown = Endpoint::read(url).map_err(WrongUsage)?.shown();
+        Ok(Node { rpc: Rpc::new(url, args.ca.as_deref(), TRIES)?, shown, pace: args.pace, bytes: 0 })
+    }
+
+    fn records(mut self, args: &CompressionArgs) -> anyhow::Result<Records> {
+        let most = most(args);
+        let what = match args.kind {
+            Kind::Transactions => "transactions",
+            Kind::Blocks => "blocks",
+            Kind::Accounts => "accounts",
+        };
+        let mut progress = Progress::new(most as u64, what);
+        let (all, notes) = if args.kind == Kind::Accounts {
+            (self.accounts(args, most, &mut progress)?, Vec::new())
+        } else {
+            self.blocks(args.kind, most, &mut progress)?
+        };
+        ensure!(!all.is_empty(), "{} has no {what} in its finalized blocks", self.shown);
+        Ok(Records { all, source: format!("{what} of {}", self.shown), notes })
+    }
+
+    /// Newest blocks first, until there are enough records.
+    fn blocks(
+        &mut self,
+        kind: Kind,
+        most: usize,
+        progress: &mut Progress,
+    ) -> anyhow::Result<(Vec<Vec<u8>>, Vec<String>)> {
+        let (mut newest_first, mut blocks, mut skipped) = (Vec::new(), 0_u64, 0_u64);
+        let mut range = None;
+        self.each_slot(|node, slot| {
+            match node.ask::<Box<RawValue>>("getBlock", &json!([slot, how(kind)])) {
+                Err(Trouble::Refused { .. }) | Ok(None) => skipped += 1,
+                Err(trouble) => return Err(trouble.into()),
+                Ok(Some(block)) => {
+                    blocks += 1;
+                    range = Some((slot, range.map_or(slot, |(_, newest)| newest)));
+                    let mut some = records_of(kind, &block).with_context(|| format!("block {slot}"))?;
+                    node.keeps(&some)?;
+                    some.reverse();
+                    newest_first.extend(some);
+                }
+            }
+            progress.at((newest_first.len() as u64).min(most as u64), &format!(", slot {slot}"));
+            Ok(newest_first.len() < most)
+        })?;
+        newest_first.truncate(most);
+        newest_first.reverse();
+        let mut notes = Vec::new();
+        if let Some((oldest, newest)) = range {
+            let but = if skipped > 0 { format!(", {skipped} others were refused") } else { String::new() };
+            notes.push(format!("{blocks} blocks, slots {oldest} to {newest}{but}"));
+        }
+        Ok((newest_first, notes))
+    }
+
+    fn accounts(
+        &mut self,
+        args: &CompressionArgs,
+        most: usize,
+        progress: &mut Progress,
+    ) -> anyhow::Result<Vec<Vec<u8>>> {
+        let mut keys: BTreeSet<String> = args.accounts.iter().cloned().collect();
+        if keys.is_empty() {
+            let how = json!({"encoding": "json", "transactionDetails": "accounts", "maxSupportedTransactionVersion": 0,
+                "rewards": false, "commitment": "finalized"});
+            self.each_slot(|node, slot| {
+                if let Ok(Some(block)) = node.ask::<Named>("getBlock", &json!([slot, how])) {
+                    keys.extend(block.transactions.into_iter().flat_map(|t| t.transaction.keys).map(|key| key.pubkey));
+                }
+                progress.at(0, &format!(", {} addresses", keys.len()));
+                // Many are empty, or programs' own.
+                Ok(keys.len() < most.saturating_mul(2))
+            })?;
+        }
+        let keys: Vec<String> = keys.into_iter().collect();
+        let mut all = Vec::new();
+        for some in keys.chunks(ACCOUNTS) {
+            let answer: Option<Accounts> = self.ask("getMultipleAccounts", &json!([some, how(Kind::Accounts)]))?;
+            let datas = answer.context("getMultipleAccounts: the result is null")?.value;
+            let mut some: Vec<Vec<u8>> = Vec::new();
+            for account in datas.into_iter().flatten() {
+                some.push(STANDARD.decode(&account.data.0).context("an account's data is no base64")?);
+            }
+            some.retain(|data| !data.is_empty());
+            self.keeps(&some)?;
+            all.extend(some);
+            progress.at((all.len() as u64).min(most as u64), "");
+            if all.len() >= most {
+                break;
+            }
+        }
+        all.truncate(most);
+        Ok(all)
+    }
+
+    /// Calls `what` with every slot that has a block, the newest finalized first, until it says that it has enough.
+    fn each_slot(&mut self, mut what: impl FnMut(&mut Node, u64) -> anyhow::Result<bool>) -> anyhow::Result<()> {
+        let finalized = json!({"commitment": "finalized"});
+        let mut to: u64 = self.ask("getSlot", &json!([finalized]))?.context("getSlot: the result is null")?;
+        let first: u64 = self.ask("getFirstAvailableBlock", &json!([]))?.unwrap_or(0);
+        while to >= first {
+            let from = to.saturating_sub(SLOTS - 1).max(first);
+            let slots: Option<Vec<u64>> = self.ask("getBlocks", &json!([from, to, finalized]))?;
+            for slot in slots.unwrap_or_default().into_iter().rev() {
+                if !what(self, slot)? {
+                    return Ok(());
+                }
+            }
+            let Some(before) = from.checked_sub(1) else { break };
+            to = before;
+        }
+        Ok(())
+    }
+
+    fn ask<T: serde::de::DeserializeOwned>(&mut self, method: &str, params: &Value) -> Result<Option<T>, Trouble> {
+        if self.rpc.spent().0 > 0 {
+            sleep(self.pace);
+        }
+        self.rpc.ask(method, params)
+    }
+
+    fn keeps(&mut self, records: &[Vec<u8>]) -> anyhow::Result<()> {
+        self.bytes += records.iter().map(Vec::len).sum::<usize>();
+        if self.bytes > MOST_BYTES {
+            bail!("more than 1 GiB of records: take fewer with --records");
+        }
+        Ok(())
+    }
+}
+
+fn records_of(kind: Kind, block: &RawValue) -> anyhow::Result<Vec<Vec<u8>>> {
+    if kind == Kind::Blocks {
+        return Ok(vec![block.get().as_bytes().to_vec()]);
+    }
+    let block: Block = serde_json::from_str(block.get())?;
+    let decoded = |transaction: &Transaction| STANDARD.decode(&transaction.transaction.0);
+    Ok(block.transactions.iter().map(decoded).collect::<Result<_, _>>()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn saved_records_and_files_of_a_folder_are_read_as_they_were() {
+        let folder = tempfile::tempdir().unwrap();
+        let records = vec![vec![1, 2, 3], Vec::new(), vec![255; 300]];
+        let path = folder.path().join("kept.b64");
+        save(&path, &records).unwrap();
+        assert!(save(&path, &records).is_err(), "nothing is overwritten");
+        assert_eq!(from_files(std::slice::from_ref(&path), usize::MAX).unwrap().all, records);
+        assert_eq!(from_files(std::slice::from_ref(&path), 1).unwrap().all, records[..1]);
+        let many = folder.path().join("many");
+        fs::create_dir(&many).unwrap();
+        for (name, record) in ["c", "a", "b"].iter().zip(&records) {
+            fs::write(many.join(name), record).unwrap();
+        }
+        assert_eq!(from_files(&[many], usize::MAX).unwrap().all, [vec![], vec![255; 300], vec![1, 2, 3]]);
+        fs::write(&path, "AAEC\nno base64!\n").unwrap();
+        let said = format!("{:#}", from_files(&[path], usize::MAX).unwrap_err());
+        assert!(said.contains("kept.b64: line 2"), "{said}");
+    }
+
+    #[test]
+    fn a_block_gives_its_transactions_or_itself() {
+        let text = r#"{"blockHeight":1, "transactions":[{"meta":{},"transaction":["AAEC","base64"]}]}"#;
+        let block: Box<RawValue> = serde_json::from_str(text).unwrap();
+        assert_eq!(records_of(Kind::Transactions, &block).unwrap(), [vec![0, 1, 2]]);
+        assert_eq!(records_of(Kind::Blocks, &block).unwrap(), [text.as_bytes().to_vec()]);
+    }
+}

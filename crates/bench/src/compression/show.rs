@@ -1,0 +1,185 @@
+//! A run as the study's tables, as text and as CSV.
+
+use super::outcome::{BundleRow, ClassRow, FetchColumn, FetchTable, Interval, Outcome};
+use faultline_text::{bytes, count, moment, number, table};
+use std::fmt::Write as _;
+
+/// The study's tables, then what they leave out.
+pub(crate) fn text(outcome: &Outcome) -> String {
+    let mut out = study(outcome);
+    out += &about(outcome);
+    out += "\nEvery codec and size class: mean bytes, percent saved with its 95 % interval, million bytes per second of CPU\n";
+    let heads =
+        ["codec", "range", "ubytes", "cbytes", "cmp_ratio%", "interval", "compress", "decompress", "datapoints"];
+    out += &table(&heads, outcome.classes.iter().map(class).collect());
+    if !outcome.bundles.is_empty() {
+        let _ = writeln!(
+            out,
+            "\nBundles of records below {} bytes: percent of the records' bytes, and of all bytes with {} of header and {} of ACK for each \
+             message",
+            count(outcome.bundle_below),
+            outcome.overhead.header,
+            outcome.overhead.ack,
+        );
+        let heads =
+            ["codec", "txcount", "blobs", "ubytes", "cbytes", "cmp_ratio%", "messages", "saved%", "interval", "alone%"];
+        out += &table(&heads, outcome.bundles.iter().map(bundle).collect());
+        out +=
+            "messages: bytes of messages that are not sent; saved%: with them; alone%: each record compressed alone\n";
+    }
+    if let Some(fetch) = &outcome.fetch {
+        out += &fetched(fetch);
+    }
+    for problem in &outcome.problems {
+        let _ = writeln!(out, "{problem}");
+    }
+    out
+}
+
+/// The three tables of the study, in its own form, of the first codec.
+fn study(outcome: &Outcome) -> String {
+    let Some(codec) = outcome.classes.first().map(|row| row.codec.clone()) else { return String::new() };
+    let of_first = outcome.classes.iter().filter(|row| row.codec == codec && row.range != "all");
+    let row = |row: &ClassRow| {
+        let means = [row.ubytes, row.cbytes].map(|mean| format!("{mean:.0}"));
+        let [ubytes, cbytes] = means;
+        vec![row.range.clone(), ubytes, cbytes, format!("{:.2}", row.cmp_ratio), row.datapoints.to_string()]
+    };
+    let mut out = table(&["range", "ubytes", "cbytes", "cmp_ratio%", "datapoints"], of_first.map(row).collect());
+    out.push('\n');
+    for (txcount, from, to) in &outcome.blobs {
+        let _ = writeln!(out, "compressed blob from {from} to {to} txcount:{txcount}");
+    }
+    if !outcome.blobs.is_empty() {
+        out.push('\n');
+    }
+    if let Some(fetch) = &outcome.fetch {
+        let mut heads = vec!["num records".to_owned()];
+        for column in &fetch.columns {
+            let latency = if column.latency_ms > 0.0 { format!(" {}ms", column.latency_ms) } else { String::new() };
+            heads.extend(["uncmp", "cmp"].map(|side| format!("{side}{latency} (secs)")));
+        }
+        let line = |(place, step): (usize, &u64)| {
+            let mut line = vec![step.to_string()];
+            for column in &fetch.columns {
+                let at = |side: &[f64]| side.get(place).map_or_else(|| "-".to_owned(), |secs| format!("{secs:.3}"));
+                line.extend([at(&column.uncmp), at(&column.cmp)]);
+            }
+            line
+        };
+        let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
+        out += &table(&heads, fetch.steps.iter().enumerate().map(line).collect());
+        out.push('\n');
+    }
+    out
+}
+
+fn about(outcome: &Outcome) -> String {
+    let mut out = format!(
+        "{} on {}: {} records, {} measured",
+        outcome.source,
+        moment(outcome.started_unix_ns),
+        count(outcome.records),
+        count(outcome.tested)
+    );
+    if let Some(dictionary) = outcome.dictionary {
+        let _ = write!(
+            out,
+            "; a dictionary of {}, which both sides must have, was trained on the {} before them",
+            bytes(dictionary),
+            count(outcome.records - outcome.tested.min(outcome.records))
+        );
+    }
+    out.push('\n');
+    outcome.notes.iter().for_each(|note| out += &format!("{note}\n"));
+    out
+}
+
+fn class(row: &ClassRow) -> Vec<String> {
+    let speed = |speed: &Option<Interval>| speed.map_or_else(|| "-".to_owned(), |speed| number(speed.value, 1));
+    let (compress, decompress) = (speed(&row.compress), speed(&row.decompress));
+    vec![
+        row.codec.clone(),
+        row.range.clone(),
+        number(row.ubytes, 0),
+        number(row.cbytes, 0),
+        number(row.cmp_ratio, 2),
+        interval(row.interval.as_ref(), 2),
+        compress,
+        decompress,
+        count(row.datapoints),
+    ]
+}
+
+fn bundle(row: &BundleRow) -> Vec<String> {
+    vec![
+        row.codec.clone(),
+        count(row.txcount),
+        count(row.blobs),
+        number(row.ubytes, 0),
+        number(row.cbytes, 0),
+        number(row.cmp_ratio, 2),
+        number(row.overhead, 0),
+        row.saved.map_or_else(|| "-".to_owned(), |saved| number(saved.value, 2)),
+        interval(row.saved.as_ref(), 2),
+        number(row.saved_alone, 2),
+    ]
+}
+
+fn interval(interval: Option<&Interval>, decimals: usize) -> String {
+    let Some(of) = interval else { return "-".to_owned() };
+    let caveat = if of.reliable { "" } else { " (too few)" };
+    format!("{} to {}{caveat}", number(of.low, decimals), number(of.high, decimals))
+}
+
+fn fetched(fetch: &FetchTable) -> String {
+    let width = fetch.bandwidth.map_or_else(|| "not limited".to_owned(), |width| format!("{} a second", bytes(width)));
+    let mut out = format!(
+        "\nFetching {} records with {}: {} requests under way, bandwidth {width}, mean of {} times in random order; latency is added to \
+         each answer\n",
+        count(fetch.records),
+        fetch.codec,
+        fetch.in_flight,
+        fetch.repeats,
+    );
+    let row = |column: &FetchColumn| {
+        let whole = |side: &[f64]| side.last().map_or_else(|| "-".to_owned(), |secs| number(*secs, 3));
+        let difference = column.difference.as_ref();
+        vec![
+            format!("{} ms", column.latency_ms),
+            whole(&column.uncmp),
+            whole(&column.cmp),
+            difference.map_or_else(|| "-".to_owned(), |difference| number(difference.value, 3)),
+            interval(difference, 3),
+            count(column.uncmp_bytes),
+            count(column.cmp_bytes),
+        ]
+    };
+    let heads = ["latency", "uncmp s", "cmp s", "difference", "interval", "uncmp bytes", "cmp bytes"];
+    out += &table(&heads, fetch.columns.iter().map(row).collect());
+    out
+}
+
+/// One line for each codec and size class; what is not known is empty.
+pub(crate) fn csv(outcome: &Outcome) -> String {
+    let mut out =
+        "codec,range,ubytes,cbytes,cmp_ratio %,low %,high %,compress MB/s,decompress MB/s,datapoints\n".to_owned();
+    for row in &outcome.classes {
+        let some = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
+        let interval = row.interval.as_ref();
+        let cells = [
+            row.codec.clone(),
+            row.range.clone(),
+            row.ubytes.to_string(),
+            row.cbytes.to_string(),
+            row.cmp_ratio.to_string(),
+            some(interval.map(|interval| interval.low)),
+            some(interval.map(|interval| interval.high)),
+            some(row.compress.map(|speed| speed.value)),
+            some(row.decompress.map(|speed| speed.value)),
+            row.datapoints.to_string(),
+        ];
+        out += &(cells.join(",") + "\n");
+    }
+    out
+}
