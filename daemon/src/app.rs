@@ -67,8 +67,7 @@ pub struct App {
     ingest: Option<Listener<Intake>>,
     forwarder: Option<forward::Forwarder>,
     log: Option<LogTail>,
-    rpc: Option<rpc::Poller>,
-    admin: Option<admin::Poller>,
+    pollers: Pollers,
     recording: Option<recording::Recording>,
     flight: Option<flight::Handle>,
     web: web::Server,
@@ -96,19 +95,13 @@ impl App {
         let finder = Finder::build(&config.target, root.clone(), clock);
         let following = finder.following();
         let log = config.log.as_ref().map(|log| LogTail::build(log, tail::Parts { intake: intake.clone(), clock }));
-        let admin = config.admin.enabled.then(|| admin::Poller::new(&config.admin, clock, whom(&following)));
-        let admin_facts = admin.as_ref().map(admin::Poller::facts).unwrap_or_default();
-        let rpc =
-            config.rpc.enabled.then(|| rpc::Poller::new(&config.rpc, clock, whom(&following), admin_facts.clone()));
+        let pollers = Pollers::new(&config, clock, &following);
         let live = Live::new(config.clone(), options.reload, intake.clone());
-        let facts = manifest::ProcessFacts {
-            rpc: rpc.as_ref().map(rpc::Poller::handle).unwrap_or_default(),
-            admin: admin_facts.clone(),
-        };
+        let facts = pollers.facts();
         let told = Inputs {
             intake: intake.clone(),
             rpc: facts.rpc.clone(),
-            admin: admin_facts,
+            admin: facts.admin.clone(),
             log: log.as_ref().map(LogTail::view),
         };
         let meter = ingest.as_ref().map(Listener::meter);
@@ -141,7 +134,7 @@ impl App {
         let ticker = Ticker::new(parts, Hub::new(sinks));
         recording::last_push(&config, clock).into_iter().for_each(|last| intake.resume(last));
         let recording = recording.map(|prepared| prepared.open(&config, clock, facts, demo.is_some())).transpose()?;
-        Ok(App { live, clock, finder, ticker, ticks, ingest, forwarder, log, rpc, admin, recording, flight, web, demo })
+        Ok(App { live, clock, finder, ticker, ticks, ingest, forwarder, log, pollers, recording, flight, web, demo })
     }
 
     /// Starts everything, watches until a signal asks to stop, and ends it. True if everything ended in time.
@@ -177,8 +170,8 @@ impl App {
             Some(LogTail::Journal(journal)) => sources.task("journal", |stop| journal.run(stop)),
             None => {}
         }
-        if self.rpc.is_some() || self.admin.is_some() {
-            sources.task_thread("rpc", |stop| pollers(self.rpc, self.admin, stop))?;
+        if !self.pollers.is_empty() {
+            sources.task_thread("rpc", |stop| self.pollers.run(stop))?;
         }
         hub.thread("tick", move |stop| ticker.run(stop))?;
         if let Some(forwarder) = self.forwarder {
@@ -256,11 +249,41 @@ pub fn exposures(config: &Config) -> Vec<String> {
     told.into_iter().chain(secrets::warnings(config, files.iter().map(PathBuf::as_path))).collect()
 }
 
-/// Both ask on the same beat, so that one thread wakes for both.
-async fn pollers(rpc: Option<rpc::Poller>, admin: Option<admin::Poller>, stop: Stop) {
-    let rpc = OptionFuture::from(rpc.map(|rpc| rpc.run(stop.clone())));
-    let admin = OptionFuture::from(admin.map(|admin| admin.run(stop)));
-    tokio::join!(rpc, admin);
+/// What asks the validator.
+struct Pollers {
+    rpc: Option<rpc::Poller>,
+    probe: Option<rpc::Probe>,
+    admin: Option<admin::Poller>,
+}
+
+impl Pollers {
+    fn new(config: &Config, clock: Clock, following: &Following) -> Pollers {
+        let admin = config.admin.enabled.then(|| admin::Poller::new(&config.admin, clock, whom(following)));
+        let told = admin.as_ref().map(admin::Poller::facts).unwrap_or_default();
+        let rpc = config.rpc.enabled.then(|| rpc::Poller::new(&config.rpc, clock, whom(following), told.clone()));
+        let probe = rpc.as_ref().filter(|_| config.probe.enabled);
+        let probe = probe.map(|rpc| rpc::Probe::new(config, clock, whom(following), told.clone(), rpc.handle()));
+        Pollers { rpc, probe, admin }
+    }
+
+    fn facts(&self) -> manifest::ProcessFacts {
+        manifest::ProcessFacts {
+            rpc: self.rpc.as_ref().map(rpc::Poller::handle).unwrap_or_default(),
+            admin: self.admin.as_ref().map(admin::Poller::facts).unwrap_or_default(),
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.rpc.is_none() && self.admin.is_none()
+    }
+
+    /// All ask on the same beat, so that one thread wakes for all.
+    async fn run(self, stop: Stop) {
+        let rpc = OptionFuture::from(self.rpc.map(|rpc| rpc.run(stop.clone())));
+        let probe = OptionFuture::from(self.probe.map(|probe| probe.run(stop.clone())));
+        let admin = OptionFuture::from(self.admin.map(|admin| admin.run(stop)));
+        tokio::join!(rpc, probe, admin);
+    }
 }
 
 /// Two workers: one may parse a large push while the other hears the other senders.

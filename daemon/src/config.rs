@@ -42,6 +42,8 @@ pub struct Config {
     pub forward: Option<Forward>,
     /// JSON-RPC.
     pub rpc: Rpc,
+    /// Requests of a client to JSON-RPC, to time them.
+    pub probe: Probe,
     /// The admin socket.
     pub admin: Admin,
     /// Thresholds of the phases.
@@ -63,6 +65,7 @@ impl Config {
     pub(crate) fn settle(&mut self) {
         if matches!(self.target.find, Find::ProcessName(_)) {
             (self.ingest.enabled, self.rpc.enabled, self.admin.enabled) = (false, false, false);
+            self.probe.enabled = false;
             (self.log, self.forward) = (None, None);
         }
     }
@@ -259,6 +262,26 @@ pub struct Rpc {
 impl Default for Rpc {
     fn default() -> Self {
         Rpc { enabled: true, url: None, interval: Duration::from_secs(1), timeout: Duration::from_secs(2) }
+    }
+}
+
+/// Requests of a client to JSON-RPC, to time them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Probe {
+    /// Whether any is sent.
+    pub enabled: bool,
+    /// What is asked: one of [`faultline_agave::rpc::PROBES`].
+    pub method: &'static str,
+    /// From request to request, a second at least.
+    pub interval: Duration,
+    /// How long an answer may take.
+    pub timeout: Duration,
+}
+
+impl Default for Probe {
+    fn default() -> Self {
+        let (interval, timeout) = (Duration::from_secs(10), Duration::from_secs(5));
+        Probe { enabled: false, method: "getLatestBlockhash", interval, timeout }
     }
 }
 

@@ -119,7 +119,7 @@ fn write_config(folder: &Path, upstream: &Sink) -> String {
     std::fs::write(&password, "secret\n").expect("a password file");
     let config = folder.join("faultlined.toml");
     let text = format!(
-        "[threads]\ninterval = \"1s\"\n[labels]\ncluster = \"loopback\"\nexperiment = \"by two ways\"\narm = \"push\"\nrun = \"1\"\n[flight]\nfolder = {:?}\n[phase]\nat_tip_for = \"5s\"\n[forward]\nurl = {:?}\ndb = \"up\"\nuser = \"u\"\npassword_file = {:?}\n",
+        "[threads]\ninterval = \"1s\"\n[probe]\nenabled = true\ninterval = \"1s\"\n[labels]\ncluster = \"loopback\"\nexperiment = \"by two ways\"\narm = \"push\"\nrun = \"1\"\n[flight]\nfolder = {:?}\n[phase]\nat_tip_for = \"5s\"\n[forward]\nurl = {:?}\ndb = \"up\"\nuser = \"u\"\npassword_file = {:?}\n",
         folder.join("flight").display().to_string(),
         upstream.url(),
         password.display().to_string()
@@ -144,6 +144,7 @@ fn what_the_daemon_says_of_a_real_validator_is_what_independent_witnesses_say() 
     memory_and_faults_are_those_of_proc(&scene)?;
     pools_add_up_to_the_process(&scene)?;
     transactions_are_those_of_rpc(&scene)?;
+    the_probe_is_answered(&scene);
     the_page_is_in_order_and_prometheus_agrees(&mut scene)?;
     dashboards_show_it(&scene)?;
     load.stop();
@@ -231,6 +232,17 @@ fn transactions_are_those_of_rpc(scene: &Scene) -> Result<()> {
     let grown = |name: &str| Ok::<f64, faultline_testkit::Error>(value(&end, name, &[])? - value(&begin, name, &[])?);
     assert_eq!(grown("agave_transactions_total")?, grown("agave_bank_transactions")?);
     Ok(())
+}
+
+fn the_probe_is_answered(scene: &Scene) {
+    let method = [("method", "getLatestBlockhash")];
+    eventually(PATIENCE, "the probe has timed answers", || {
+        scene.number("agave_rpc_probe_seconds_count", &method).filter(|count| *count >= 5.0)
+    });
+    let page = scene.daemon.scrape_once_ticking();
+    let failed = page.matching("agave_rpc_probe_failures_total", &method);
+    assert!(failed.len() == 7 && failed.iter().all(|sample| sample.value == 0.0), "{failed:?}");
+    assert!(scene.number("agave_rpc_probe_seconds_sum", &method) > Some(0.0));
 }
 
 fn the_page_is_in_order_and_prometheus_agrees(scene: &mut Scene) -> Result<()> {

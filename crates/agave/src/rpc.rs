@@ -3,6 +3,10 @@
 //! Agave answers JSON-RPC batches, so one POST carries everything a poll needs ([`Batch`]); answers are matched by id,
 //! not by order. RPC opens only after start-up, on `--rpc-port`; without that flag there is none.
 
+mod probe;
+
+pub use probe::{PROBES, answered, question};
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 

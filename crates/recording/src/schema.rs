@@ -178,6 +178,8 @@ pub static ELSEWHERE: &[(&Metric, &str)] = &[
     (&v::CACHE_EVICTION_EXAMINED, "evict_examined of every cache_times_point"),
     (&v::CACHE_TIME, "program_cache_us of every replay_slot_point"),
     (&v::REPLAY_TIME, "the times of every replay_slot_point"),
+    (&v::PROBE_TIME, "not kept: it is a probe of the node, not of the run"),
+    (&v::PROBE_FAILURES, "not kept, as agave_rpc_probe_seconds"),
     (&d::BUILD_INFO, "session.version"),
     (&d::DEMO, "in session.manifest"),
     (&d::SOURCE_LAST_SUCCESS, "known from the ticks at which the source was up"),

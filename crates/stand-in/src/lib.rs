@@ -99,6 +99,11 @@ impl NodeState {
                 "slotsInEpoch": SLOTS_IN_EPOCH,
                 "transactionCount": self.transactions,
             })),
+            "getBlockHeight" => Ok(json!(slot.saturating_sub(SKIPPED))),
+            "getLatestBlockhash" => Ok(json!({
+                "context": {"slot": slot},
+                "value": {"blockhash": self.identity, "lastValidBlockHeight": slot.saturating_add(150)},
+            })),
             "getTransactionCount" => Ok(json!(self.transactions)),
             "getHealth" if behind <= HEALTHY => Ok(json!("ok")),
             "getHealth" => Err((-32005, "Node is behind", json!({"numSlotsBehind": behind}))),

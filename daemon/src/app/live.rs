@@ -77,6 +77,7 @@ fn merge(current: &Config, loaded: Config) -> (Config, Vec<&'static str>) {
         ("log", current.log != loaded.log),
         ("forward", current.forward != loaded.forward),
         ("rpc", current.rpc != loaded.rpc),
+        ("probe", current.probe != loaded.probe),
         ("admin", current.admin != loaded.admin),
         ("record", current.record != loaded.record),
         ("flight", current.flight != loaded.flight),

@@ -4,6 +4,7 @@ use super::values::{address, label};
 use super::{Allowed, AllowedKind, Config, Credentials, Find, Forward, Log, MIN_INTERVAL};
 use faultline_agave::config::MetricsConfig;
 use faultline_agave::identify::is_public_key;
+use faultline_agave::rpc::PROBES;
 use faultline_settings::{Mistake, Mistakes, Table, flag, several, text, time, whole};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -61,6 +62,7 @@ fn sections(mut top: Table<'_>, m: &mut Mistakes<'_>) -> Config {
         t.set("interval", &mut c.rpc.interval, m, |v| at_least(time(v)?, MIN_INTERVAL));
         t.set("timeout", &mut c.rpc.timeout, m, |v| at_least(time(v)?, Duration::from_millis(10)));
     });
+    top.table("probe", m, |t, m| probe(t, &mut c, m));
     top.table("admin", m, |t, m| {
         t.set("enabled", &mut c.admin.enabled, m, flag);
         t.set("timeout", &mut c.admin.timeout, m, |v| at_least(time(v)?, Duration::from_millis(10)));
@@ -75,11 +77,25 @@ fn sections(mut top: Table<'_>, m: &mut Mistakes<'_>) -> Config {
         t.set("cgroup", &mut c.paths.cgroup, m, |v| text(v).map(PathBuf::from));
     });
     top.finish(m);
+    if c.probe.enabled && !c.rpc.enabled {
+        m.push(None, "probe: it asks where [rpc] asks, and rpc.enabled is false: set rpc.enabled = true, or probe.enabled = false");
+    }
     c.settle();
     if c.forward.is_some() && !c.ingest.enabled {
         m.push(None, "forward: only pushes are forwarded, and [ingest] is disabled (the default with [log]): remove [forward], or use [ingest] instead of [log]");
     }
     c
+}
+
+fn probe(t: &mut Table<'_>, c: &mut Config, m: &mut Mistakes<'_>) {
+    t.set("enabled", &mut c.probe.enabled, m, flag);
+    t.set("method", &mut c.probe.method, m, |v| {
+        let method = text(v)?;
+        let known = PROBES.into_iter().find(|known| *known == method);
+        known.ok_or_else(|| format!("{method:?} is not asked; there are {}", PROBES.join(", ")))
+    });
+    t.set("interval", &mut c.probe.interval, m, |v| at_least(time(v)?, Duration::from_secs(1)));
+    t.set("timeout", &mut c.probe.timeout, m, |v| at_least(time(v)?, Duration::from_millis(10)));
 }
 
 fn target(t: &mut Table<'_>, c: &mut Config, m: &mut Mistakes<'_>) {

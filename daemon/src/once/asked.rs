@@ -129,7 +129,7 @@ pub(super) async fn rpc(
         return (Check::attention(name, "no answer within 3 s", "look at the validator's log; set rpc.url"), None);
     };
     let check = match starting {
-        _ if told.up => answered(&told, admin.get().as_deref()),
+        _ if told.up => answered(&told, admin.get().as_deref()).with("probe", probe(config)),
         Some(progress) if config.rpc.url.is_none() => Check::off(
             name,
             format!("no answer yet: the validator is starting ({}), and opens JSON-RPC last", progress.name()),
@@ -143,6 +143,12 @@ pub(super) async fn rpc(
         ),
     };
     (check, Some(told))
+}
+
+/// What the daemon would also send there.
+fn probe(config: &Config) -> Option<String> {
+    let probe = &config.probe;
+    probe.enabled.then(|| format!("{} every {} s", probe.method, probe.interval.as_secs_f64()))
 }
 
 fn answered(told: &RpcFacts, admin: Option<&AdminFacts>) -> Check {

@@ -6,10 +6,12 @@
 mod client;
 mod memory;
 mod poller;
+mod probe;
 mod transactions;
 
 pub use poller::Poller;
 pub(crate) use poller::reachable;
+pub use probe::Probe;
 pub use transactions::TransactionCounter;
 
 use super::admin::AdminFacts;
@@ -62,6 +64,7 @@ pub struct RpcFacts {
 pub struct Handle {
     facts: Latest<RpcFacts>,
     transactions: Arc<Mutex<TransactionCounter>>,
+    probe: Arc<Mutex<Option<probe::Counted>>>,
 }
 
 impl Handle {
@@ -71,8 +74,9 @@ impl Handle {
     }
 
     /// `agave_transactions_total`, from the first answer on and for as long as the daemon lives;
-    /// `agave_bank_transactions` and `agave_healthy` of `process`, the one followed now.
+    /// `agave_bank_transactions` and `agave_healthy` of `process`, the one followed now; what the probe counted, if there is one.
     pub fn readings(&self, process: Option<ProcessId>, out: &mut Vec<Reading>) {
+        self.count_probe(|counted| counted.iter().for_each(|counted| counted.readings(out)));
         let total = self.transactions.lock().unwrap_or_else(PoisonError::into_inner).total();
         out.extend(total.map(|total| Reading::counter(&TRANSACTIONS, [], total)));
         let Some(facts) = self.facts().filter(|facts| Some(facts.process) == process) else { return };
@@ -83,6 +87,10 @@ impl Handle {
 
     fn publish(&self, facts: Option<RpcFacts>) {
         self.facts.set(facts.map(Arc::new));
+    }
+
+    fn count_probe(&self, how: impl FnOnce(&mut Option<probe::Counted>)) {
+        how(&mut self.probe.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
     fn count(&self, process: ProcessId, transactions: u64) {

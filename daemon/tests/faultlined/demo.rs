@@ -133,3 +133,21 @@ fn the_kernel_ends_it_if_nobody_is_left_to_do_so() {
         state => Err(state.to_owned()),
     });
 }
+
+#[test]
+fn a_probe_times_the_answers_of_the_demo() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("probe.toml");
+    fs::write(&config, "[probe]\nenabled = true\ninterval = \"1s\"\nmethod = \"getBlockHeight\"\n").unwrap();
+    let config = config.display().to_string();
+    let program = env!("CARGO_BIN_EXE_faultlined");
+    let daemon = Daemon::start(program, &["--demo", "--config", &config], folder.path()).unwrap();
+    let method = [("method", "getBlockHeight")];
+    eventually(DEADLINE, "two timed answers", || {
+        daemon.scrape().ok()?.get("agave_rpc_probe_seconds_count", &method).filter(|count| *count >= 2.0)
+    });
+    let page = daemon.scrape().unwrap();
+    let failed = page.matching("agave_rpc_probe_failures_total", &method);
+    assert!(failed.len() == 7 && failed.iter().all(|sample| sample.value == 0.0), "{failed:?}");
+    daemon.stop().unwrap();
+}

@@ -12,7 +12,7 @@ const PROMISED: usize = 1550;
 const POOLS: usize = 152;
 
 /// Series of what the golden case lacks. Four disks; every reason, code and kind there is; `None` for what is off by default.
-const NOT_ON_THE_PAGE: [(&str, Option<usize>); 25] = [
+const NOT_ON_THE_PAGE: [(&str, Option<usize>); 27] = [
     ("agave_accounts_storages", Some(1)),
     ("agave_bank_transactions", Some(1)),
     ("agave_cgroup_io_bytes_total", Some(8)),
@@ -26,6 +26,9 @@ const NOT_ON_THE_PAGE: [(&str, Option<usize>); 25] = [
     ("agave_program_cache_prunes_stale_total", Some(1)),
     // Counted with the pools.
     ("agave_thread_pool_block_io_delay_seconds_total", Some(0)),
+    // Off by default.
+    ("agave_rpc_probe_failures_total", None),
+    ("agave_rpc_probe_seconds", None),
     ("agave_stalled", Some(1)),
     ("agave_transactions_total", Some(1)),
     ("faultline_auth_failures_total", Some(2)),

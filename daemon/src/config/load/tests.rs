@@ -55,7 +55,7 @@ fn all_mistakes_are_reported_at_once_with_their_lines() {
             "line 2: sampling.interval: 10ms is shorter than 100ms",
             "line 4: metrics.listen: an address such as \"127.0.0.1:9912\" is wanted, not the number 9912",
             "line 5: metrics.lissten: unknown key; did you mean listen?",
-            "line 6: nonsense: unknown key; known here: target, sampling, threads, metrics, labels, log, ingest, forward, rpc, admin, phase, datapoints, record, flight, paths",
+            "line 6: nonsense: unknown key; known here: target, sampling, threads, metrics, labels, log, ingest, forward, rpc, probe, admin, phase, datapoints, record, flight, paths",
             "line 8: target: pid and unit are given; keep one",
         ]
     );
@@ -260,4 +260,17 @@ fn a_mistake_is_about_the_key_that_is_wrong_or_that_was_meant() {
     let (_, found) = parse_all("[metrics]\nlisten = 3\nweb_confg = \"x\"\n");
     let about = |key: &str| found.iter().filter(|mistake| mistake.is_about(key)).count();
     assert_eq!((about("metrics.listen"), about("metrics.web_config"), about("metrics.hosts")), (1, 1, 0), "{found:?}");
+}
+
+#[test]
+fn a_probe_is_off_unless_asked_for_and_never_faster_than_a_second() {
+    assert!(!Config::default().probe.enabled);
+    let set = parse("[probe]\nenabled = true\nmethod = \"getSlot\"\ninterval = \"1s\"\n").unwrap().probe;
+    assert_eq!((set.enabled, set.method, set.interval.as_secs()), (true, "getSlot", 1));
+    let wrong = mistakes("[probe]\nmethod = \"getProgramAccounts\"\ninterval = \"900ms\"\n").join("; ");
+    assert!(wrong.contains("is not asked; there are getSlot") && wrong.contains("shorter than 1s"), "{wrong}");
+    let wrong = mistakes("[rpc]\nenabled = false\n[probe]\nenabled = true\n").join("; ");
+    assert!(wrong.contains("rpc.enabled is false"), "{wrong}");
+    let other = parse("[target]\nprocess_name = \"x\"\n[probe]\nenabled = true\n").unwrap();
+    assert!(!other.probe.enabled, "nothing is asked of what is no validator");
 }

@@ -97,15 +97,18 @@ impl Client {
         batch: &Batch,
         timeout: Duration,
     ) -> Result<Vec<Result<Answer, Error>>, Failure> {
-        match tokio::time::timeout(timeout, self.exchange(url, batch)).await {
-            Ok(body) => batch.read(&body?).map_err(Failure::Answer),
-            Err(_) => Err(Failure::Late(timeout)),
-        }
+        batch.read(&self.send(url, batch.body(), timeout).await?).map_err(Failure::Answer)
     }
 
-    async fn exchange(&self, url: &Uri, batch: &Batch) -> Result<Bytes, Failure> {
+    /// Posts a question; connecting, sending and reading together may take `timeout`.
+    pub(super) async fn send(&self, url: &Uri, question: String, timeout: Duration) -> Result<Bytes, Failure> {
+        let answer = tokio::time::timeout(timeout, self.exchange(url, question)).await;
+        answer.unwrap_or(Err(Failure::Late(timeout)))
+    }
+
+    async fn exchange(&self, url: &Uri, question: String) -> Result<Bytes, Failure> {
         let request = Request::post(url.clone()).header(CONTENT_TYPE, "application/json");
-        let request = request.body(Full::from(batch.body())).map_err(|error| Failure::Transport(error.to_string()))?;
+        let request = request.body(Full::from(question)).map_err(|error| Failure::Transport(error.to_string()))?;
         let response = self.0.request(request).await.map_err(|error| transport(&error))?;
         let status = response.status();
         let limit = if status.is_success() { ANSWER_BYTES } else { EXCERPT_BYTES };

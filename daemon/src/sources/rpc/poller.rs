@@ -153,7 +153,7 @@ impl Question {
 
 /// Where to ask: where the configuration says, else where the validator itself says that it listens, else the port of
 /// its arguments on this machine.
-fn address(url: Option<&str>, asked: &Asked, admin: Option<&AdminFacts>) -> Result<Uri, Problem> {
+pub(super) fn address(url: Option<&str>, asked: &Asked, admin: Option<&AdminFacts>) -> Result<Uri, Problem> {
     if let Some(url) = url {
         return configured(url);
     }

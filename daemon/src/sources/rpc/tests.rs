@@ -1,5 +1,6 @@
 //! Against a scripted server on a real socket.
 
+mod probe;
 mod server;
 
 use super::*;

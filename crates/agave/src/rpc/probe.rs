@@ -1,0 +1,46 @@
+//! One question at a time, as a client of the node would send it.
+
+use super::Request;
+use crate::Error;
+use crate::json::{self, Response};
+
+/// What a probe may ask: methods without parameters, which every validator with RPC offers and answers from memory.
+pub const PROBES: [&str; 6] =
+    ["getSlot", "getBlockHeight", "getEpochInfo", "getLatestBlockhash", "getTransactionCount", "getHealth"];
+
+/// The body to POST as `application/json`.
+pub fn question(method: &'static str, id: u64) -> String {
+    // A number and a name are always JSON.
+    serde_json::to_string(&Request { jsonrpc: "2.0", id, method, params: Vec::new() }).unwrap_or_default()
+}
+
+/// Whether this body answers the question with that id; what the result is does not matter.
+///
+/// # Errors
+/// [`Error::Garbage`] if it is no JSON-RPC, [`Error::Unanswered`] for another id, [`Error::Rpc`] and
+/// [`Error::NotOffered`] if the node refuses.
+pub fn answered(method: &'static str, id: u64, body: &[u8]) -> Result<(), Error> {
+    let response: Response = json::read(body)?;
+    if !response.answers(id) {
+        return Err(Error::Unanswered { method });
+    }
+    response.outcome()?.map(drop).map_err(|error| error.into_error(method))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_counts_whatever_it_says_and_a_refusal_or_another_answer_does_not() {
+        assert_eq!(question("getSlot", 3), r#"{"jsonrpc":"2.0","id":3,"method":"getSlot","params":[]}"#);
+        let read = |body: &str| answered("getSlot", 3, body.as_bytes());
+        assert_eq!(read(r#"{"jsonrpc":"2.0","result":5,"id":3}"#), Ok(()));
+        assert_eq!(read(r#"{"jsonrpc":"2.0","result":null,"id":3}"#), Ok(()));
+        assert_eq!(read(r#"{"result":5,"id":4}"#), Err(Error::Unanswered { method: "getSlot" }));
+        assert!(matches!(read(r#"{"error":{"code":-32005,"message":"behind"},"id":3}"#), Err(Error::Rpc { .. })));
+        assert!(matches!(read(r#"{"error":{"code":-32601},"id":3}"#), Err(Error::NotOffered { .. })));
+        assert!(matches!(read("<html>"), Err(Error::Garbage { .. })));
+        assert!(matches!(read(r#"{"id":3}"#), Err(Error::Garbage { .. })));
+    }
+}

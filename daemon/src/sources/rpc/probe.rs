@@ -1,0 +1,136 @@
+//! One request of a client, now and then: how long the node takes to answer it.
+//!
+//! At most one is under way, on a connection of its own. It is sent only to a process whose JSON-RPC has answered the
+//! poller before, so that a validator's start is no failure, and after failures less and less often.
+
+use super::Handle;
+use super::client::{Client, Failure};
+use super::poller::address;
+use crate::clock::Clock;
+use crate::config;
+use crate::hub::Latest;
+use crate::sources::admin::{AdminFacts, WhomToAsk};
+use crate::sources::asking::Beat;
+use crate::supervisor::Stop;
+use faultline_agave::{Error, rpc};
+use faultline_catalog::metrics::validator::{PROBE_FAILURES, PROBE_TIME};
+use faultline_catalog::{Histogram, Reading, TIME_BOUNDS, Value};
+use faultline_kernel::ProcessId;
+use std::sync::Arc;
+
+/// After failures so many beats are left out at most.
+const MOST_LEFT_OUT: u32 = 15;
+/// Kinds of failures, by their names in the metric.
+const KINDS: [&str; 7] = ["refused", "timeout", "http", "error", "malformed", "too_large", "connection"];
+
+/// What the probe has counted; it outlives the validator.
+#[derive(Debug, Clone)]
+pub(super) struct Counted {
+    method: &'static str,
+    time: Histogram,
+    /// By [`KINDS`].
+    failures: [u64; KINDS.len()],
+}
+
+impl Counted {
+    pub(super) fn readings(&self, out: &mut Vec<Reading>) {
+        let time = Value::Histogram(Arc::new(self.time.clone()));
+        out.push(Reading::new(&PROBE_TIME, [self.method.into()], time));
+        for (kind, failures) in KINDS.into_iter().zip(self.failures) {
+            out.push(Reading::counter(&PROBE_FAILURES, [self.method.into(), kind.into()], failures));
+        }
+    }
+}
+
+/// The task before it runs.
+pub struct Probe {
+    config: config::Probe,
+    url: Option<String>,
+    clock: Clock,
+    asked: WhomToAsk,
+    admin: Latest<AdminFacts>,
+    handle: Handle,
+}
+
+impl Probe {
+    /// Prepares; connects to nothing. It asks where the poller with that handle asks.
+    pub fn new(
+        config: &config::Config,
+        clock: Clock,
+        asked: WhomToAsk,
+        admin: Latest<AdminFacts>,
+        handle: Handle,
+    ) -> Probe {
+        let counted =
+            Counted { method: config.probe.method, time: Histogram::new(&TIME_BOUNDS), failures: [0; KINDS.len()] };
+        handle.count_probe(|standing| *standing = Some(counted));
+        Probe { config: config.probe.clone(), url: config.rpc.url.clone(), clock, asked, admin, handle }
+    }
+
+    /// Asks until `stop`. Never ends before.
+    pub async fn run(self, stop: Stop) {
+        let mut beat = Beat::new(self.clock, self.config.interval, stop);
+        let mut current: Option<(ProcessId, Client)> = None;
+        let (mut id, mut left_out, mut failed) = (0, 0, 0_u32);
+        while beat.next().await {
+            let Some((process, url)) = self.open() else { continue };
+            if current.as_ref().is_none_or(|(known, _)| *known != process) {
+                (current, left_out, failed) = (Some((process, Client::new())), 0, 0);
+            }
+            if left_out > 0 {
+                left_out -= 1;
+                continue;
+            }
+            let Some((_, client)) = &current else { continue };
+            id += 1;
+            let began = self.clock.now();
+            let question = rpc::question(self.config.method, id);
+            let Some(answer) = beat.during(client.send(&url, question, self.config.timeout), || {}).await else {
+                return;
+            };
+            let took = self.clock.now().since(began);
+            // Of a process that has ended meanwhile nothing is known.
+            if self.open().is_none_or(|(now, _)| now != process) {
+                continue;
+            }
+            let answered =
+                answer.and_then(|body| rpc::answered(self.config.method, id, &body).map_err(Failure::Answer));
+            failed = answered.as_ref().map_or(failed.saturating_add(1), |()| 0);
+            left_out = 2_u32.saturating_pow(failed).saturating_sub(1).min(MOST_LEFT_OUT);
+            self.handle.count_probe(|counted| {
+                let Some(counted) = counted else { return };
+                match answered.as_ref().map_err(kind) {
+                    Ok(()) => counted.time.observe(took.as_secs_f64()),
+                    Err(kind) => {
+                        let place = KINDS.iter().position(|known| *known == kind);
+                        place
+                            .and_then(|place| counted.failures.get_mut(place))
+                            .into_iter()
+                            .for_each(|count| *count += 1);
+                    }
+                }
+            });
+        }
+    }
+
+    /// The process that is followed and where it answers; `None` before its JSON-RPC has answered for the first time.
+    fn open(&self) -> Option<(ProcessId, hyper::Uri)> {
+        let asked = (self.asked)()?;
+        let facts = self.handle.facts().filter(|facts| facts.process == asked.process)?;
+        facts.slot_at?;
+        let url = address(self.url.as_deref(), &asked, self.admin.get().as_deref()).ok()?;
+        Some((asked.process, url))
+    }
+}
+
+fn kind(failure: &Failure) -> &'static str {
+    match failure {
+        Failure::Refused => "refused",
+        Failure::Late(_) => "timeout",
+        Failure::Status(..) => "http",
+        Failure::Answer(Error::Rpc { .. } | Error::NotOffered { .. }) => "error",
+        Failure::Answer(_) => "malformed",
+        Failure::TooLong => "too_large",
+        Failure::Transport(_) => "connection",
+    }
+}
