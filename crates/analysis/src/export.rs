@@ -14,11 +14,31 @@ use faultline_recording::schema::{Kind, TABLES};
 use faultline_recording::{Error, Recording};
 use parquet::ParquetWriter;
 use std::io::BufWriter;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use table::{Layout, TableWriter};
 
+pub use table::Values;
+
 /// The table that joins a tick with its samples.
 const WIDE: &str = "wide";
+
+/// Writes columns of the same length, of anything, as a Parquet table of that name: as `faultline export` writes its tables.
+///
+/// # Errors
+/// It cannot be written.
+pub fn write_columns(out: impl Write + Send, table: &str, columns: &[(String, Values)]) -> anyhow::Result<()> {
+    let kind = |values: &Values| match values {
+        Values::Integer(_) => Kind::Integer,
+        Values::Real(_) => Kind::Real,
+        Values::Text(_) => Kind::Text,
+    };
+    let layout = Layout::new(columns.iter().map(|(name, values)| (name.as_str(), kind(values))));
+    let mut writer = Box::new(ParquetWriter::new(out, table, layout, &[])?);
+    let values: Vec<Values> = columns.iter().map(|(_, values)| values.clone()).collect();
+    writer.chunk(&values)?;
+    writer.finish()
+}
 
 /// One recording and the folder for its tables.
 struct Job {

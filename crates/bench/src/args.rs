@@ -53,6 +53,9 @@ pub struct ReportArgs {
     /// How to show it.
     #[arg(long, value_enum, default_value = "table")]
     pub format: Format,
+    /// Write a Parquet table to this new file instead: every request; of compression, every codec and size class.
+    #[arg(long, value_name = "FILE", conflicts_with = "format")]
+    pub parquet: Option<PathBuf>,
 }
 
 /// `bench diff`.

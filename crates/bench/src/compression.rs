@@ -8,9 +8,9 @@ mod outcome;
 mod records;
 mod show;
 
-use crate::args::{CompressionArgs, Format};
+use crate::args::{CompressionArgs, Format, ReportArgs};
 use crate::codec::{self, Codec, Coder};
-use crate::store;
+use crate::{parquet, store};
 use anyhow::Context as _;
 use classes::Classes;
 use faultline_command::args::WrongUsage;
@@ -20,7 +20,6 @@ use link::LinkPlan;
 use measure::Packed;
 use outcome::{Blob, BundleRow, FetchTable, Outcome, Overhead};
 use records::Records;
-use std::path::Path;
 use std::time::UNIX_EPOCH;
 
 /// What is settled before anything is asked.
@@ -63,9 +62,14 @@ pub(crate) fn run(args: &CompressionArgs) -> anyhow::Result<(String, u8)> {
 ///
 /// # Errors
 /// The file is damaged.
-pub(crate) fn again(path: &Path, header: &str, format: Format) -> anyhow::Result<String> {
-    let outcome = serde_json::from_str(header).with_context(|| format!("{}: its header", path.display()))?;
-    shown(&outcome, format)
+pub(crate) fn again(args: &ReportArgs, header: &str) -> anyhow::Result<String> {
+    let outcome: Outcome =
+        serde_json::from_str(header).with_context(|| format!("{}: its header", args.file.display()))?;
+    if let Some(path) = &args.parquet {
+        parquet::write(path, "class", &show::columns(&outcome.classes))?;
+        return Ok(format!("{}: {} rows\n", path.display(), outcome.classes.len()));
+    }
+    shown(&outcome, args.format)
 }
 
 /// In the form that was asked for; the study's table comes first.
@@ -208,6 +212,7 @@ mod tests {
     use super::*;
     use crate::args::{Bench, BenchArgs};
     use clap::Parser;
+    use std::path::Path;
 
     #[derive(Parser)]
     struct Cli {
@@ -264,6 +269,9 @@ mod tests {
         assert!(of("zstd-3+dict") > of("zlib-6") + 10.0, "{json}");
         let csv = bench(&["report", &out, "--format", "csv"]).unwrap().0;
         assert!(csv.lines().count() > 6 && csv.lines().all(|line| line.split(',').count() == 10), "{csv}");
+        let table = folder.path().join("classes.parquet").display().to_string();
+        assert!(bench(&["report", &out, "--parquet", &table]).unwrap().0.ends_with(" rows\n"));
+        assert!(std::fs::read(&table).unwrap().starts_with(b"PAR1"));
         let again = bench(&words).unwrap_err().to_string();
         assert!(again.contains("exists already"), "{again}");
         let diff = format!("{:#}", bench(&["diff", &out, &out]).unwrap_err());

@@ -15,6 +15,7 @@ mod endpoint;
 mod failure;
 mod http;
 mod nodes;
+mod parquet;
 mod plan;
 mod preset;
 mod render;
@@ -39,9 +40,14 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<(String, u8)> {
         Bench::Report(args) => {
             let (preset, header) = store::header(&args.file)?;
             if preset == "compression" {
-                return Ok((compression::again(&args.file, &header, args.format)?, 0));
+                return Ok((compression::again(args, &header)?, 0));
             }
-            Ok((shown(&store::read(&args.file)?, args.format)?, 0))
+            let results = store::read(&args.file)?;
+            if let Some(path) = &args.parquet {
+                parquet::write(path, "request", &parquet::requests(&results))?;
+                return Ok((format!("{}: {} requests\n", path.display(), results.samples.len()), 0));
+            }
+            Ok((shown(&results, args.format)?, 0))
         }
         Bench::Diff(args) => diff::run(args),
     }

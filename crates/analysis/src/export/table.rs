@@ -24,7 +24,7 @@ pub(super) struct Field {
 
 /// The values of one column in a chunk; `None` is NULL.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Values {
+pub enum Values {
     /// Of an integer or a time.
     Integer(Vec<Option<i64>>),
     /// Of a real.

@@ -1,6 +1,8 @@
 //! A run as the study's tables, as text and as CSV.
 
 use super::outcome::{BundleRow, ClassRow, FetchColumn, FetchTable, Interval, Outcome};
+use crate::parquet::Columns;
+use faultline_analysis::export::Values;
 use faultline_text::{bytes, count, moment, number, table};
 use std::fmt::Write as _;
 
@@ -182,4 +184,22 @@ pub(crate) fn csv(outcome: &Outcome) -> String {
         out += &(cells.join(",") + "\n");
     }
     out
+}
+
+/// One row for each codec and size class; speeds in million bytes per second of CPU.
+pub(crate) fn columns(rows: &[ClassRow]) -> Columns {
+    let real = |of: &dyn Fn(&ClassRow) -> Option<f64>| Values::Real(rows.iter().map(of).collect());
+    let text = |of: &dyn Fn(&ClassRow) -> String| Values::Text(rows.iter().map(|row| Some(of(row))).collect());
+    vec![
+        ("codec".to_owned(), text(&|row| row.codec.clone())),
+        ("range".to_owned(), text(&|row| row.range.clone())),
+        ("ubytes".to_owned(), real(&|row| Some(row.ubytes))),
+        ("cbytes".to_owned(), real(&|row| Some(row.cbytes))),
+        ("cmp_ratio_percent".to_owned(), real(&|row| Some(row.cmp_ratio))),
+        ("low_percent".to_owned(), real(&|row| row.interval.map(|interval| interval.low))),
+        ("high_percent".to_owned(), real(&|row| row.interval.map(|interval| interval.high))),
+        ("compress_mb_per_second".to_owned(), real(&|row| row.compress.map(|speed| speed.value))),
+        ("decompress_mb_per_second".to_owned(), real(&|row| row.decompress.map(|speed| speed.value))),
+        ("datapoints".to_owned(), Values::Integer(rows.iter().map(|row| i64::try_from(row.datapoints).ok()).collect())),
+    ]
 }
