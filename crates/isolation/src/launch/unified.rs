@@ -41,6 +41,23 @@ pub(super) fn evidence(folder: &Path) -> Result<Evidence, Error> {
         Some(text) => cgroup_memory_stat::parse_v2(text.as_bytes()).map_err(|e| strange(folder, "memory.stat", e))?,
         None => cgroup_memory_stat::MemoryStat::default(),
     };
+    Ok(Evidence {
+        end: None,
+        result: None,
+        memory_events: read(folder, "memory.events")?.as_deref().map(counts).unwrap_or_default(),
+        memory_peak: bytes(folder, "memory.peak")?,
+        memory_current: bytes(folder, "memory.current")?,
+        file: stat.file,
+        anon: stat.anon,
+        pressure: stalls(folder)?,
+    })
+}
+
+/// The stalls of this cgroup, by resource. Nothing of a kernel that counts none.
+///
+/// # Errors
+/// A file refuses, or has a text that it should not have.
+pub(super) fn stalls(folder: &Path) -> Result<BTreeMap<String, Pressure>, Error> {
     let mut stalls = BTreeMap::new();
     for resource in ["cpu", "memory", "io"] {
         let name = format!("{resource}.pressure");
@@ -51,16 +68,7 @@ pub(super) fn evidence(folder: &Path) -> Result<Evidence, Error> {
             stalls.insert(resource.to_owned(), stall);
         }
     }
-    Ok(Evidence {
-        end: None,
-        result: None,
-        memory_events: read(folder, "memory.events")?.as_deref().map(counts).unwrap_or_default(),
-        memory_peak: bytes(folder, "memory.peak")?,
-        memory_current: bytes(folder, "memory.current")?,
-        file: stat.file,
-        anon: stat.anon,
-        pressure: stalls,
-    })
+    Ok(stalls)
 }
 
 /// Whether no process is in this cgroup, nor in any below it.

@@ -6,7 +6,7 @@ use super::{procs, room, v1, v2};
 use crate::launch::wait::wait;
 use crate::launch::{Error, Evidence, GroupName, IoLimit, Limits, unified};
 use rustix::process::Signal;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -55,6 +55,7 @@ impl Group {
                 memory: tops.memory.join(&name),
                 cpuset: tops.cpuset.as_ref().filter(|_| limits.cpus.is_some()).map(|top| top.join(&name)),
                 blkio: tops.blkio.as_ref().filter(|_| !limits.io.is_empty()).map(|top| top.join(&name)),
+                stalls: tops.stalls.as_ref().map(|stalls| stalls.folder.join(&name)),
             }),
             GroupParent::V2(delegated) => {
                 room::enable(&delegated.folder, limits)?;
@@ -83,21 +84,18 @@ impl Group {
                 for top in [Some(&tops.memory), tops.cpuset.as_ref(), tops.blkio.as_ref()].into_iter().flatten() {
                     names.extend(folders(top)?.into_iter().filter_map(|folder| named(&folder, &prefix)));
                 }
-                Ok(names.into_iter().map(|name| Group::found(tops.folders(&name), name)).collect())
-            }
-            GroupParent::V2(delegated) => {
-                let mut found = Vec::new();
-                let mut to_look = vec![delegated.top.clone(), delegated.folder.clone()];
-                let mut seen = BTreeSet::new();
-                while let Some(folder) = to_look.pop().filter(|folder| seen.insert(folder.clone())) {
-                    for inner in folders(&folder)? {
-                        match named(&inner, &prefix) {
-                            Some(name) => found.push(Group::found(vec![inner], name)),
-                            None => to_look.push(inner),
-                        }
+                let mut found: BTreeMap<String, Vec<PathBuf>> =
+                    names.into_iter().map(|name| (name.clone(), tops.folders(&name))).collect();
+                if let Some(stalls) = &tops.stalls {
+                    for (name, folder) in below(&[&stalls.top, &stalls.folder], &prefix)? {
+                        found.entry(name).or_default().push(folder);
                     }
                 }
-                Ok(found)
+                Ok(found.into_iter().map(|(name, folders)| Group::found(folders, name)).collect())
+            }
+            GroupParent::V2(delegated) => {
+                let found = below(&[&delegated.top, &delegated.folder], &prefix)?;
+                Ok(found.into_iter().map(|(name, folder)| Group::found(vec![folder], name)).collect())
             }
         }
     }
@@ -139,7 +137,7 @@ impl Group {
     /// Without the end of a process, which the group does not know.
     pub(super) fn evidence(&self) -> Result<Evidence, Error> {
         match &self.kind {
-            Kind::V1(folders) => v1::evidence(&folders.memory),
+            Kind::V1(folders) => v1::evidence(&folders.memory, folders.stalls.as_deref()),
             Kind::V2 { folder, .. } => unified::evidence(folder),
             Kind::Found(_) => Ok(Evidence::default()),
         }
@@ -238,6 +236,25 @@ impl Drop for Group {
 /// The folder's name of a group.
 fn folder_name(name: &GroupName) -> String {
     format!("{OURS}.{}.{}.{}", name.scope, name.run, name.part)
+}
+
+/// Groups anywhere below these folders, by name.
+fn below(tops: &[&Path], prefix: &str) -> Result<Vec<(String, PathBuf)>, Error> {
+    let mut found = Vec::new();
+    let mut to_look: Vec<PathBuf> = tops.iter().map(|top| top.to_path_buf()).collect();
+    let mut seen = BTreeSet::new();
+    while let Some(folder) = to_look.pop() {
+        if !seen.insert(folder.clone()) {
+            continue;
+        }
+        for inner in folders(&folder)? {
+            match named(&inner, prefix) {
+                Some(name) => found.push((name, inner)),
+                None => to_look.push(inner),
+            }
+        }
+    }
+    Ok(found)
 }
 
 fn named(folder: &Path, prefix: &str) -> Option<String> {

@@ -22,6 +22,17 @@ pub(super) struct Tops {
     pub(super) memory: PathBuf,
     pub(super) cpuset: Option<PathBuf>,
     pub(super) blkio: Option<PathBuf>,
+    /// Of version 2, without controllers: it has the stalls of a group. Absent where it is not mounted, or counts none.
+    pub(super) stalls: Option<Stalls>,
+}
+
+/// Where groups of version 2 are made next to those of version 1.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Stalls {
+    /// This program's own cgroup: who looks after that, such as systemd, still finds what it starts.
+    pub(super) folder: PathBuf,
+    /// Below which those of an earlier program may be.
+    pub(super) top: PathBuf,
 }
 
 /// Of version 2.
@@ -46,7 +57,8 @@ impl GroupParent {
         };
         if let Some(memory) = v1("memory") {
             may_be_written(&memory)?;
-            return Ok(GroupParent::V1(Tops { memory, cpuset: v1("cpuset"), blkio: v1("blkio") }));
+            let stalls = stalls(&roots.host);
+            return Ok(GroupParent::V1(Tops { memory, cpuset: v1("cpuset"), blkio: v1("blkio"), stalls }));
         }
         let own = locate(&roots.host, std::process::id()).and_then(|cgroups| cgroups.unified).map_err(refused)?;
         let folder = roots.delegated.clone().unwrap_or_else(|| home(&own.folder));
@@ -73,7 +85,7 @@ impl GroupParent {
                 swap_max: tops.memory.join("memory.memsw.limit_in_bytes").exists(),
                 cpus: tops.cpuset.is_some(),
                 io: tops.blkio.as_ref().is_some_and(|blkio| blkio.join("blkio.throttle.read_bps_device").exists()),
-                pressure: false,
+                pressure: tops.stalls.is_some(),
                 open_files: files::most(host),
             },
             GroupParent::V2(Delegated { folder, controllers, .. }) => {
@@ -96,11 +108,17 @@ impl GroupParent {
 }
 
 impl Tops {
-    /// The folders that a group may have.
+    /// The folders that a group may have, but for that of its stalls.
     pub(super) fn folders(&self, name: &str) -> Vec<PathBuf> {
         let tops = [Some(&self.memory), self.cpuset.as_ref(), self.blkio.as_ref()];
         tops.into_iter().flatten().map(|top| top.join(name)).filter(|folder| folder.is_dir()).collect()
     }
+}
+
+fn stalls(host: &HostRoot) -> Option<Stalls> {
+    let own = locate(host, std::process::id()).ok()?.unified.ok()?;
+    let counts = host.procfs.join("pressure/memory").exists() && may_be_written(&own.folder).is_ok();
+    counts.then(|| Stalls { folder: own.folder.to_path_buf(), top: own.top.to_path_buf() })
 }
 
 fn may_be_written(folder: &Path) -> Result<(), Error> {

@@ -130,7 +130,7 @@ fn evidence_of_version_1_is_what_its_files_say_and_no_more() {
         ("memory/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 2\n"),
     ]);
     let memory = folder.path().join("memory");
-    let evidence = v1::evidence(&memory).unwrap();
+    let evidence = v1::evidence(&memory, None).unwrap();
     let expected = Evidence {
         memory_current: Some(7),
         file: Some(3),
@@ -143,7 +143,7 @@ fn evidence_of_version_1_is_what_its_files_say_and_no_more() {
     write("memory.failcnt", 5);
     write("memory.memsw.failcnt", 0);
     write("memory.limit_in_bytes", 100);
-    let met = |memory: &Path| v1::evidence(memory).unwrap().memory_events;
+    let met = |memory: &Path| v1::evidence(memory, None).unwrap().memory_events;
     write("memory.memsw.limit_in_bytes", 200);
     assert_eq!(met(&memory), [("oom_kill".to_owned(), 2), ("failcnt".to_owned(), 5)].into());
     write("memory.memsw.limit_in_bytes", 100);
@@ -151,7 +151,7 @@ fn evidence_of_version_1_is_what_its_files_say_and_no_more() {
     write("memory.memsw.failcnt", 9);
     assert_eq!(met(&memory), [("oom_kill".to_owned(), 2), ("memsw_failcnt".to_owned(), 9)].into());
     fs::write(memory.join("memory.usage_in_bytes"), "much\n").unwrap();
-    let error = v1::evidence(&memory).unwrap_err().to_string();
+    let error = v1::evidence(&memory, None).unwrap_err().to_string();
     assert!(error.contains("memory.usage_in_bytes"), "{error}");
-    assert!(v1::evidence(Path::new("/nonexistent/group")).is_err());
+    assert!(v1::evidence(Path::new("/nonexistent/group"), None).is_err());
 }

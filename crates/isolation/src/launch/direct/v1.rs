@@ -2,9 +2,10 @@
 
 use super::folder::write;
 use crate::launch::compare::in_pages;
-use crate::launch::{CpuSet, Error, Evidence, IoLimit, Limits};
+use crate::launch::{CpuSet, Error, Evidence, IoLimit, Limits, unified};
 use faultline_kernel::Limit;
 use faultline_kernel::parse::{cgroup_limit, cgroup_memory_stat, number};
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -14,11 +15,13 @@ pub(super) struct Folders {
     pub(super) memory: PathBuf,
     pub(super) cpuset: Option<PathBuf>,
     pub(super) blkio: Option<PathBuf>,
+    /// Of version 2, for the stalls.
+    pub(super) stalls: Option<PathBuf>,
 }
 
 impl Folders {
     pub(super) fn all(&self) -> Vec<&Path> {
-        [Some(&self.memory), self.cpuset.as_ref(), self.blkio.as_ref()]
+        [Some(&self.memory), self.cpuset.as_ref(), self.blkio.as_ref(), self.stalls.as_ref()]
             .into_iter()
             .flatten()
             .map(PathBuf::as_path)
@@ -137,8 +140,10 @@ fn cpus(path: &Path) -> Result<CpuSet, Error> {
     CpuSet::parse(&text).map_err(|error| Error::Refused(format!("{}: {error}", path.display())))
 }
 
-pub(super) fn evidence(memory: &Path) -> Result<Evidence, Error> {
+/// The stalls are those of a group of version 2, if there is one.
+pub(super) fn evidence(memory: &Path, stalls: Option<&Path>) -> Result<Evidence, Error> {
     let mut evidence = Evidence {
+        pressure: stalls.map_or_else(|| Ok(BTreeMap::new()), unified::stalls)?,
         memory_peak: count(&memory.join("memory.max_usage_in_bytes"))?,
         memory_current: count(&memory.join("memory.usage_in_bytes"))?,
         ..Evidence::default()
