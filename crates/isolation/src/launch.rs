@@ -75,10 +75,11 @@ pub trait Launched {
 
     /// Moves the limit of memory that only slows the group down, or lifts it, while the group runs; what holds then, read back.
     /// Version 1 has no such limit: its hard one is moved, and no process is killed for it any more, but waits. There the
-    /// limit stays where it was if so much cannot be reclaimed.
+    /// limit stays where it was if so much cannot be reclaimed. A lower limit has the caller, or systemd for it, reclaim what is
+    /// above it before this returns: small steps are for the caller to take.
     ///
     /// # Errors
-    /// The system refuses, or does not do it.
+    /// The system refuses.
     fn relimit(&mut self, memory: Option<u64>) -> Result<Option<u64>, Error>;
 
     /// How the first process ended; `None` while it runs. What it started may live on, and is left alone: see
@@ -128,7 +129,7 @@ pub struct Abilities {
     pub cpus: bool,
     /// Bytes and operations of a device.
     pub io: bool,
-    /// Pressure stall information of a group: cgroup version 2 only.
+    /// Pressure stall information of a group: cgroup version 2, which may be mounted next to version 1.
     pub pressure: bool,
     /// Most open files that a program can be given; `None` if that cannot be told.
     #[serde(default)]

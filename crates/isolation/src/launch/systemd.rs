@@ -117,8 +117,8 @@ impl Launcher for Systemd {
         let groups = self.leftovers(scope)?;
         let services: Vec<String> = groups.iter().map(|group| format!("{group}.service")).collect();
         for group in &groups {
-            // What waits for memory hardly hears that it is to end. A slice that is gone needs nothing.
-            let _ = self.bus.set(&format!("{group}.slice"), &service::memory_high(None));
+            // What waits for memory hardly hears that it is to end.
+            let _ = service::move_limit(&self.bus, &format!("{group}.service"), None);
         }
         for service in &services {
             self.bus.kill(service, "all", rustix::process::Signal::TERM.as_raw())?;

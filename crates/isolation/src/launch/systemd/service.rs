@@ -14,6 +14,8 @@ use zbus::Variant;
 
 /// Of a holder, to come to its gate.
 const TO_THE_GATE: Duration = Duration::from_secs(120);
+/// Of a limit that systemd has taken, to be the kernel's.
+const TO_HOLD: Duration = Duration::from_secs(2);
 /// From kill to kill: what is being started while one is on its way is killed by the next.
 const KILL_AGAIN: Duration = Duration::from_millis(500);
 
@@ -22,6 +24,8 @@ pub(super) struct Service {
     bus: Bus,
     slice: String,
     name: String,
+    /// Where version 2 is.
+    root: PathBuf,
     /// The slice's cgroup.
     folder: PathBuf,
     asked: Vec<IoLimit>,
@@ -39,8 +43,8 @@ impl Service {
         let slice = slice(name);
         bus.start(&slice, limits)?;
         let name = service_name(name);
-        let folder = PathBuf::new();
-        Ok(Service { bus, slice, name, folder, asked: Vec::new(), gate: None, pid: 0, removed: false })
+        let (root, folder) = (PathBuf::new(), PathBuf::new());
+        Ok(Service { bus, slice, name, root, folder, asked: Vec::new(), gate: None, pid: 0, removed: false })
     }
 
     /// Waits until the slice is there, and finds its cgroup below `root`.
@@ -48,6 +52,7 @@ impl Service {
         let unit = self.settled(&self.slice)?;
         let path = unit.cgroup().filter(|_| !unit.is_down());
         let path = path.ok_or_else(|| Error::Refused(format!("{}: systemd has not made its cgroup", self.slice)))?;
+        self.root = root.to_owned();
         self.folder = below(root, path)
             .ok_or_else(|| Error::Refused(format!("{}: {path:?} is no folder of a cgroup", self.slice)))?;
         Ok(())
@@ -92,6 +97,12 @@ impl Service {
         Ok(())
     }
 
+    /// The service's own cgroup, as long as it runs.
+    fn own_folder(&self) -> Result<Option<PathBuf>, Error> {
+        let unit = self.bus.unit(&self.name)?.filter(|unit| !unit.is_down());
+        Ok(unit.and_then(|unit| below(&self.root, unit.cgroup()?)))
+    }
+
     fn unit(&self) -> Result<Unit, Error> {
         let gone = || Error::Refused(format!("{}: it was removed by another program", self.name));
         self.bus.unit(&self.name)?.ok_or_else(gone)
@@ -119,18 +130,31 @@ impl Launched for Service {
     }
 
     fn limits(&self) -> Result<Limits, Error> {
-        self.limits_as(&self.asked)
+        let mut limits = self.limits_as(&self.asked)?;
+        if let Some(folder) = self.own_folder()? {
+            let moved = unified::memory_high(&folder)?;
+            limits.memory_high = limits.memory_high.into_iter().chain(moved).min();
+        }
+        Ok(limits)
     }
 
     fn relimit(&mut self, memory: Option<u64>) -> Result<Option<u64>, Error> {
         // The kernel cuts it down to pages.
         let wanted = memory.map(in_pages);
-        self.bus.set(&self.slice, &memory_high(wanted))?;
-        let held = wait(PATIENCE, || {
-            let held = unified::memory_high(&self.folder)?;
-            Ok::<_, Error>((held == wanted).then_some(held))
+        if !move_limit(&self.bus, &self.name, wanted)? {
+            return match wanted {
+                None => Ok(None),
+                Some(_) => Err(Error::Refused(format!("{}: it has ended, and has no limit to be moved", self.name))),
+            };
+        }
+        let gone = || Error::Refused(format!("{}: it has no cgroup any more", self.name));
+        let folder = self.own_folder()?.ok_or_else(gone)?;
+        let mut held = None;
+        wait(TO_HOLD, || {
+            held = unified::memory_high(&folder)?;
+            Ok::<_, Error>((held == wanted).then_some(()))
         })?;
-        held.ok_or_else(|| Error::Refused(format!("{}: systemd has not set its limit of memory", self.slice)))
+        Ok(held)
     }
 
     fn ended(&mut self) -> Result<Option<End>, Error> {
@@ -188,9 +212,17 @@ pub(super) fn remove(bus: &Bus, service: &str, slice: &str) -> Result<(), Error>
     Ok(())
 }
 
-/// The limit of memory that slows down.
-pub(super) fn memory_high(bytes: Option<u64>) -> Properties {
-    vec![("MemoryHigh", Variant::from(bytes.unwrap_or(u64::MAX)))]
+/// Moves the limit of a service's memory that slows down, until the host is started again; false if the service is down: asked
+/// for a unit that is gone, systemd would load it once more and keep the limit for it.
+///
+/// # Errors
+/// systemd refuses, or does not answer.
+pub(super) fn move_limit(bus: &Bus, service: &str, bytes: Option<u64>) -> Result<bool, Error> {
+    if bus.unit(service)?.is_none_or(|unit| unit.is_down()) {
+        return Ok(false);
+    }
+    bus.set(service, &vec![("MemoryHigh", Variant::from(bytes.unwrap_or(u64::MAX)))])?;
+    Ok(true)
 }
 
 fn stays(unit: &str) -> Error {
