@@ -7,6 +7,7 @@
 mod account;
 pub mod disks;
 mod events;
+mod marks;
 mod queue;
 mod recording_file;
 
@@ -24,6 +25,7 @@ use account::RecorderSource;
 use events::{Describe, Events};
 use faultline_catalog::{Stamp, Tick};
 use faultline_recording::{Event, EventKind, Point};
+use marks::Marks;
 use queue::{FollowedAtTick, Message, Queue};
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -90,6 +92,7 @@ pub struct Handle {
     queue: Arc<Queue>,
     seen: Arc<Mutex<FollowedAtTick>>,
     accounts: Vec<Arc<Account>>,
+    marks: Arc<Marks>,
 }
 
 impl Handle {
@@ -110,12 +113,18 @@ impl Handle {
     /// The recorder as a source, asked before the tick goes to the sinks. `more` adds to each finding.
     pub fn source(&self, following: Following, more: impl Fn(&mut Finding) + Send + 'static) -> Box<dyn Poll> {
         let (accounts, queue, seen) = (self.accounts.clone(), Arc::clone(&self.queue), Arc::clone(&self.seen));
-        Box::new(RecorderSource { accounts, queue, following, seen, more: Box::new(more), lost: (0, Duration::ZERO) })
+        let marks = Arc::clone(&self.marks);
+        let more = Box::new(more);
+        Box::new(RecorderSource { accounts, queue, marks, following, seen, more, lost: (0, Duration::ZERO) })
     }
 
-    /// Sets a mark; false if there is no room for it.
-    pub fn mark(&self, at: Stamp, name: String) -> bool {
-        self.queue.push(Message::Mark(at, name))
+    /// Sets a mark, which is counted by its kind; false if there is no room for it.
+    pub fn mark(&self, at: Stamp, name: String, kind: Option<&str>) -> bool {
+        let set = self.queue.push(Message::Mark(at, name));
+        if set {
+            self.marks.count(kind);
+        }
+        set
     }
 }
 
@@ -149,7 +158,7 @@ impl Recorder {
         describe: impl Fn(&Target) -> Value + Send + 'static,
     ) -> (Handle, Recorder) {
         let queue = Arc::new(Queue::default());
-        let handle = Handle { queue: Arc::clone(&queue), seen: Arc::default(), accounts };
+        let handle = Handle { queue: Arc::clone(&queue), seen: Arc::default(), accounts, marks: Arc::default() };
         let describe: Describe = Box::new(describe);
         let (events, news) = (Events::default(), Latest::default());
         (handle, Recorder { clock, queue, events, describe, news, known: None, lost: 0, sinks: Vec::new() })

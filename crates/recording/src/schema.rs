@@ -182,6 +182,7 @@ pub static ELSEWHERE: &[(&Metric, &str)] = &[
     (&v::PROBE_FAILURES, "not kept, as agave_rpc_probe_seconds"),
     (&d::BUILD_INFO, "session.version"),
     (&d::DEMO, "in session.manifest"),
+    (&d::MARKS, "events of kind mark, with their names"),
     (&d::SOURCE_LAST_SUCCESS, "known from the ticks at which the source was up"),
     (&d::LATENESS, "tick.uptime_ns against tick.number times session.interval_ns"),
     (&d::SELF_START_TIME, "session.started_unix_ns"),

@@ -1,5 +1,6 @@
 //! How each recorder stands, for the tick and the web.
 
+use super::marks::Marks;
 use super::queue::{FollowedAtTick, Queue};
 use crate::discovery::Following;
 use crate::tick::{Finding, Look, Poll};
@@ -65,6 +66,7 @@ impl Account {
 pub(super) struct RecorderSource {
     pub(super) accounts: Vec<Arc<Account>>,
     pub(super) queue: Arc<Queue>,
+    pub(super) marks: Arc<Marks>,
     pub(super) following: Following,
     pub(super) seen: Arc<Mutex<FollowedAtTick>>,
     /// Adds to each finding.
@@ -111,6 +113,7 @@ impl Poll for RecorderSource {
         finding.up = finding.problems.is_empty();
         finding.problems.extend(self.overrun(look.now.uptime));
         (self.more)(&mut finding);
+        finding.readings.extend(self.marks.readings());
         let lost = self.queue.lost();
         for account in &self.accounts {
             let (rows, dropped) = account.counts();

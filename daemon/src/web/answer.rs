@@ -156,6 +156,10 @@ impl Site {
             Ok(name) => name,
             Err(why) => return sentence(StatusCode::BAD_REQUEST, why),
         };
+        let kind = match mark::kind(query) {
+            Ok(kind) => kind,
+            Err(why) => return sentence(StatusCode::BAD_REQUEST, why),
+        };
         let now = self.state.clock.now();
         if !self.marks.allows(now.uptime) {
             return sentence(
@@ -163,7 +167,7 @@ impl Site {
                 "There were sixty marks in a minute; try again.".to_owned(),
             );
         }
-        if recorder.mark(now, name) {
+        if recorder.mark(now, name, kind) {
             sentence(StatusCode::OK, "marked".to_owned())
         } else {
             sentence(StatusCode::SERVICE_UNAVAILABLE, "Too many marks wait to be written; try again.".to_owned())

@@ -1,10 +1,31 @@
-//! `POST /mark?name=NAME`: a moment that a person or a script wants to find again in the recording.
+//! `POST /mark?name=NAME[&kind=KIND]`: a moment that a person or a script wants to find again in the recording.
 
 use faultline_text::is_unfit;
 use percent_encoding::percent_decode_str;
 
 /// A name of a mark is at most this long, in bytes.
 const LONGEST: usize = 200;
+
+/// A kind of a mark is at most this long, in bytes.
+const LONGEST_KIND: usize = 32;
+
+/// The kind in a query, if there is one: marks are counted by it.
+///
+/// # Errors
+/// What is wrong with it, in a sentence.
+pub(super) fn kind(query: Option<&str>) -> Result<Option<&str>, String> {
+    let pairs = query.unwrap_or_default().split('&').filter_map(|pair| pair.split_once('='));
+    match pairs.filter(|(key, _)| *key == "kind").map(|(_, kind)| kind).collect::<Vec<_>>()[..] {
+        [] => Ok(None),
+        [kind] if is_kind(kind) => Ok(Some(kind)),
+        _ => Err(format!("The mark's kind is one word of a to z and _, with at most {LONGEST_KIND} letters.")),
+    }
+}
+
+fn is_kind(kind: &str) -> bool {
+    let fits = |byte: u8| byte.is_ascii_lowercase() || byte == b'_';
+    (1..=LONGEST_KIND).contains(&kind.len()) && kind.bytes().all(fits)
+}
 
 /// The name in a query.
 ///
@@ -36,6 +57,17 @@ mod tests {
     fn a_name_is_taken_as_a_form_or_a_shell_writes_it() {
         for query in ["name=load+begins", "name=load%20begins", "a=b&name=load begins&c", "name=%20load+begins+"] {
             assert_eq!(name(Some(query)).as_deref(), Ok("load begins"), "{query}");
+        }
+    }
+
+    #[test]
+    fn a_kind_is_one_short_word_and_need_not_be_there() {
+        let long = format!("kind={}", "a".repeat(LONGEST_KIND + 1));
+        assert_eq!(kind(None), Ok(None));
+        assert_eq!(kind(Some("name=a")), Ok(None));
+        assert_eq!(kind(Some("name=a&kind=kept_up")), Ok(Some("kept_up")));
+        for query in ["kind=", "kind=A", "kind=a1", "kind=a%20b", "kind=a&kind=b", &long] {
+            assert!(kind(Some(query)).unwrap_err().ends_with('.'), "{query}");
         }
     }
 

@@ -263,6 +263,7 @@ fn a_mark_is_taken_by_post_with_a_name_and_only_if_something_is_recorded() {
     assert_eq!(post("/mark?name=load+begins", "").text(), "marked\n");
     assert_eq!(post("/mark?name=", "").status, 400);
     assert_eq!(post("/mark", "").status, 400);
+    assert_eq!(post("/mark?name=a&kind=A+B", "").status, 400);
     assert_eq!(post("/mark?name=a", "Sec-Fetch-Site: cross-site\r\n").status, 403);
     assert_eq!(post("/mark?name=a", "Sec-Fetch-Site: same-origin\r\n").status, 200);
     // Two are set already.

@@ -31,6 +31,7 @@ section! {
     POOLS_FOLDED = Gauge, Count, "faultline_thread_pools_folded" [] "Thread pools folded into the pool other because there are more than 150.", from "the threads source";
     RECORDER_ROWS = Counter, Count, "faultline_recorder_rows_total" ["recorder"] "Rows written to the recording (record) or to the flight recorder's ring (flight); absent if it is disabled.", from "the recorder, after each transaction";
     RECORDER_DROPPED = Counter, Count, "faultline_recorder_dropped_total" ["recorder"] "Ticks, datapoints and events that were not recorded: the disk was full, writing failed, or the recorder did not keep up.", from "the recorder";
+    MARKS = Counter, Count, "faultline_marks_total" ["kind"] "Marks set in the recording, by kind: the verdicts of a search (kept_up, failed, void, reference), another word that the request gave, or other. Absent until there is one.", from "POST /mark";
     FLIGHT_SAVES = Counter, Count, "faultline_flight_saves_total" ["reason"] "Recordings saved by the flight recorder, by reason: the validator was OOM-killed (oom_kill), exited (exit), fell behind (behind) or stalled at the tip (stall), or a save was requested (request). Absent if the flight recorder is disabled.", from "the flight recorder";
     FLIGHT_FAILURES = Counter, Count, "faultline_flight_save_failures_total" [] "Saves of the flight recorder that failed, or were refused because its folder is full.", from "the flight recorder";
     SELF_CPU = Counter, Seconds, "process_cpu_seconds_total" [] "CPU time of the daemon.", from "/proc/self/stat";

@@ -1,0 +1,55 @@
+//! How many marks were set, by kind.
+
+use faultline_catalog::metrics::daemon as d;
+use faultline_catalog::{Reading, Text};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Kinds that are counted apart: a label may not grow with time.
+const MOST: usize = 16;
+/// What others count as, and marks without a kind.
+const OTHER: &str = "other";
+
+/// Marks by kind. Anybody may set some.
+#[derive(Debug, Default)]
+pub(super) struct Marks(Mutex<BTreeMap<Arc<str>, u64>>);
+
+impl Marks {
+    pub(super) fn count(&self, kind: Option<&str>) {
+        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let kind = kind.filter(|kind| counts.contains_key(*kind) || counts.len() < MOST).unwrap_or(OTHER);
+        match counts.get_mut(kind) {
+            Some(count) => *count += 1,
+            None => drop(counts.insert(kind.into(), 1)),
+        }
+    }
+
+    pub(super) fn readings(&self) -> Vec<Reading> {
+        let counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let reading =
+            |(kind, count): (&Arc<str>, &u64)| Reading::counter(&d::MARKS, [Text::Shared(Arc::clone(kind))], *count);
+        counts.iter().map(reading).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_count_by_kind_and_kinds_beyond_the_first_count_as_others() {
+        let marks = Marks::default();
+        assert_eq!(marks.readings(), []);
+        marks.count(Some("failed"));
+        marks.count(None);
+        marks.count(Some("failed"));
+        let expected = |kind: &'static str, count| Reading::counter(&d::MARKS, [kind.into()], count);
+        assert_eq!(marks.readings(), [expected("failed", 2), expected("other", 1)]);
+        let more: Vec<String> = (0..20).map(|number| format!("kind_{}", "a".repeat(number + 1))).collect();
+        more.iter().for_each(|kind| marks.count(Some(kind)));
+        assert_eq!(marks.readings().len(), MOST);
+        marks.count(Some("failed"));
+        assert!(marks.readings().contains(&expected("failed", 3)));
+        assert!(marks.readings().contains(&expected("other", 1 + 20 - (MOST as u64 - 2))));
+    }
+}
