@@ -17,7 +17,7 @@ mod reference;
 
 pub use answer::{Answer, Confirmed, Memory, Outcome};
 pub use evidence::{Evidence, Verdict};
-pub use messages::{Act, Line, Reading};
+pub use messages::{Act, Line, Reading, Replayed};
 
 use crate::plan::Search;
 use approach::{Approach, page};
@@ -88,6 +88,7 @@ pub struct Machine {
     growth: Growth,
     approach: Approach,
     stage: Stage,
+    /// The first reading, and after the start the first at the tip.
     began: Option<Duration>,
     /// Highest unreclaimable memory before it was at the tip.
     start: u64,
@@ -130,10 +131,12 @@ impl Machine {
             Stage::Recovering(since) => self.recovering(since, reading, &mut acts),
             Stage::Approaching(aim, since, mut dwell) => {
                 dwell.take(reading);
+                dwell.stalls(self.approach.stalled());
                 self.approaching((aim, since, dwell), danger, reading, &mut acts);
             }
             Stage::Dwelling(aim, mut dwell) => {
                 dwell.take(reading);
+                dwell.stalls(self.approach.stalled());
                 dwell.exceeds(self.approach.is_exceeded(reading));
                 self.dwelling(aim, dwell, danger, reading, &mut acts);
             }
@@ -154,6 +157,7 @@ impl Machine {
         let since = near.then(|| since.unwrap_or(reading.at));
         self.stage = Stage::Starting(since);
         if since.is_some_and(|since| reading.at.saturating_sub(since) >= self.rules.settle) {
+            self.began = Some(reading.at);
             self.next(reading, acts);
         }
     }
@@ -192,7 +196,9 @@ impl Machine {
             (Some(_), None) => false,
         };
         let settled = waited >= self.rules.settle;
-        let patient = waited < self.rules.settle * PATIENCE;
+        // On the way down it waits for nothing but the next step.
+        let still = reading.at.saturating_sub(self.approach.lowered().unwrap_or(since).max(since));
+        let patient = still < self.rules.settle * PATIENCE;
         if settled && there && full && self.is_near(reading) {
             self.dwell(aim, reading);
         } else if patient || reading.behind.is_none() {
@@ -236,7 +242,7 @@ impl Machine {
         acts: &mut Vec<Act>,
     ) {
         let limited = self.approach.limit().is_some();
-        // Before anything else.
+        // Before anything else, be it written down or not.
         if let Some(danger) = danger {
             self.approach.lift(acts);
             if limited {
@@ -261,10 +267,7 @@ impl Machine {
         if verdict == Verdict::KeptUp || (verdict == Verdict::Void && danger.is_none() && self.is_near(reading)) {
             return self.next(reading, acts);
         }
-        self.approach.lift(acts);
-        if limited && danger.is_none() {
-            acts.push(Act::Line(Line::Limit { headroom: None, why: "to recover".to_owned() }));
-        }
+        self.lift("to recover", acts);
         self.stage = Stage::Recovering(reading.at);
     }
 

@@ -23,7 +23,7 @@ pub(super) fn check(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
                     "{} does not report how long a group waits for memory, so that cannot end a dwell early",
                     launcher.name
                 ),
-                "use a host with cgroup version 2 and pressure (psi=1)",
+                "use a host with cgroup version 2 mounted, and pressure (psi=1)",
             );
         }
     }

@@ -1,21 +1,17 @@
 //! Asks the cluster whether an identity has stake.
 //!
-//! One question over plain HTTP, before anything is run: a client of a dozen lines, since nothing else in the lab speaks
-//! HTTP. Public clusters speak TLS, so they are not asked, and the answer is that nobody knows.
+//! One question over plain HTTP, before anything is run. Public clusters speak TLS, so they are not asked, and the answer is that nobody knows.
 
 use super::facts::Stake;
 use super::keypair::public_key;
+use crate::http;
 use crate::plan::{Kind, Plan};
 use serde::Deserialize;
 use std::collections::BTreeMap;
-use std::io::{Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
 /// Longest wait for a connection, and for each piece of the answer.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// All vote accounts of mainnet-beta take about a mebibyte.
-const LONGEST_ANSWER: u64 = 32 << 20;
 
 /// The stake of each lane's identity, by the lane's name; nothing for a plan whose workload is no validator.
 pub(super) fn ask(plan: &Plan) -> BTreeMap<String, Stake> {
@@ -66,42 +62,10 @@ impl VoteAccounts {
 }
 
 fn vote_accounts(url: &str) -> Result<VoteAccounts, String> {
-    let body = post(url, r#"{"jsonrpc":"2.0","id":1,"method":"getVoteAccounts"}"#)?;
+    let body = http::post(url, r#"{"jsonrpc":"2.0","id":1,"method":"getVoteAccounts"}"#, PATIENCE)?;
     serde_json::from_slice(&body)
         .map(|answer: Answer| answer.result)
         .map_err(|error| format!("its answer is none to getVoteAccounts: {error}"))
-}
-
-/// The body of the answer. HTTP/1.0, so that it comes in one piece and ends with the connection.
-fn post(url: &str, body: &str) -> Result<Vec<u8>, String> {
-    let Some(rest) = url.strip_prefix("http://") else {
-        return Err("speaks TLS (https), which this program does not, so it was not asked".to_owned());
-    };
-    let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-    let path = if path.is_empty() { "/" } else { path };
-    let named = if host.rsplit(']').next().is_some_and(|end| end.contains(':')) {
-        host.to_owned()
-    } else {
-        format!("{host}:80")
-    };
-    let asked = |error: std::io::Error| error.to_string();
-    let address = named.to_socket_addrs().map_err(asked)?.next().ok_or("has no address")?;
-    let mut stream = TcpStream::connect_timeout(&address, PATIENCE).map_err(asked)?;
-    stream.set_read_timeout(Some(PATIENCE)).and_then(|()| stream.set_write_timeout(Some(PATIENCE))).map_err(asked)?;
-    let head = format!(
-        "POST {path} HTTP/1.0\r\nHost: {host}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
-        body.len()
-    );
-    stream.write_all((head + body).as_bytes()).map_err(asked)?;
-    let mut answer = Vec::new();
-    stream.take(LONGEST_ANSWER).read_to_end(&mut answer).map_err(asked)?;
-    let split = answer.windows(4).position(|four| four == b"\r\n\r\n").ok_or("its answer is no HTTP")?;
-    let head = String::from_utf8_lossy(answer.get(..split).unwrap_or_default()).into_owned();
-    let status = head.lines().next().unwrap_or_default();
-    if status.split(' ').nth(1) != Some("200") {
-        return Err(format!("it answers {status:?}"));
-    }
-    Ok(answer.split_off(split + 4))
 }
 
 #[cfg(test)]

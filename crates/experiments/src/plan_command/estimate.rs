@@ -24,9 +24,11 @@ pub fn estimate(plan: &Plan, turns: usize) -> Estimate {
     let rest = plan.host.cool_down.saturating_mul(times.saturating_sub(1));
     let each = plan.search.as_ref().map_or(stop.duration, |search| search.shortest().min(stop.duration));
     let shortest = each.saturating_mul(times).saturating_add(rest);
-    let wait = match (stop.counted_from, stop.first_transaction_within) {
-        (CountedFrom::Start, _) => Some(Duration::ZERO),
-        (CountedFrom::FirstTransaction, within) => within,
+    let (wait, what) = match (&plan.search, stop.counted_from, stop.first_transaction_within) {
+        // Its time counts from the tip, and the start may take as long.
+        (Some(search), ..) => (Some(search.most), "the tip"),
+        (None, CountedFrom::Start, _) => (Some(Duration::ZERO), ""),
+        (None, CountedFrom::FirstTransaction, within) => (within, "its first transaction"),
     };
     let longest = wait.map(|wait| {
         let each = wait.saturating_add(plan.host.patience).saturating_add(stop.grace);
@@ -43,7 +45,7 @@ pub fn estimate(plan: &Plan, turns: usize) -> Estimate {
     if let Some(wait) = wait {
         assumed += "; at the latest, each turn also waits";
         if !wait.is_zero() {
-            assumed += &format!(" {} for its first transaction,", faultline_text::time(wait));
+            assumed += &format!(" {} for {what},", faultline_text::time(wait));
         }
         assumed += &format!(
             " {} for a quiet host and {} for its end",

@@ -1,14 +1,13 @@
 //! A search beside its run: readings go in, limits and lines of the journal come out.
 
-use super::searching::Searching;
+use super::searching::{Searching, relimit};
 use super::turn::Running;
 use super::{Halt, Runner};
 use crate::folder::RECORDING;
 use crate::journal::Entry;
-use crate::search::{Act, Line, Reading, Verdict};
+use crate::search::{Act, Line, Verdict};
 use crate::watch::Why;
 use anyhow::Context;
-use faultline_isolation::Launched;
 
 impl Runner<'_> {
     /// Begins the search of a run whose plan has one.
@@ -16,7 +15,7 @@ impl Runner<'_> {
         let Some(rules) = self.plan.search.clone() else { return Ok(()) };
         let pid = run.launched.as_ref().context("it was never started")?.pid();
         let observer = self.world.observe(pid, &run.folder.join(RECORDING));
-        run.search = Some(Searching::begin(rules, observer)?);
+        run.search = Some(Searching::begin(&self.plan, rules, observer)?);
         let number = run.scheduled.run;
         if self.standing.searches_cut_off(number) > 0 {
             let why = "the search before was cut off, and this one began anew".to_owned();
@@ -37,21 +36,23 @@ impl Runner<'_> {
     fn look_and_act(&mut self, run: &mut Running, searching: &mut Searching) -> Result<(), Halt> {
         let (number, attempt) = (run.scheduled.run, run.attempt);
         let now = self.world.now().uptime;
-        let evidence = match run.launched.as_mut().context("it was never started").map(|launched| launched.evidence()) {
-            Ok(Ok(evidence)) => evidence,
-            Ok(Err(error)) => return Err(self.halt(number, &error.into())),
-            Err(error) => return Err(self.halt(number, &error)),
-        };
-        let reading = Reading { out_of_memory: searching.is_out_of_memory(&evidence), ..searching.observer.read(now) };
+        let launched = run.launched.as_deref_mut().context("it was never started");
+        let seen = launched.and_then(|launched| searching.read(now, launched));
+        let (reading, evidence) = seen.map_err(|error| self.halt(number, &error))?;
         for act in searching.machine.look(&reading) {
             match act {
                 Act::Limit(bytes) => {
-                    let moved = run.launched.as_mut().map_or(Ok(()), |launched| relimit(&mut **launched, bytes));
-                    moved.map_err(|error| self.halt(number, &error))?;
+                    if let Some(launched) = run.launched.as_deref_mut() {
+                        searching.relimit(launched, bytes);
+                    }
                 }
                 Act::Line(line) => {
                     self.world.tell(&format!("run {number}: {}", in_words(&line)));
+                    let mark = mark(&line);
                     self.write(Entry::Search { run: number, attempt, line }).map_err(Halt::Journal)?;
+                    if let (Some((name, kind)), Some(recorder)) = (mark, &mut run.recorder) {
+                        recorder.mark(&name, kind);
+                    }
                 }
                 Act::Over(answer) => {
                     searching.answer = Some((*answer).clone());
@@ -74,22 +75,18 @@ pub(super) fn lift(run: &mut Running) {
     }
 }
 
-/// Moves the limit and looks whether it holds. One that is higher than asked is no error: version 1 refuses to take what it
-/// cannot reclaim, and the search asks again.
-fn relimit(launched: &mut dyn Launched, bytes: Option<u64>) -> anyhow::Result<()> {
-    let held = launched.relimit(bytes)?;
-    let holds = match (bytes, held) {
-        (None, held) => held.is_none(),
-        (Some(asked), Some(held)) => held.saturating_add(PAGE) > asked,
-        (Some(_), None) => true,
+/// What the recording, and whoever scrapes the recorder, is told of a dwell: a name, and what it counts as.
+fn mark(line: &Line) -> Option<(String, &'static str)> {
+    let Line::Dwell { headroom, verdict, .. } = line else { return None };
+    let (said, kind) = match (verdict, headroom) {
+        (Verdict::KeptUp, None) => ("kept up", "reference"),
+        (Verdict::KeptUp, Some(_)) => ("kept up", "kept_up"),
+        (Verdict::Failed, _) => ("failed", "failed"),
+        (Verdict::Void, _) => ("void", "void"),
     };
-    let said = |limit: Option<u64>| limit.map_or("none".to_owned(), faultline_text::bytes);
-    anyhow::ensure!(holds, "its limit of memory is {} and not {}", said(held), said(bytes));
-    Ok(())
+    let size = headroom.map_or("no limit".to_owned(), |bytes| format!("headroom {}", faultline_text::bytes(bytes)));
+    Some((format!("{size}: {said}"), kind))
 }
-
-/// The kernel cuts limits down to whole pages, which have at most so many bytes.
-const PAGE: u64 = 64 << 10;
 
 /// A line for whoever watches.
 fn in_words(line: &Line) -> String {

@@ -1,16 +1,44 @@
 //! What a search keeps beside its run.
 
 use super::world::Observer;
-use crate::plan::Search;
-use crate::search::{Answer, Machine};
+use crate::plan::{Plan, Search};
+use crate::search::{Answer, Machine, Reading};
 use anyhow::Context;
-use faultline_isolation::Evidence;
+use faultline_isolation::{Evidence, Launched};
 use std::time::Duration;
 
 /// From look to look of a search.
 pub(super) const LOOK: Duration = Duration::from_millis(250);
 /// Slots behind the tip up to which a daemon calls a validator near it, unless its configuration says another number.
 const AT_TIP: u64 = 32;
+/// What fails may fail for so long before it ends a run of hours: systemd that is started again does not answer for a while.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// The kernel cuts limits down to whole pages, which have at most so many bytes.
+const PAGE: u64 = 64 << 10;
+
+/// Since when the system has failed to do what it was asked for; `None` if it did it the last time.
+#[derive(Debug, Default)]
+pub(super) struct Trouble(Option<Duration>);
+
+impl Trouble {
+    /// What came of it; `None` if it failed, and not for long yet.
+    ///
+    /// # Errors
+    /// It has failed for too long.
+    pub(super) fn bear<T>(&mut self, now: Duration, came: anyhow::Result<T>) -> anyhow::Result<Option<T>> {
+        match came {
+            Ok(came) => {
+                self.0 = None;
+                Ok(Some(came))
+            }
+            Err(error) => {
+                let lasted = now.saturating_sub(*self.0.get_or_insert(now));
+                let said = || format!("this has failed for {}", faultline_text::time(lasted));
+                if lasted < PATIENCE { Ok(None) } else { Err(error.context(said())) }
+            }
+        }
+    }
+}
 
 /// A search that is going on.
 pub(super) struct Searching {
@@ -20,16 +48,40 @@ pub(super) struct Searching {
     pub(super) answer: Option<Answer>,
     /// How often its group was out of memory so far.
     out_of_memory: u64,
+    /// The limit that could not be moved when it was to be.
+    owed: Option<Option<u64>>,
+    trouble: Trouble,
 }
 
 impl Searching {
-    pub(super) fn begin(rules: Search, observer: Box<dyn Observer>) -> anyhow::Result<Self> {
-        let machine = Machine::new(rules, AT_TIP).context("[search] cannot be searched by these rules")?;
-        Ok(Searching { machine, observer, answer: None, out_of_memory: 0 })
+    pub(super) fn begin(plan: &Plan, rules: Search, observer: Box<dyn Observer>) -> anyhow::Result<Self> {
+        let machine = Machine::new(rules, at_tip(plan)).context("[search] cannot be searched by these rules")?;
+        Ok(Searching { machine, observer, answer: None, out_of_memory: 0, owed: None, trouble: Trouble::default() })
+    }
+
+    /// What is known at this moment, and the evidence behind it. Nothing is known while the group cannot be looked at, or its
+    /// limit is not where it was to be: a dwell shows nothing then.
+    ///
+    /// # Errors
+    /// That has lasted for too long.
+    pub(super) fn read(&mut self, now: Duration, launched: &mut dyn Launched) -> anyhow::Result<(Reading, Evidence)> {
+        let owed = self.owed.map_or(Ok(()), |bytes| relimit(launched, bytes));
+        let asked = owed.and_then(|()| Ok(launched.evidence()?));
+        let Some(evidence) = self.trouble.bear(now, asked)? else {
+            return Ok((Reading { at: now, ..Reading::default() }, Evidence::default()));
+        };
+        self.owed = None;
+        let out_of_memory = self.is_out_of_memory(&evidence);
+        Ok((Reading { out_of_memory, ..self.observer.read(now) }, evidence))
+    }
+
+    /// Moves the limit, or tries again with the next look.
+    pub(super) fn relimit(&mut self, launched: &mut dyn Launched, bytes: Option<u64>) {
+        self.owed = relimit(launched, bytes).err().map(|_| bytes);
     }
 
     /// Whether its group waits because it is full, or was out of memory since the last look.
-    pub(super) fn is_out_of_memory(&mut self, evidence: &Evidence) -> bool {
+    fn is_out_of_memory(&mut self, evidence: &Evidence) -> bool {
         let count = |name: &str| evidence.memory_events.get(name).copied().unwrap_or(0);
         let now = count("oom").saturating_add(count("oom_kill"));
         let before = std::mem::replace(&mut self.out_of_memory, now);
@@ -41,10 +93,34 @@ impl Searching {
     }
 }
 
+/// What the recorder's configuration says.
+fn at_tip(plan: &Plan) -> u64 {
+    let text = plan.recorder.config.as_ref().and_then(|file| std::fs::read_to_string(file).ok());
+    let read: Option<toml::Table> = text.and_then(|text| text.parse().ok());
+    let slots = read.and_then(|read| read.get("phase")?.get("at_tip_slots")?.as_integer());
+    slots.and_then(|slots| u64::try_from(slots).ok()).unwrap_or(AT_TIP)
+}
+
+/// Moves the limit and looks whether it holds. One that is higher than asked is no error: version 1 refuses to take what it
+/// cannot reclaim, and the search asks again.
+///
+/// # Errors
+/// The system refuses, or something else holds.
+pub(super) fn relimit(launched: &mut dyn Launched, bytes: Option<u64>) -> anyhow::Result<()> {
+    let held = launched.relimit(bytes)?;
+    let holds = match (bytes, held) {
+        (None, held) => held.is_none(),
+        (Some(asked), Some(held)) => held.saturating_add(PAGE) > asked,
+        (Some(_), None) => true,
+    };
+    let said = |limit: Option<u64>| limit.map_or("none".to_owned(), faultline_text::bytes);
+    anyhow::ensure!(holds, "its limit of memory is {} and not {}", said(held), said(bytes));
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::search::Reading;
 
     struct Blind;
 
@@ -58,7 +134,7 @@ mod tests {
     fn a_group_that_was_out_of_memory_once_is_not_for_ever() {
         let second = Duration::from_secs(1);
         let rules = Search { from: 1 << 30, settle: second, dwell: second, width: 0.1, most: second, horizon: second };
-        let mut searching = Searching::begin(rules, Box::new(Blind)).unwrap();
+        let mut searching = Searching::begin(&plan(""), rules, Box::new(Blind)).unwrap();
         let mut evidence = Evidence::default();
         let mut seen = |name: &str, count: u64| {
             evidence.memory_events.insert(name.to_owned(), count);
@@ -70,5 +146,39 @@ mod tests {
         assert!(seen("under_oom", 1));
         assert!(seen("under_oom", 1), "it still waits");
         assert!(!seen("under_oom", 0));
+    }
+
+    /// One whose recorder has this configuration.
+    fn plan(config: &str) -> Plan {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("plan.toml");
+        std::fs::write(folder.path().join("faultlined.toml"), config).unwrap();
+        let text = "name = \"s\"\nfolder = \"f\"\n[workload]\ncommand = [\"v\"]\nledger = \"/l\"\n\
+                    [begin]\nhow = \"download\"\n[recorder]\nconfig = \"faultlined.toml\"\n\
+                    [search]\nwhat = \"memory\"\nfrom = \"1G\"\n";
+        let plan = crate::plan::parse(text, &file).unwrap();
+        let said = at_tip(&plan);
+        assert_eq!(said, config.rsplit_once("= ").map_or(32, |(_, slots)| slots.parse().unwrap()));
+        plan
+    }
+
+    #[test]
+    fn near_the_tip_is_what_the_recorders_configuration_says() {
+        plan("[phase]\nat_tip_slots = 7");
+        plan("[log]\n");
+        plan("no TOML");
+    }
+
+    #[test]
+    fn what_fails_for_a_moment_is_borne_and_what_fails_on_is_an_error_that_says_how_long() {
+        let second = Duration::from_secs(1);
+        let fails = || Err::<(), _>(anyhow::anyhow!("no answer"));
+        let mut trouble = Trouble::default();
+        assert!(trouble.bear(second, fails()).unwrap().is_none());
+        assert!(trouble.bear(30 * second, fails()).unwrap().is_none());
+        assert!(trouble.bear(30 * second, Ok(())).unwrap().is_some());
+        assert!(trouble.bear(40 * second, fails()).unwrap().is_none(), "it counts anew");
+        let error = trouble.bear(70 * second, fails()).unwrap_err();
+        assert_eq!(format!("{error:#}"), "this has failed for 30 s: no answer");
     }
 }

@@ -1,6 +1,6 @@
 //! One turn: its runs are prepared, begun together and watched.
 
-use super::searching::{self, Searching};
+use super::searching::{self, Searching, Trouble};
 use super::world::{Order, Recorder};
 use super::{Halt, Runner, job};
 use crate::journal::{self, Entry, Step};
@@ -40,6 +40,8 @@ pub(super) struct Running {
     pub(super) watch: Option<Watch>,
     /// The search, where the plan has one.
     pub(super) search: Option<Searching>,
+    /// How long looks at its group have failed.
+    pub(super) trouble: Trouble,
     /// Why it is ended, and what the evidence was when that was decided.
     pub(super) why: Option<(Why, Evidence)>,
     /// Whether the last look found that its first process had ended by itself, and others of its group had not.
@@ -90,6 +92,7 @@ impl Runner<'_> {
             recorder: None,
             watch: None,
             search: None,
+            trouble: Trouble::default(),
             why: None,
             lingers: false,
             not_cold: None,
@@ -283,8 +286,15 @@ impl Runner<'_> {
         let (Some(launched), Some(watch)) = (run.launched.as_mut(), run.watch.as_mut()) else {
             anyhow::bail!("it was never begun");
         };
-        let ended = launched.ended()?;
-        let evidence = launched.evidence()?;
+        let asked = launched.ended().and_then(|ended| Ok((ended, launched.evidence()?)));
+        let (ended, evidence) = match run.search {
+            // Hours are not lost to a moment in which the system does not answer.
+            Some(_) => match run.trouble.bear(self.world.now().uptime, asked.map_err(anyhow::Error::from))? {
+                Some(seen) => seen,
+                None => return Ok(Found::Runs),
+            },
+            None => asked?,
+        };
         let killed = killed_for_memory(&evidence);
         if let Some(recorder) = &mut run.recorder {
             for complaint in recorder.complaints() {

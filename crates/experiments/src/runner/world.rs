@@ -149,6 +149,9 @@ pub trait Recorder {
     /// Warnings and errors that it told since the last call.
     fn complaints(&mut self) -> Vec<String>;
 
+    /// Sets a mark in the recording, of this kind. Without one nothing is lost: the journal has it.
+    fn mark(&mut self, name: &str, kind: &str);
+
     /// Waits until the recording says that the process it follows has ended; not for long.
     fn see_the_end(&mut self);
 

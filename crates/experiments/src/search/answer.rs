@@ -24,6 +24,10 @@ pub struct Answer {
     pub start: u64,
     /// Unreclaimable memory at the end; absent if none was read.
     pub unreclaimable: Option<u64>,
+    /// The most of it in any dwell: memory that is enough is so much and the headroom. Absent if none was read, and in
+    /// journals of older versions.
+    #[serde(default)]
+    pub highest: Option<u64>,
     /// How much it grows in an hour; absent if too little was read.
     pub grows: Option<f64>,
     /// Whether growth up to the plan's horizon stays below 5 %; absent if that is not known.
@@ -112,6 +116,7 @@ impl Answer {
             confirmed,
             start,
             unreclaimable: newest.map(|(now, _)| now),
+            highest: newest.map(|(_, highest)| highest),
             grows: line.map(|line| line.slope * 3600.0),
             settles,
             memory: memory.into_iter().flatten().collect(),

@@ -13,6 +13,12 @@ const LOWERED: f64 = 0.94;
 const OVER: f64 = 1.005;
 /// So much of the limit in use, and the kernel does not hold it: version 1 may refuse one, and `memory.high` may be exceeded.
 const EXCEEDED: f64 = 1.02;
+/// A limit is lowered by at most so much at once: whoever lowers it, PID 1 under systemd, reclaims what is above it meanwhile.
+const STEP: u64 = 1 << 30;
+/// Stalls are averaged over this time, ...
+const STALLS: Duration = Duration::from_secs(10);
+/// ... and over this at least.
+const SHORTEST: Duration = Duration::from_secs(2);
 /// Refaults are counted over this time, or over `settle` if that is less.
 const WINDOW: Duration = Duration::from_secs(10);
 /// The kernel counts memory in pages, and cuts limits down to them.
@@ -25,11 +31,15 @@ pub(super) struct Approach {
     limit: Option<u64>,
     headroom: Option<u64>,
     set: Duration,
+    /// When the limit was last moved a whole step down: where it follows memory, it is not on its way any more.
+    lowered: Option<Duration>,
     /// When unreclaimable memory and slots behind were last read.
     seen: Option<Duration>,
     /// The last second of unreclaimable memory.
     unreclaimable: VecDeque<(Duration, u64)>,
     refaults: VecDeque<(Duration, u64)>,
+    /// When, and the stalls until then: since there is a limit, or since there is none.
+    stalls: VecDeque<(Duration, Duration)>,
 }
 
 impl Approach {
@@ -39,10 +49,17 @@ impl Approach {
             limit: None,
             headroom: None,
             set: Duration::ZERO,
+            lowered: None,
             seen: None,
             unreclaimable: VecDeque::new(),
             refaults: VecDeque::new(),
+            stalls: VecDeque::new(),
         }
+    }
+
+    /// When the limit was last moved a whole step down; `None` if it was not.
+    pub(super) fn lowered(&self) -> Option<Duration> {
+        self.lowered
     }
 
     pub(super) fn limit(&self) -> Option<u64> {
@@ -53,6 +70,10 @@ impl Approach {
     pub(super) fn watch(&mut self, reading: &Reading) -> Option<&'static str> {
         keep(&mut self.unreclaimable, SECOND, reading.at, reading.unreclaimable);
         keep(&mut self.refaults, self.window, reading.at, reading.refaults);
+        self.stalls.extend(reading.stalled.map(|stalled| (reading.at, stalled)));
+        while self.stalls.get(1).is_some_and(|(then, _)| reading.at.saturating_sub(*then) >= STALLS) {
+            self.stalls.pop_front();
+        }
         if reading.unreclaimable.is_some() && reading.behind.is_some() || self.seen.is_none() {
             self.seen = Some(reading.at);
         }
@@ -63,7 +84,7 @@ impl Approach {
             Some("the group is out of memory")
         } else if reading.behind.is_some_and(|behind| behind > LOST) {
             Some("it is too far behind")
-        } else if reading.memory_full.is_some_and(|full| full > STALLED) {
+        } else if self.stalled().is_some_and(|full| full > STALLED) {
             Some("it waits for memory too long")
         } else if risen.zip(self.headroom).is_some_and(|(risen, headroom)| risen > headroom / 2) {
             Some("unreclaimable memory rose by half of the headroom within a second")
@@ -85,13 +106,24 @@ impl Approach {
         let (Some(unreclaimable), Some(memory)) = (reading.unreclaimable, reading.memory) else { return false };
         let target = page(unreclaimable.saturating_add(headroom));
         self.headroom = Some(headroom);
+        if self.limit.is_none() {
+            // What was stalled without it is not its doing.
+            self.stalls.clear();
+        }
         let next = match self.limit {
             None => target.max(page(memory)),
             Some(limit) if reading.at.saturating_sub(self.set) < SECOND => return limit == target,
             Some(limit) if target >= limit => target,
             // What was asked for before has not been reclaimed yet.
             Some(limit) if memory as f64 > OVER * limit as f64 => limit,
-            Some(limit) => target.max(page((limit as f64 * LOWERED) as u64)),
+            Some(limit) => {
+                let step = page((limit as f64 * (1.0 - LOWERED)) as u64).min(STEP);
+                let next = limit.saturating_sub(step);
+                if next > target {
+                    self.lowered = Some(reading.at);
+                }
+                target.max(next)
+            }
         };
         self.limit = Some(next);
         self.set = reading.at;
@@ -110,7 +142,15 @@ impl Approach {
         if self.limit.is_some() {
             acts.push(Act::Limit(None));
         }
-        (self.limit, self.headroom) = (None, None);
+        (self.limit, self.headroom, self.lowered) = (None, None, None);
+        self.stalls.clear();
+    }
+
+    /// Share of the last seconds that all tasks waited for memory, in percent.
+    pub(super) fn stalled(&self) -> Option<f64> {
+        let ((then, before), (now, stalled)) = (self.stalls.front()?, self.stalls.back()?);
+        let passed = now.checked_sub(*then).filter(|passed| *passed >= SHORTEST)?;
+        Some(100.0 * stalled.saturating_sub(*before).as_secs_f64() / passed.as_secs_f64())
     }
 
     /// Refaults a second, over the last seconds.

@@ -8,6 +8,8 @@ use std::time::Duration;
 
 /// Parts of a dwell: the first and the last are compared, and a busy host is looked for in a window of one part.
 const PARTS: u32 = 8;
+/// A part is at least so long: in a shorter one a single look, or one late wake-up, is a large share.
+const PART: Duration = Duration::from_secs(1);
 /// Replay may take so many times as long as in a reference.
 const SLOWER: f64 = 1.2;
 /// More slots behind at the end than at the beginning is worse.
@@ -49,7 +51,7 @@ pub(super) struct Dwell {
 
 impl Dwell {
     pub(super) fn begin(reading: &Reading, length: Duration) -> Self {
-        let first = Reading { replay_us: Vec::new(), ..reading.clone() };
+        let first = Reading { replays: Vec::new(), ..reading.clone() };
         let mut dwell = Dwell {
             began: reading.at,
             length,
@@ -71,7 +73,7 @@ impl Dwell {
     }
 
     fn part(&self) -> Duration {
-        self.length / PARTS
+        (self.length / PARTS).max(PART)
     }
 
     pub(super) fn take(&mut self, reading: &Reading) {
@@ -93,10 +95,16 @@ impl Dwell {
         while self.end.front().is_some_and(|(then, _)| at.saturating_sub(*then) > part) {
             self.end.pop_front();
         }
-        self.replay.extend(reading.replay_us.iter().filter(|us| us.is_finite()));
-        self.full = most(self.full, reading.memory_full);
+        // What was replayed before it began was under another limit.
+        let own = reading.replays.iter().filter(|slot| slot.at >= self.began && slot.us.is_finite());
+        self.replay.extend(own.map(|slot| slot.us));
         self.look_at_cpus(reading, part);
-        self.last = Reading { replay_us: Vec::new(), ..reading.clone() };
+        self.last = Reading { replays: Vec::new(), ..reading.clone() };
+    }
+
+    /// Takes how long all tasks have last waited for memory, in percent.
+    pub(super) fn stalls(&mut self, percent: Option<f64>) {
+        self.full = most(self.full, percent);
     }
 
     /// Takes whether memory is above the limit.

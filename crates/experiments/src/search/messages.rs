@@ -20,16 +20,25 @@ pub struct Reading {
     pub tip: Option<u64>,
     /// Refaults of the group's files so far, in pages.
     pub refaults: Option<u64>,
-    /// Stall of memory, all tasks, over 10 s, in percent.
-    pub memory_full: Option<f64>,
+    /// Time that all tasks of the group waited for memory, so far.
+    pub stalled: Option<Duration>,
     /// Whether the group is out of memory, or something in it was killed for that.
     pub out_of_memory: bool,
     /// Time that the threads of replay were ready and waited for a CPU, so far.
     pub replay_waited: Option<Duration>,
     /// Time that they ran, so far.
     pub replay_ran: Option<Duration>,
-    /// Replay times of the slots that became known since the last reading, in microseconds.
-    pub replay_us: Vec<f64>,
+    /// The slots whose replay became known since the last reading; pushes bring it up to ten seconds late.
+    pub replays: Vec<Replayed>,
+}
+
+/// One slot's replay.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Replayed {
+    /// When it was over, on the clock of the readings.
+    pub at: Duration,
+    /// How long it took, in microseconds.
+    pub us: f64,
 }
 
 /// What a look asks for.
@@ -37,7 +46,8 @@ pub struct Reading {
 pub enum Act {
     /// Set this limit, in bytes; `None`: lift it.
     Limit(Option<u64>),
-    /// Write this down, before anything that comes after it.
+    /// Write this down, before anything that comes after it. Only a limit that is a danger is lifted first: writing waits for
+    /// a disk.
     Line(Line),
     /// The search is over.
     Over(Box<Answer>),

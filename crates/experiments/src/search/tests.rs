@@ -186,7 +186,7 @@ fn squeezed() -> (Machine, Plant) {
 fn every_danger_lifts_the_limit_in_the_same_look() {
     let dangers: [fn(&mut Reading); 4] = [
         |reading| reading.behind = Some(21),
-        |reading| reading.memory_full = Some(20.5),
+        |reading| reading.stalled = reading.stalled.map(|stalled| stalled + seconds(3)),
         |reading| reading.out_of_memory = true,
         |reading| reading.unreclaimable = reading.unreclaimable.map(|bytes| bytes + 250 * MIB),
     ];
@@ -241,6 +241,108 @@ fn a_limit_comes_from_above_in_steps_of_at_most_six_percent_and_rises_at_once() 
         assert!(plant.limit.zip(reading.unreclaimable).is_none_or(|(limit, least)| limit > least));
     }
     assert!(lowered > 10, "{lowered}");
+}
+
+#[test]
+fn a_large_limit_comes_down_by_a_gibibyte_a_second_and_its_dwell_waits_for_that() {
+    const GIB: u64 = 1 << 30;
+    let rules = Search { from: 100 * GIB, settle: seconds(2), ..rules() };
+    let mut machine = Machine::new(rules, 32).expect("rules");
+    let (mut limit, mut steps) = (None, 0);
+    for look in 0..4 * 3600_u64 {
+        let memory = limit.unwrap_or(400 * GIB);
+        let at = Duration::from_millis(250 * look);
+        let (behind, tip) = (Some(0), Some(look));
+        let reading =
+            Reading { at, unreclaimable: Some(200 * GIB), memory: Some(memory), behind, tip, ..Reading::default() };
+        for act in machine.look(&reading) {
+            if let Act::Limit(now) = act {
+                let step = memory.saturating_sub(now.unwrap_or(u64::MAX));
+                assert!(step <= GIB, "{} MiB at once", step / MIB);
+                steps += usize::from(step > 0);
+                limit = now;
+            }
+        }
+        if matches!(machine.stage, Stage::Dwelling(Aim::Probe(_), _)) {
+            assert_eq!(limit, Some(300 * GIB));
+            assert_eq!(steps, 100);
+            return;
+        }
+    }
+    panic!("no dwell under a limit");
+}
+
+#[test]
+fn stalls_of_a_limit_that_was_lifted_end_no_later_one() {
+    let (mut machine, mut plant) = squeezed();
+    let stalled = |reading: Reading| Reading { stalled: reading.stalled.map(|before| before + seconds(9)), ..reading };
+    let reading = stalled(plant.read());
+    assert!(machine.look(&reading).contains(&Act::Limit(None)));
+    plant.limit(None);
+    // The next limit comes at once where it may: what is left of the stall is nobody's.
+    let mut acts = Vec::new();
+    machine.approach.step(Some(100 * MIB), &reading, &mut acts);
+    for _ in 0..4 * 12 {
+        assert_eq!(machine.approach.watch(&stalled(plant.read())), None);
+    }
+}
+
+#[test]
+fn the_replay_of_slots_before_a_dwell_is_not_its_own() {
+    let reading = |at: u64, replays: &[(u64, f64)]| Reading {
+        at: seconds(at),
+        behind: Some(0),
+        unreclaimable: Some(MIB),
+        replays: replays.iter().map(|(at, us)| Replayed { at: seconds(*at), us: *us }).collect(),
+        ..Reading::default()
+    };
+    let mut dwell = Dwell::begin(&reading(100, &[]), seconds(10));
+    dwell.take(&reading(101, &[(95, 9000.0), (99, 8000.0), (100, 1000.0)]));
+    dwell.take(&reading(111, &[(110, 2000.0)]));
+    let (_, evidence) = dwell.verdict(32, &References::default(), None);
+    assert_eq!(evidence.replay_p95_us, Some(2000.0));
+}
+
+#[test]
+fn the_longest_time_counts_from_the_tip_and_a_start_may_take_as_long() {
+    let over = |tip: u64| {
+        let mut machine = Machine::new(Search { most: seconds(1000), ..rules() }, 32).expect("rules");
+        (0..4000_u64).find(|at| {
+            let behind = Some(if *at < tip { 100 } else { 0 });
+            let (unreclaimable, memory) = (Some(100 * MIB), Some(100 * MIB));
+            let reading = Reading { at: seconds(*at), behind, unreclaimable, memory, ..Reading::default() };
+            let out_of_time = |act: &Act| matches!(act, Act::Over(answer) if answer.outcome == Outcome::OutOfTime);
+            machine.look(&reading).iter().any(out_of_time)
+        })
+    };
+    // Near for `settle` before it counts as there.
+    assert_eq!(over(900), Some(1920));
+    assert_eq!(over(100_000), Some(1000));
+}
+
+#[test]
+fn a_limit_that_is_no_danger_is_lifted_once_that_is_written_down() {
+    let mut plant = Plant::new(200 * MIB, 10);
+    let mut machine = Machine::new(rules(), 32).expect("rules");
+    let (mut lifted, mut dangers) = (0, 0);
+    for _ in 0..4 * 3600 {
+        let acts = machine.look(&plant.read());
+        if let Some(place) = acts.iter().position(|act| *act == Act::Limit(None)) {
+            let danger = acts.iter().any(
+                |act| matches!(act, Act::Line(Line::Dwell { evidence, .. }) if evidence.why.iter().any(|why| why.starts_with("it is too far"))),
+            );
+            let written = |act: &Act| matches!(act, Act::Line(Line::Limit { headroom: None, .. }));
+            assert!(danger || acts[..place].iter().any(written), "{acts:?}");
+            lifted += 1;
+            dangers += usize::from(danger);
+        }
+        for act in acts {
+            if let Act::Limit(limit) = act {
+                plant.limit(limit);
+            }
+        }
+    }
+    assert!(lifted > dangers && lifted > 5, "{lifted} {dangers}");
 }
 
 #[test]

@@ -19,8 +19,9 @@ pub struct Live {
     pub slots_behind: Option<u64>,
     /// The newest slot that the validator has heard of.
     pub tip: Option<u64>,
-    /// How long each slot was replayed that became known since, in microseconds.
-    pub replay_us: Vec<f64>,
+    /// Each slot's replay that became known since: when it was over, in ns since 1970 on the validator's clock, and how long it
+    /// took in microseconds.
+    pub replays: Vec<(i64, f64)>,
     /// What to begin behind next time.
     pub last_point: i64,
 }
@@ -45,13 +46,14 @@ impl Recording {
             (live.slots_behind, live.tip) = (of_tick("slots_behind")?, of_tick("slot_shred")?);
         }
         let points = format!(
-            "SELECT rowid, replay_total_elapsed_us FROM replay_slot_point WHERE rowid > {after} ORDER BY rowid LIMIT {MOST}"
+            "SELECT rowid, unix_ns, replay_total_elapsed_us FROM replay_slot_point WHERE rowid > {after} ORDER BY rowid LIMIT {MOST}"
         );
-        let rows = |row: &rusqlite::Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, Option<f64>>(1)?));
+        let rows =
+            |row: &rusqlite::Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get::<_, Option<f64>>(2)?));
         let points =
             if self.has("replay_slot_point") { self.collect(Gives::Numbers, &points, rows)? } else { Vec::new() };
-        live.last_point = points.last().map_or(after, |(last, _)| *last);
-        live.replay_us = points.into_iter().filter_map(|(_, us)| us).collect();
+        live.last_point = points.last().map_or(after, |(last, ..)| *last);
+        live.replays = points.into_iter().filter_map(|(_, unix_ns, us)| Some((unix_ns, us?))).collect();
         Ok(live)
     }
 }

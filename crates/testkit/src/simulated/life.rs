@@ -79,7 +79,8 @@ pub fn run(arguments: &Arguments, truth: Truth) -> Result<u8> {
     });
     cast(&state, arguments, admin, server)?;
     let replaying = Arc::clone(&state);
-    let stage = thread("solReplayStage", move || live(&replaying))?;
+    let name = if replaying.truth.replays_unseen { "solVirtual" } else { "solReplayStage" };
+    let stage = thread(name, move || live(&replaying))?;
     stage.join().unwrap_or_else(|_| Err(Error::Missing("the replay stage panicked".to_owned())))
 }
 

@@ -83,6 +83,8 @@ truth! {
     slot_us: u64 = 40_000;
     /// What each of them costs that is not.
     miss_us: u64 = 4000;
+    /// Its replay is in virtual time, so its thread has a name by which nobody looks whether it waits for a CPU.
+    replays_unseen: bool = false;
     /// Anonymous memory that it needs more every minute, once its services run.
     leak_mib_per_minute: u64 = 0;
     /// With a smaller memory limit it falls behind.

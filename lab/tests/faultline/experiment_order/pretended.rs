@@ -7,7 +7,7 @@ use faultline_experiments::journal::{Entry, Line};
 use faultline_experiments::judge::cache;
 use faultline_experiments::plan::{Lane, Plan, Severity};
 use faultline_experiments::runner::world::{Asked, Cooled, Observer, Order, Recorder, World};
-use faultline_experiments::search::{self, Reading};
+use faultline_experiments::search::{self, Reading, Replayed};
 use faultline_experiments::targets::Target;
 use faultline_experiments::watch::Now;
 use faultline_isolation::{Abilities, End, Error, Evidence, GroupName, Job, Launched, Launcher, Limits};
@@ -371,8 +371,8 @@ impl Launched for Started {
     fn relimit(&mut self, memory: Option<u64>) -> Result<Option<u64>, Error> {
         let mut state = self.state.borrow_mut();
         let run = of(&self.name);
-        // What follows growth is not worth a line.
-        if memory.is_none() || state.limit.is_none() {
+        // What follows growth is not worth a line, nor what is tried again.
+        if memory.is_none() != state.limit.is_none() {
             state.log(&format!("{} the limit of {}", if memory.is_some() { "set" } else { "lift" }, self.name.run));
         }
         state.limit = memory;
@@ -404,6 +404,12 @@ impl Launched for Started {
 
     fn evidence(&mut self) -> Result<Evidence, Error> {
         let state = self.state.borrow();
+        let run = of(&self.name);
+        if let (Some((seconds, at)), Some(age)) = (state.script.number(run, "unseen "), state.age(run))
+            && (at..at + f64::from(seconds)).contains(&age)
+        {
+            return Err(Error::Refused("systemd does not answer".to_owned()));
+        }
         let kills = u64::from(state.over(of(&self.name), "oom"));
         let memory_events = BTreeMap::from([("oom_kill".to_owned(), kills)]);
         Ok(Evidence { end: state.end(of(&self.name)), memory_events, ..Evidence::default() })
@@ -449,6 +455,10 @@ impl Recorder for Tape {
         Vec::new()
     }
 
+    fn mark(&mut self, name: &str, kind: &str) {
+        self.state.borrow_mut().log(&format!("mark {kind}: {name}"));
+    }
+
     fn see_the_end(&mut self) {
         self.state.borrow_mut().log(&format!("wait until the end of run {} is recorded", self.run.0));
     }
@@ -480,7 +490,7 @@ impl Observer for Plant {
             behind: Some(if squeezed { 30 } else { 0 }),
             tip: Some(slots),
             refaults: Some(0),
-            replay_us: vec![2000.0],
+            replays: vec![Replayed { at, us: 2000.0 }],
             ..Reading::default()
         }
     }

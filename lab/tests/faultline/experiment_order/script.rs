@@ -10,6 +10,7 @@
 //! no room at 100                       swap                                  warm (not cold)
 //! asleep 30 at 100                     (the runner, so long)
 //! run 2 attempt 1: relimit at 30      (its limit of memory cannot be moved any more)
+//! run 2 attempt 1: unseen 10 at 30    (its group cannot be looked at, for so long)
 //! run 2 attempt 1: leaves              (others of its group, when it ends)
 //! run 2 attempt 1: still at 30         (no tick is recorded from then on, which is found out at the end)
 //! ```

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::plan::parse;
+use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::path::Path;
 

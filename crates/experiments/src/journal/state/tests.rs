@@ -43,6 +43,7 @@ fn answer() -> Answer {
         }),
         start: 388 * GIB,
         unreclaimable: None,
+        highest: None,
         grows: Some(1.9e9),
         settles: Some(false),
         memory: vec![Memory { hours: 1.0, bytes: 430 * GIB }],

@@ -24,7 +24,7 @@ impl Search<'_> {
     /// The answer in a sentence.
     fn answer(&self) -> String {
         let Some(answer) = &self.searched.answer else {
-            return "The search has come to no end yet, or was cut off with its runner: there is no answer.".to_owned();
+            return "The search has come to no end yet, or was cut off: there is no answer.".to_owned();
         };
         match &answer.outcome {
             Outcome::Found { low, high, .. } => self.found(answer, *low, *high),
@@ -54,7 +54,7 @@ impl Search<'_> {
 
     /// `Keeps up with 412 to 430 GiB after 6 h; needs 1.9 GiB more each hour; its start alone needs 388 GiB.`
     fn found(&self, answer: &Answer, low: u64, high: u64) -> String {
-        let Some(unreclaimable) = answer.unreclaimable else {
+        let Some(unreclaimable) = answer.highest.or(answer.unreclaimable) else {
             return format!("Keeps up with {} over what cannot be reclaimed.", range(low, high));
         };
         let least = unreclaimable.max(answer.start);
@@ -197,11 +197,12 @@ fn cut_off(times: usize) -> Option<String> {
     match times {
         0 => None,
         1 => Some(
-            "A search before this one was cut off with its runner; this one began anew, and uses nothing of it."
+            "A search before this one was cut off, by `stop` or with its runner; this one began anew, and uses nothing of it."
                 .to_owned(),
         ),
         many => Some(format!(
-            "{many} searches before this one were cut off with their runner; it began anew each time, and uses nothing of them."
+            "{many} searches before this one were cut off, by `stop` or with their runner; it began anew each time, and uses nothing \
+             of them."
         )),
     }
 }

@@ -1,24 +1,21 @@
 //! What a search has to know of its run: memory and threads from the kernel, the distance to the tip from the recording.
 
 use crate::runner::world::Observer;
-use crate::search::Reading;
+use crate::search::{Reading, Replayed};
 use faultline_agave::threads::{pool, purpose};
+use faultline_command::clock;
 use faultline_kernel::parse::pid_schedstat;
-use faultline_kernel::{CgroupFiles, CgroupVersion, HostRoot, locate};
+use faultline_kernel::{CgroupFiles, HostRoot, locate};
 use faultline_recording::Recording;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 /// From look to look at the recording: it is opened each time.
 const RECORDED: Duration = Duration::from_millis(500);
 /// What a tick says holds so long.
 const FRESH: Duration = Duration::from_secs(3);
-/// Stalls are averaged over this time, ...
-const WINDOW: Duration = Duration::from_secs(10);
-/// ... and over this at least.
-const SHORTEST: Duration = Duration::from_secs(2);
 /// From list to list of the threads.
 const LISTED: Duration = Duration::from_secs(5);
 /// How the purposes of pools that replay begin.
@@ -29,10 +26,9 @@ pub(super) struct Eyes {
     root: HostRoot,
     pid: u32,
     recording: PathBuf,
-    cgroup: Option<(CgroupFiles, CgroupVersion)>,
+    /// Its files, and whether the pressure in them is of the group alone.
+    cgroup: Option<(CgroupFiles, bool)>,
     buffer: Vec<u8>,
-    /// When, and the stalls until then.
-    stalls: VecDeque<(Duration, Duration)>,
     threads: Replaying,
     recorded: Recorded,
 }
@@ -69,40 +65,28 @@ impl Eyes {
             recording,
             cgroup: None,
             buffer: Vec::new(),
-            stalls: VecDeque::new(),
             threads: Replaying::default(),
             recorded: Recorded::default(),
         }
     }
 
-    fn memory(&mut self, at: Duration, reading: &mut Reading) {
+    fn memory(&mut self, reading: &mut Reading) {
         if self.cgroup.is_none() {
-            let found = locate(&self.root, self.pid).ok();
-            self.cgroup = found.and_then(|found| {
-                let version = found.memory.as_ref().ok()?.version;
-                Some((CgroupFiles::new(&found), version))
+            let found = locate(&self.root, self.pid).ok().filter(|found| found.memory.is_ok());
+            // Next to version 1 it may be in a group of version 2 that it shares with this program.
+            let shared = locate(&self.root, std::process::id()).ok().and_then(|own| own.unified.ok());
+            self.cgroup = found.map(|found| {
+                let own = found.unified.as_ref().is_ok_and(|unified| shared.is_none_or(|shared| shared != *unified));
+                (CgroupFiles::new(&found), own)
             });
         }
-        let Some((files, version)) = &mut self.cgroup else { return };
+        let Some((files, own)) = &mut self.cgroup else { return };
         let sample = files.sample(&mut self.buffer);
         let stat = sample.memory_stat.ok();
         reading.memory = sample.memory_usage.ok();
         reading.unreclaimable = stat.as_ref().and_then(|stat| stat.unreclaimable_bytes());
         reading.refaults = stat.and_then(|stat| stat.workingset_refault_file);
-        // With version 1 the process is in a group of version 2 that others share.
-        let full = sample.memory_pressure.ok().and_then(|pressure| pressure.full);
-        reading.memory_full = full.filter(|_| *version == CgroupVersion::V2).and_then(|full| self.stalled(at, full));
-    }
-
-    /// Share of the last seconds that all tasks waited for memory, in percent.
-    fn stalled(&mut self, at: Duration, full: Duration) -> Option<f64> {
-        self.stalls.push_back((at, full));
-        while self.stalls.get(1).is_some_and(|(then, _)| at.saturating_sub(*then) >= WINDOW) {
-            self.stalls.pop_front();
-        }
-        let (then, before) = self.stalls.front()?;
-        let passed = at.saturating_sub(*then);
-        (passed >= SHORTEST).then(|| 100.0 * full.saturating_sub(*before).as_secs_f64() / passed.as_secs_f64())
+        reading.stalled = sample.memory_pressure.ok().filter(|_| *own).and_then(|pressure| pressure.full);
     }
 
     fn recording(&mut self, at: Duration, reading: &mut Reading) {
@@ -117,7 +101,7 @@ impl Eyes {
                 }
                 (told.pid, told.behind, told.tip) = (live.pid, live.slots_behind, live.tip);
                 told.last_point = live.last_point;
-                reading.replay_us = live.replay_us;
+                reading.replays = live.replays.iter().map(|(unix_ns, us)| replayed(at, *unix_ns, *us)).collect();
             }
         }
         if told.tick.is_some_and(|(_, seen)| at.saturating_sub(seen) <= FRESH) {
@@ -126,10 +110,17 @@ impl Eyes {
     }
 }
 
+/// On the clock of the readings, of which it is `at` now.
+fn replayed(at: Duration, unix_ns: i64, us: f64) -> Replayed {
+    let since = clock::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let ago = since.saturating_sub(Duration::from_nanos(u64::try_from(unix_ns).unwrap_or(0)));
+    Replayed { at: at.saturating_sub(ago), us }
+}
+
 impl Observer for Eyes {
     fn read(&mut self, at: Duration) -> Reading {
         let mut reading = Reading { at, ..Reading::default() };
-        self.memory(at, &mut reading);
+        self.memory(&mut reading);
         self.recording(at, &mut reading);
         if let Some((waited, ran)) = self.threads.read(&self.root, self.recorded.pid.unwrap_or(self.pid), at) {
             (reading.replay_waited, reading.replay_ran) = (Some(waited), Some(ran));

@@ -2,6 +2,7 @@
 
 use crate::check::recorder_cpus;
 use crate::folder::{RECORDER_LOG, RECORDING};
+use crate::http;
 use crate::runner::job::held;
 use crate::runner::world::{Order, Recorder};
 use anyhow::{Context, bail};
@@ -18,6 +19,8 @@ use std::time::Duration;
 
 /// Looks until it is told for what somebody waits: two seconds.
 const LOOKS_UNTOLD: u32 = 40;
+/// For a mark to be taken: looks wait for it.
+const MARKED: Duration = Duration::from_millis(500);
 /// How the daemon's words end on a recording that shares a disk with the ledger. Who planned it so was warned once.
 const KNOWN: &str = "it takes from what the validator waits for; put it elsewhere";
 
@@ -125,6 +128,17 @@ fn behind(complaint: &str) -> String {
     if complaint.is_empty() { String::new() } else { format!(": {complaint}") }
 }
 
+/// As a form writes it.
+fn in_a_query(text: &str) -> String {
+    text.bytes()
+        .map(|byte| match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'.' | b'-' | b'_' => char::from(byte).to_string(),
+            b' ' => "+".to_owned(),
+            other => format!("%{other:02X}"),
+        })
+        .collect()
+}
+
 impl Recorder for Daemon {
     fn ingest(&self) -> Option<String> {
         self.addresses.ingest.clone()
@@ -142,6 +156,12 @@ impl Recorder for Daemon {
         let mut all = self.log.complaints();
         all.retain(|complaint| !complaint.ends_with(KNOWN));
         all
+    }
+
+    fn mark(&mut self, name: &str, kind: &str) {
+        let url = format!("http://{}/mark?name={}&kind={kind}", self.addresses.metrics, in_a_query(name));
+        // A page behind TLS or a password takes none.
+        let _ = http::post(&url, "", MARKED);
     }
 
     fn see_the_end(&mut self) {

@@ -1,6 +1,6 @@
 //! A validator in virtual time, of which the least headroom is known.
 
-use super::super::Reading;
+use super::super::{Reading, Replayed};
 use std::time::Duration;
 
 const MIB: u64 = 1 << 20;
@@ -24,6 +24,7 @@ pub(super) struct Plant {
     refaults: f64,
     waited: Duration,
     ran: Duration,
+    stalled: Duration,
     random: fastrand::Rng,
     /// Bytes a second.
     pub(super) leak: u64,
@@ -50,6 +51,7 @@ impl Plant {
             refaults: 0.0,
             waited: Duration::ZERO,
             ran: Duration::ZERO,
+            stalled: Duration::ZERO,
             random: fastrand::Rng::with_seed(seed),
             leak: 0,
             loaded: None,
@@ -93,6 +95,7 @@ impl Plant {
         };
         self.ran += LOOK.mul_f64(share);
         self.waited += LOOK.mul_f64(wait);
+        self.stalled += LOOK.mul_f64(if squeezed { 0.05 } else { 0.0 });
         self.refaults += step * if squeezed { 2000.0 } else { 5.0 };
         let gains = if squeezed || loaded { 0.5 + 10.0 * short.max(0.0) } else { -4.0 };
         self.behind = (self.behind + gains * step).clamp(0.0, 300.0);
@@ -105,11 +108,13 @@ impl Plant {
             behind: Some(self.behind as u64),
             tip: Some(self.tip as u64),
             refaults: Some(self.refaults as u64),
-            memory_full: Some(if squeezed { 5.0 } else { 0.0 }),
+            stalled: Some(self.stalled),
             out_of_memory: room == 0,
             replay_waited: Some(self.waited),
             replay_ran: Some(self.ran),
-            replay_us: (0..slots).map(|_| slower * (2500.0 + 1000.0 * self.random.f64())).collect(),
+            replays: (0..slots)
+                .map(|_| Replayed { at: self.now, us: slower * (2500.0 + 1000.0 * self.random.f64()) })
+                .collect(),
         }
     }
 }
