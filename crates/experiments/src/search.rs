@@ -83,6 +83,7 @@ enum Stage {
 pub struct Machine {
     rules: Search,
     at_tip: u64,
+    hard: bool,
     staircase: Staircase,
     references: References,
     growth: Growth,
@@ -90,7 +91,7 @@ pub struct Machine {
     stage: Stage,
     /// The first reading, and after the start the first at the tip.
     began: Option<Duration>,
-    /// Highest unreclaimable memory before it was at the tip.
+    /// Highest unreclaimable memory before it had been at the tip for `settle`.
     start: u64,
     since_reference: usize,
     voids: usize,
@@ -98,15 +99,17 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// A search by these rules, of a validator that is at the tip when at most `at_tip` slots behind. `None` for rules that no
+    /// A search by these rules, of a validator that is at the tip when at most `at_tip` slots behind. A limit is `hard` if a
+    /// write into a full group fails, as with cgroup version 1, where a validator ends itself then. `None` for rules that no
     /// plan can have.
-    pub fn new(rules: Search, at_tip: u64) -> Option<Self> {
+    pub fn new(rules: Search, at_tip: u64, hard: bool) -> Option<Self> {
         let wanted = Wanted { from: rules.from as f64, width: rules.width, most: DWELLS };
         Some(Machine {
             staircase: Staircase::new(wanted)?,
             approach: Approach::new(rules.settle),
             rules,
             at_tip: at_tip.min(LOST),
+            hard,
             references: References::default(),
             growth: Growth::default(),
             stage: Stage::Starting(None),
@@ -151,13 +154,13 @@ impl Machine {
 
     fn starting(&mut self, since: Option<Duration>, reading: &Reading, acts: &mut Vec<Act>) {
         let near = reading.behind.is_some_and(|behind| behind <= self.at_tip);
-        if since.is_none() {
-            self.start = self.start.max(reading.unreclaimable.unwrap_or(0));
-        }
+        // Also where it is near: who has just begun to follow knows an old tip, and is near that.
+        self.start = self.start.max(reading.unreclaimable.unwrap_or(0));
         let since = near.then(|| since.unwrap_or(reading.at));
         self.stage = Stage::Starting(since);
         if since.is_some_and(|since| reading.at.saturating_sub(since) >= self.rules.settle) {
             self.began = Some(reading.at);
+            self.approach.begin();
             self.next(reading, acts);
         }
     }
@@ -293,7 +296,7 @@ impl Machine {
         let aim = match self.again.take() {
             Some(aim) => aim,
             None if self.references.len() < REFERENCES || self.since_reference >= BETWEEN => Aim::Reference,
-            None => match self.choose() {
+            None => match self.choose(reading, acts) {
                 Ok(aim) => aim,
                 Err(outcome) => return self.end(outcome, acts),
             },
@@ -315,16 +318,36 @@ impl Machine {
         self.stage = Stage::Approaching(aim, reading.at, Dwell::begin(reading, self.rules.dwell));
     }
 
-    fn choose(&mut self) -> Result<Aim, Outcome> {
-        match self.staircase.next_trial() {
-            Next::Try(headroom) => Ok(Aim::Probe(page(headroom as u64))),
-            Next::Confirm { h, high } => Ok(Aim::Confirm { headroom: page(h as u64), high }),
-            Next::Over(staircase::Outcome::Found(interval)) => Err(Outcome::found(&interval)),
-            Next::Over(staircase::Outcome::Noisy) => Err(Outcome::Noisy),
-            Next::Over(staircase::Outcome::AboveStart) => Err(Outcome::AboveStart),
-            Next::Over(staircase::Outcome::NeverFailed { lowest }) => {
-                Err(Outcome::NeverFailed { lowest: page(lowest as u64) })
-            }
+    fn choose(&mut self, reading: &Reading, acts: &mut Vec<Act>) -> Result<Aim, Outcome> {
+        loop {
+            let aim = match self.staircase.next_trial() {
+                Next::Try(headroom) => Aim::Probe(page(headroom as u64)),
+                Next::Confirm { h, high } => Aim::Confirm { headroom: page(h as u64), high },
+                Next::Over(staircase::Outcome::Found(interval)) => return Err(Outcome::found(&interval)),
+                Next::Over(staircase::Outcome::Noisy) => return Err(Outcome::Noisy),
+                Next::Over(staircase::Outcome::AboveStart) => return Err(Outcome::AboveStart),
+                Next::Over(staircase::Outcome::NeverFailed { lowest }) => {
+                    return Err(Outcome::NeverFailed { lowest: page(lowest as u64) });
+                }
+            };
+            let burst = self.approach.burst();
+            let Some(headroom) = aim.headroom().filter(|headroom| self.hard && burst > headroom / 2) else {
+                return Ok(aim);
+            };
+            // The limit would be lifted when it rises so again, if that is in time: what is full by then cannot write.
+            let why = format!(
+                "not tried: unreclaimable memory has risen by {} within a second, more than half of it",
+                faultline_text::bytes(burst)
+            );
+            let evidence = Evidence { unreclaimable: reading.unreclaimable, why: vec![why], ..Evidence::default() };
+            let (confirms, verdict) = (matches!(aim, Aim::Confirm { .. }), Verdict::Failed);
+            acts.push(Act::Line(Line::Dwell {
+                headroom: Some(headroom),
+                confirms,
+                verdict,
+                evidence: Box::new(evidence),
+            }));
+            self.count(aim, verdict);
         }
     }
 

@@ -1,7 +1,7 @@
 //! Whether the least memory can be searched here, and what a search cannot show.
 
 use super::Findings;
-use super::facts::HostFacts;
+use super::facts::{HostFacts, LauncherFacts};
 use crate::plan::Plan;
 use std::time::Duration;
 
@@ -14,18 +14,7 @@ const OFTEN: Duration = Duration::from_secs(2);
 pub(super) fn check(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
     let Some(search) = &plan.search else { return };
     if let Ok(launcher) = &facts.launcher {
-        if !launcher.can.memory_high && !launcher.can.memory_max {
-            found.refuse(format!("{} cannot limit memory here", launcher.name), "enable the memory controller");
-        }
-        if !launcher.can.pressure {
-            found.warn(
-                format!(
-                    "{} does not report how long a group waits for memory, so that cannot end a dwell early",
-                    launcher.name
-                ),
-                "use a host with cgroup version 2 mounted, and pressure (psi=1)",
-            );
-        }
+        check_launcher(launcher, found);
     }
     if facts.swap != Some(0) {
         found.refuse(
@@ -67,6 +56,31 @@ pub(super) fn check(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
         "what does not happen during the search is not in its answer, such as a full snapshot, an epoch boundary or another day's load",
         "search again on another day, or with replicates = 3",
     );
+}
+
+fn check_launcher(launcher: &LauncherFacts, found: &mut Findings) {
+    if !launcher.can.memory_high && !launcher.can.memory_max {
+        found.refuse(format!("{} cannot limit memory here", launcher.name), "enable the memory controller");
+    }
+    if !launcher.can.memory_high && launcher.can.memory_max {
+        found.warn(
+            format!(
+                "{} has no limit that only slows down: nothing is killed, but a write into a full group fails with ENOMEM, and \
+                 a validator ends itself then",
+                launcher.name
+            ),
+            "use a host with cgroup version 2; here no headroom is tried that a rise of unreclaimable memory seen before would fill",
+        );
+    }
+    if !launcher.can.pressure {
+        found.warn(
+            format!(
+                "{} does not report how long a group waits for memory, so that cannot end a dwell early",
+                launcher.name
+            ),
+            "use a host with cgroup version 2 mounted, and pressure (psi=1)",
+        );
+    }
 }
 
 fn check_interval(plan: &Plan, found: &mut Findings) {

@@ -15,7 +15,8 @@ impl Runner<'_> {
         let Some(rules) = self.plan.search.clone() else { return Ok(()) };
         let pid = run.launched.as_ref().context("it was never started")?.pid();
         let observer = self.world.observe(pid, &run.folder.join(RECORDING));
-        run.search = Some(Searching::begin(&self.plan, rules, observer)?);
+        let hard = !self.world.launcher().can().memory_high;
+        run.search = Some(Searching::begin(&self.plan, rules, hard, observer)?);
         let number = run.scheduled.run;
         if self.standing.searches_cut_off(number) > 0 {
             let why = "the search before was cut off, and this one began anew".to_owned();

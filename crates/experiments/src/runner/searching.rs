@@ -54,8 +54,9 @@ pub(super) struct Searching {
 }
 
 impl Searching {
-    pub(super) fn begin(plan: &Plan, rules: Search, observer: Box<dyn Observer>) -> anyhow::Result<Self> {
-        let machine = Machine::new(rules, at_tip(plan)).context("[search] cannot be searched by these rules")?;
+    /// Limits are `hard` if a write into a full group fails.
+    pub(super) fn begin(plan: &Plan, rules: Search, hard: bool, observer: Box<dyn Observer>) -> anyhow::Result<Self> {
+        let machine = Machine::new(rules, at_tip(plan), hard).context("[search] cannot be searched by these rules")?;
         Ok(Searching { machine, observer, answer: None, out_of_memory: 0, owed: None, trouble: Trouble::default() })
     }
 
@@ -134,7 +135,7 @@ mod tests {
     fn a_group_that_was_out_of_memory_once_is_not_for_ever() {
         let second = Duration::from_secs(1);
         let rules = Search { from: 1 << 30, settle: second, dwell: second, width: 0.1, most: second, horizon: second };
-        let mut searching = Searching::begin(&plan(""), rules, Box::new(Blind)).unwrap();
+        let mut searching = Searching::begin(&plan(""), rules, false, Box::new(Blind)).unwrap();
         let mut evidence = Evidence::default();
         let mut seen = |name: &str, count: u64| {
             evidence.memory_events.insert(name.to_owned(), count);

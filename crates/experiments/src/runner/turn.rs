@@ -259,13 +259,23 @@ impl Runner<'_> {
     /// ended together.
     fn watch(&mut self, runs: &mut [Running]) -> Result<(), Halt> {
         let pause = if self.plan.search.is_some() { searching::LOOK } else { LOOK };
+        let mut looked = Duration::ZERO;
         loop {
             self.heed()?;
             self.world.wait(pause);
+            // A search looks more often than whether it still runs: under systemd each look is a question to PID 1.
+            let now = self.world.now().uptime;
+            let looks = now.saturating_sub(looked) >= LOOK;
+            if looks {
+                looked = now;
+            }
             let mut time_is_up = Vec::new();
             for place in 0..runs.len() {
                 let Some(run) = runs.get_mut(place).filter(|run| !run.over) else { continue };
                 self.search(run)?;
+                if !looks && run.why.is_none() {
+                    continue;
+                }
                 match self.look(run).map_err(|error| self.halt(run.scheduled.run, &error))? {
                     Found::Runs => {}
                     Found::TimeUp => time_is_up.push(place),

@@ -7,6 +7,8 @@ use std::time::Duration;
 
 /// From limit to limit.
 const SECOND: Duration = Duration::from_secs(1);
+/// A limit that is too low by more than this part of the headroom does not wait for its second.
+const RAISED: u64 = 32;
 /// A limit is at most lowered to so much of the last one.
 const LOWERED: f64 = 0.94;
 /// The next step waits until no more than this share of the limit is in use above it.
@@ -37,6 +39,8 @@ pub(super) struct Approach {
     seen: Option<Duration>,
     /// The last second of unreclaimable memory.
     unreclaimable: VecDeque<(Duration, u64)>,
+    /// The largest rise of it within a second, at the tip.
+    burst: u64,
     refaults: VecDeque<(Duration, u64)>,
     /// When, and the stalls until then: since there is a limit, or since there is none.
     stalls: VecDeque<(Duration, Duration)>,
@@ -52,6 +56,7 @@ impl Approach {
             lowered: None,
             seen: None,
             unreclaimable: VecDeque::new(),
+            burst: 0,
             refaults: VecDeque::new(),
             stalls: VecDeque::new(),
         }
@@ -77,9 +82,10 @@ impl Approach {
         if reading.unreclaimable.is_some() && reading.behind.is_some() || self.seen.is_none() {
             self.seen = Some(reading.at);
         }
-        self.limit?;
         let least = self.unreclaimable.iter().map(|(_, bytes)| *bytes).min();
         let risen = reading.unreclaimable.zip(least).map(|(now, least)| now.saturating_sub(least));
+        self.burst = self.burst.max(risen.unwrap_or(0));
+        self.limit?;
         if reading.out_of_memory {
             Some("the group is out of memory")
         } else if reading.behind.is_some_and(|behind| behind > LOST) {
@@ -95,7 +101,18 @@ impl Approach {
         }
     }
 
-    /// Sets the limit once a second; whether it is where it is to be.
+    /// What rose before the tip is forgotten.
+    pub(super) fn begin(&mut self) {
+        (self.burst, self.unreclaimable) = (0, VecDeque::new());
+    }
+
+    /// The largest rise of unreclaimable memory within a second, at the tip.
+    pub(super) fn burst(&self) -> u64 {
+        self.burst
+    }
+
+    /// Lowers the limit once a second at most, and raises it at every look that asks for much more; whether it is where it is to
+    /// be.
     pub(super) fn step(&mut self, headroom: Option<u64>, reading: &Reading, acts: &mut Vec<Act>) -> bool {
         let Some(headroom) = headroom else {
             if self.limit.is_some() {
@@ -112,6 +129,7 @@ impl Approach {
         }
         let next = match self.limit {
             None => target.max(page(memory)),
+            Some(limit) if target > limit.saturating_add(headroom / RAISED) => target,
             Some(limit) if reading.at.saturating_sub(self.set) < SECOND => return limit == target,
             Some(limit) if target >= limit => target,
             // What was asked for before has not been reclaimed yet.

@@ -16,7 +16,7 @@ const SLOWER: f64 = 1.2;
 const WORSE: f64 = 1.0;
 /// Threads of replay that wait for a CPU for more than this share of the time that they could run, ...
 const BUSY: f64 = 0.05;
-/// ... and so many times as much as in a reference, show a busy host.
+/// ... and, for what they ran, so many times as long as in a reference, show a busy host.
 const BUSIER: f64 = 2.0;
 /// A cluster with less than this share of a reference's slots is slow, and following it is easy.
 const SLOW: f64 = 0.8;
@@ -242,14 +242,19 @@ fn behind(evidence: &Evidence, at_tip: u64) -> Vec<String> {
 
 fn busy(evidence: &Evidence, usual: &References) -> Option<String> {
     let waited = evidence.waited.filter(|waited| *waited > BUSY)?;
-    let usual = usual.waited().unwrap_or(waited / BUSIER);
-    (waited > BUSIER * usual).then(|| {
+    let usual = usual.waited()?;
+    (for_what_ran(waited) > BUSIER * for_what_ran(usual)).then(|| {
         format!(
             "threads of replay waited for a CPU for {:.0} % of their time, in the references {:.0} %",
             100.0 * waited,
             100.0 * usual
         )
     })
+}
+
+/// Time waited for a time that they ran, of the share of both that they waited: a share cannot double where it is a half already.
+fn for_what_ran(share: f64) -> f64 {
+    share / (1.0 - share).max(f64::EPSILON)
 }
 
 /// The larger one.

@@ -18,7 +18,7 @@ fn rules() -> Search {
 
 /// What a search came to, and its lines.
 fn search(plant: &mut Plant) -> (Answer, Vec<Line>) {
-    let mut machine = Machine::new(rules(), 32).expect("rules");
+    let mut machine = Machine::new(rules(), 32, false).expect("rules");
     let mut lines = Vec::new();
     for _ in 0..4 * 9 * 3600 {
         let reading = plant.read();
@@ -154,7 +154,7 @@ fn a_validator_that_needs_no_page_cache_never_fails() {
 #[test]
 fn time_that_is_over_ends_it_without_a_limit() {
     let mut plant = Plant::new(200 * MIB, 7);
-    let mut machine = Machine::new(Search { most: seconds(1000), ..rules() }, 32).expect("rules");
+    let mut machine = Machine::new(Search { most: seconds(1000), ..rules() }, 32, false).expect("rules");
     let over = (0..8000).find_map(|_| {
         let acts = machine.look(&plant.read());
         acts.iter().for_each(|act| {
@@ -170,7 +170,7 @@ fn time_that_is_over_ends_it_without_a_limit() {
 
 /// A machine in its first dwell under a limit, and its plant.
 fn squeezed() -> (Machine, Plant) {
-    let (mut machine, mut plant) = (Machine::new(rules(), 32).expect("rules"), Plant::new(200 * MIB, 8));
+    let (mut machine, mut plant) = (Machine::new(rules(), 32, false).expect("rules"), Plant::new(200 * MIB, 8));
     while !matches!(machine.stage, Stage::Dwelling(Aim::Probe(_), _)) {
         for act in machine.look(&plant.read()) {
             if let Act::Limit(limit) = act {
@@ -218,7 +218,7 @@ fn a_limit_is_not_left_to_itself_where_nothing_can_be_read() {
 
 #[test]
 fn a_limit_comes_from_above_in_steps_of_at_most_six_percent_and_rises_at_once() {
-    let (mut machine, mut plant) = (Machine::new(rules(), 32).expect("rules"), Plant::new(200 * MIB, 9));
+    let (mut machine, mut plant) = (Machine::new(rules(), 32, false).expect("rules"), Plant::new(200 * MIB, 9));
     let mut last: Option<u64> = None;
     let mut lowered = 0;
     for _ in 0..4 * 2000 {
@@ -247,7 +247,7 @@ fn a_limit_comes_from_above_in_steps_of_at_most_six_percent_and_rises_at_once() 
 fn a_large_limit_comes_down_by_a_gibibyte_a_second_and_its_dwell_waits_for_that() {
     const GIB: u64 = 1 << 30;
     let rules = Search { from: 100 * GIB, settle: seconds(2), ..rules() };
-    let mut machine = Machine::new(rules, 32).expect("rules");
+    let mut machine = Machine::new(rules, 32, false).expect("rules");
     let (mut limit, mut steps) = (None, 0);
     for look in 0..4 * 3600_u64 {
         let memory = limit.unwrap_or(400 * GIB);
@@ -304,9 +304,44 @@ fn the_replay_of_slots_before_a_dwell_is_not_its_own() {
 }
 
 #[test]
+fn what_the_start_needs_is_the_highest_until_it_has_stayed_at_the_tip() {
+    let mut machine = Machine::new(rules(), 32, false).expect("rules");
+    for second in 0..30_u64 {
+        // Near an old tip at first, then far behind, then there.
+        let behind = Some(if (5..8).contains(&second) { 50 } else { 4 });
+        let unreclaimable = Some((100 + second.min(20)) * MIB);
+        machine.look(&Reading { at: seconds(second), behind, unreclaimable, ..Reading::default() });
+    }
+    assert_eq!(machine.start, 120 * MIB);
+}
+
+#[test]
+fn a_busier_host_is_seen_where_half_of_the_time_is_waited_anyway() {
+    let reading = |at: u64, waited: u64, us: f64| Reading {
+        at: seconds(at),
+        behind: Some(0),
+        unreclaimable: Some(MIB),
+        replay_waited: Some(seconds(waited)),
+        replay_ran: Some(seconds(at)),
+        replays: vec![Replayed { at: seconds(at), us }],
+        ..Reading::default()
+    };
+    let dwell = |waits: u64, us: f64| {
+        let mut dwell = Dwell::begin(&reading(0, 0, us), seconds(40));
+        (1..=40).for_each(|second| dwell.take(&reading(second, waits * second, us)));
+        dwell
+    };
+    let mut usual = References::default();
+    // Two seconds waited for each that they ran.
+    usual.take(&dwell(2, 1000.0).reference(32, &References::default(), None).1);
+    let verdict = |waits: u64| dwell(waits, 5000.0).verdict(32, &usual, None).0;
+    assert_eq!((verdict(3), verdict(9)), (Verdict::Failed, Verdict::Void));
+}
+
+#[test]
 fn the_longest_time_counts_from_the_tip_and_a_start_may_take_as_long() {
     let over = |tip: u64| {
-        let mut machine = Machine::new(Search { most: seconds(1000), ..rules() }, 32).expect("rules");
+        let mut machine = Machine::new(Search { most: seconds(1000), ..rules() }, 32, false).expect("rules");
         (0..4000_u64).find(|at| {
             let behind = Some(if *at < tip { 100 } else { 0 });
             let (unreclaimable, memory) = (Some(100 * MIB), Some(100 * MIB));
@@ -323,7 +358,7 @@ fn the_longest_time_counts_from_the_tip_and_a_start_may_take_as_long() {
 #[test]
 fn a_limit_that_is_no_danger_is_lifted_once_that_is_written_down() {
     let mut plant = Plant::new(200 * MIB, 10);
-    let mut machine = Machine::new(rules(), 32).expect("rules");
+    let mut machine = Machine::new(rules(), 32, false).expect("rules");
     let (mut lifted, mut dangers) = (0, 0);
     for _ in 0..4 * 3600 {
         let acts = machine.look(&plant.read());
@@ -343,6 +378,33 @@ fn a_limit_that_is_no_danger_is_lifted_once_that_is_written_down() {
         }
     }
     assert!(lifted > dangers && lifted > 5, "{lifted} {dangers}");
+}
+
+#[test]
+fn a_hard_limit_is_never_so_near_that_what_rose_before_would_fill_the_group() {
+    let mut plant = Plant::new(20 * MIB, 11);
+    let mut machine = Machine::new(Search { from: 100 * MIB, ..rules() }, 32, true).expect("rules");
+    let mut lines = Vec::new();
+    let over = (0..4 * 9 * 3600_u64).find_map(|look| {
+        // A burst of 30 MiB for a moment, now and then.
+        let burst = if look % 2000 == 1999 { 30 * MIB } else { 0 };
+        let mut reading = plant.read();
+        reading.unreclaimable = reading.unreclaimable.map(|bytes| bytes + burst);
+        for act in machine.look(&reading) {
+            match act {
+                Act::Limit(limit) => {
+                    assert!(look < 2000 || limit.is_none_or(|limit| limit >= 360 * MIB), "{limit:?}");
+                    plant.limit(limit);
+                }
+                Act::Line(line) => lines.push(line),
+                Act::Over(answer) => return Some(*answer),
+            }
+        }
+        None
+    });
+    let Some(Answer { outcome: Outcome::Found { low, high, .. }, .. }) = over else { panic!("{over:#?} {lines:#?}") };
+    assert!(low <= 60 * MIB && 60 * MIB <= high + MIB, "{low} to {high}");
+    assert!(dwells(&lines).iter().any(|(_, _, evidence)| evidence.why.iter().any(|why| why.starts_with("not tried"))));
 }
 
 #[test]

@@ -154,7 +154,8 @@ impl Search<'_> {
         let references = self.dwells().filter(Dwell::is_reference).count();
         for dwell in self.dwells() {
             void += usize::from(dwell.verdict == Verdict::Void);
-            under += usize::from(dwell.headroom.is_some() && dwell.verdict != Verdict::Void);
+            let tried = dwell.evidence.seconds > 0.0;
+            under += usize::from(dwell.headroom.is_some() && dwell.verdict != Verdict::Void && tried);
         }
         let took = self
             .hours()
