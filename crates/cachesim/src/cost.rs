@@ -110,14 +110,7 @@ pub fn fit(observed: &[Observed], loaded: &[(u64, f64, f64)], resamples: usize, 
         let recorded = o.insertions as f64 + o.reloads as f64;
         let bytes = recorded * if loads > 0.0 { bytes / loads } else { mean };
         let (transactions, misses) = (o.transactions as f64, o.misses as f64);
-        Some(Row {
-            loads: recorded,
-            bytes,
-            compile_us,
-            transactions,
-            misses,
-            rest_us: (cache_us - compile_us).max(0.0),
-        })
+        Some(Row { loads: recorded, bytes, compile_us, transactions, misses, rest_us: cache_us - compile_us })
     };
     let rows: Vec<Row> = observed.iter().filter_map(row).collect();
     if rows.len() < 2 {
@@ -144,20 +137,45 @@ fn bytes_of_a_load(loaded: &[(u64, f64, f64)]) -> f64 {
 }
 
 fn model(rows: &[Row]) -> Model {
-    let (a, b) = least_squares(rows.iter().map(|row| (row.loads, row.bytes, row.compile_us)));
-    let (alpha, gamma) = least_squares(rows.iter().map(|row| (row.transactions, row.misses, row.rest_us)));
+    let of = |number: fn(&Row) -> (f64, f64, f64)| costs(&rows.iter().map(number).collect::<Vec<_>>());
+    let (a, b) = of(|row| (row.loads, row.bytes, row.compile_us));
+    let (alpha, gamma) = of(|row| (row.transactions, row.misses, row.rest_us));
     Model { a, b, alpha, gamma }
 }
 
-/// The two numbers, neither negative, with which `x * first + y * second` comes nearest to `z`.
-fn least_squares(rows: impl Iterator<Item = (f64, f64, f64)>) -> (f64, f64) {
+/// Rounds after which weights hardly change any more.
+const ROUNDS: usize = 8;
+
+/// The two numbers, neither negative, with which `x * first + y * second` comes nearest to `z`. The variance of a sum grows with the
+/// sum, so each row is divided by what is expected of it. Then all rows together have the sum of `z`: the time of the whole run is
+/// predicted as it was. Plain least squares follow the slots with most loads, in which one load takes longer or shorter than elsewhere.
+fn costs(rows: &[(f64, f64, f64)]) -> (f64, f64) {
+    let sum = |number: fn(&(f64, f64, f64)) -> f64| rows.iter().map(number).sum::<f64>();
+    let [x, y] = [sum(|row| row.0), sum(|row| row.1)].map(|sum| if sum > 0.0 { 1.0 / sum } else { 0.0 });
+    let mut found = (x, y);
+    for _ in 0..ROUNDS {
+        let (first, second) = found;
+        let weighted = rows.iter().filter_map(|(x, y, z)| {
+            let expected = first * x + second * y;
+            (expected > 0.0).then(|| (*x, *y, *z, 1.0 / expected))
+        });
+        found = least_squares(weighted);
+        if found == (0.0, 0.0) {
+            break;
+        }
+    }
+    found
+}
+
+/// Of `x`, `y`, `z` and weight: neither of the two numbers is negative.
+fn least_squares(rows: impl Iterator<Item = (f64, f64, f64, f64)>) -> (f64, f64) {
     let (mut xx, mut xy, mut yy, mut xz, mut yz) = (0.0, 0.0, 0.0, 0.0, 0.0);
-    for (x, y, z) in rows {
-        xx += x * x;
-        xy += x * y;
-        yy += y * y;
-        xz += x * z;
-        yz += y * z;
+    for (x, y, z, weight) in rows {
+        xx += weight * x * x;
+        xy += weight * x * y;
+        yy += weight * y * y;
+        xz += weight * x * z;
+        yz += weight * y * z;
     }
     let determinant = xx * yy - xy * xy;
     // Proportional columns, such as loads and bytes of programs that all have one size.
@@ -195,12 +213,25 @@ mod tests {
 
     #[test]
     fn two_costs_are_found_and_none_is_negative() {
-        let rows = [(1.0, 0.0, 3.0), (0.0, 1.0, 5.0), (1.0, 1.0, 8.0)];
-        let (first, second) = least_squares(rows.into_iter());
+        let (first, second) = costs(&[(1.0, 0.0, 3.0), (0.0, 1.0, 5.0), (1.0, 1.0, 8.0)]);
         assert!((first - 3.0).abs() < 1e-9 && (second - 5.0).abs() < 1e-9);
-        let (first, second) = least_squares([(1.0, 1.0, 2.0), (2.0, 1.0, 5.0)].into_iter());
+        let (first, second) = costs(&[(1.0, 1.0, 2.0), (2.0, 1.0, 5.0)]);
         assert!(first > 0.0 && second == 0.0);
-        assert_eq!(least_squares([(1.0, 2.0, 3.0), (2.0, 4.0, 6.0)].into_iter()), (3.0, 0.0));
-        assert_eq!(least_squares(std::iter::empty()), (0.0, 0.0));
+        assert_eq!(costs(&[(1.0, 2.0, 3.0), (2.0, 4.0, 6.0)]), (3.0, 0.0));
+        assert_eq!(costs(&[]), (0.0, 0.0));
+        assert_eq!(costs(&[(0.0, 0.0, 5.0), (1.0, 0.0, 0.0)]), (0.0, 0.0));
+    }
+
+    #[test]
+    fn all_rows_together_cost_what_they_cost() {
+        // A load takes longer where many are at the same time.
+        let rows: Vec<(f64, f64, f64)> = (1..50_u32)
+            .map(f64::from)
+            .map(|loads| (loads, loads * (7.0 + loads % 3.0), loads * (300.0 + 2.0 * loads)))
+            .collect();
+        let (first, second) = costs(&rows);
+        let told: f64 = rows.iter().map(|(loads, bytes, _)| first * loads + second * bytes).sum();
+        let real: f64 = rows.iter().map(|(_, _, us)| us).sum();
+        assert!((told / real - 1.0).abs() < 1e-3, "{told} {real}");
     }
 }

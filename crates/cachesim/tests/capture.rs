@@ -109,7 +109,7 @@ fn costs_of_one_size_tell_the_time_of_another() {
     let fit = cost::fit(&real, &loaded, 200, 1).unwrap();
     assert_eq!((fit.slots, fit.resampled.len()), (133, 200));
     println!("{:?}", fit.model);
-    for (name, bar) in [("512.lp", 0.03), ("1024.lp", 0.1)] {
+    for (name, bar) in [("512.lp", 0.001), ("1024.lp", 0.1)] {
         let (mut counts, mut us) = (Counts::default(), 0);
         for slot in observed(name) {
             counts.transactions += slot.transactions;
