@@ -1,16 +1,15 @@
 //! `faultline cache check`: predictions from one run against what other runs recorded.
 
 use crate::args::CheckArgs;
+use crate::predicted_run::{Predicted, Simulated};
 use crate::prediction::Range;
 use crate::prepared::{Prepared, Tested};
 use crate::recorded::Recorded;
 use crate::trace_file::{self, path_of};
 use anyhow::{Context, ensure};
-use faultline_cachesim::cost::{Model, Observed, compile_times};
-use faultline_cachesim::interval::Interval;
-use faultline_cachesim::run::Start;
+use faultline_cachesim::cost::{Fit, Model, Observed, compile_times};
 use faultline_cachesim::trace::Coverage;
-use faultline_cachesim::{Counts, Rule, Setting, Simulation, Trace};
+use faultline_cachesim::{Counts, Trace};
 use faultline_command::output::json;
 use faultline_text::{count, number, table};
 use serde::Serialize;
@@ -33,6 +32,8 @@ struct Said {
     own_blocks: bool,
     /// Slots that are compared.
     slots: usize,
+    /// How long a load took in the mean, in the first run and in this one.
+    us_of_a_load: Option<(f64, f64)>,
     counters: Vec<Compared>,
 }
 
@@ -82,40 +83,79 @@ fn compare(prepared: &Prepared, tested: &Tested, other: &Path, seeds: u64) -> an
     let trace = own.as_ref().unwrap_or(&prepared.trace);
     let common = own.as_ref().map_or(of_both, |own| within(own, recorded.observed.iter()));
     // With neither, the same kind of load is assumed, and whole runs are compared.
-    let (compared_slots, simulated_slots) = match same_slots || own.is_some() {
-        true => (&common, &common),
-        false => (&recorded.observed, &prepared.recorded.observed),
-    };
-    let scale = transactions(compared_slots) / transactions(simulated_slots).max(1.0);
-    let slots: BTreeSet<u64> = simulated_slots.iter().map(|o| o.slot).collect();
+    let other_blocks = !same_slots && own.is_none();
+    let (compared_slots, simulated_slots) =
+        if other_blocks { (&recorded.observed, &prepared.recorded.observed) } else { (&common, &common) };
     // Programs of another trace have other numbers.
     let times = tested.fit.as_ref().map(|fit| compile_times(trace, &fit.model));
     let compile_us = if own.is_some() { times.as_ref() } else { None }.unwrap_or(&tested.compile_us);
-    let runs = simulated((prepared.rule, trace, compile_us), entries, &slots, seeds)?;
-    let recorded = |number: fn(&Observed) -> u64| compared_slots.iter().map(|o| number(o) as f64).sum::<f64>();
-    let counter = |name, recorded, number: fn(&Counts) -> u64| {
-        let values: Vec<f64> = runs.iter().map(|counts| number(counts) as f64).collect();
-        // As whole as what was recorded.
-        compared(name, recorded, &values, scale).map(|counter| Compared {
-            inside: counter.predicted.low.round() <= recorded && recorded <= counter.predicted.high.round(),
-            ..counter
-        })
-    };
-    let mut counters = vec![
-        counter("misses", recorded(|o| o.misses), |c| c.misses),
-        counter("evictions", recorded(|o| o.evictions), |c| c.evictions),
-        counter("reloads", recorded(|o| o.reloads), |c| c.reloads),
-        counter("insertions", recorded(|o| o.insertions), |c| c.insertions),
-    ];
-    let times: Option<u64> = compared_slots.iter().map(|o| o.cache_us).sum();
-    if let (Some(us), Some(fit)) = (times, &tested.fit) {
-        let model = |at: usize| -> &Model { fit.resampled.get(at % fit.resampled.len().max(1)).unwrap_or(&fit.model) };
-        let values: Vec<f64> = runs.iter().enumerate().map(|(at, counts)| model(at).time_us(trace, counts)).collect();
-        counters.push(compared("cache time, ms", us as f64 * 1e-3, &values, scale * 1e-3));
+    let slots = simulated_slots.iter().map(|o| o.slot).collect();
+    let predicted = Predicted::of(Simulated { rule: prepared.rule, trace, compile_us, entries, slots, seeds }, {
+        other_blocks.then(|| calls(trace, compared_slots, simulated_slots))
+    })?;
+    let mut counters = counts(compared_slots, &predicted);
+    let us_of_a_load = us_of_a_load(&prepared.recorded.observed).zip(us_of_a_load(compared_slots));
+    if let Some(fit) = &tested.fit {
+        counters.extend(cache_times(compared_slots, &predicted, (fit, trace), us_of_a_load));
     }
     let (run, own_blocks, slots) = (other.display().to_string(), own.is_some(), compared_slots.len());
-    let counters = counters.into_iter().flatten().collect();
-    Ok(Said { run, entries, same_slots, own_blocks, slots, counters })
+    Ok(Said { run, entries, same_slots, own_blocks, slots, us_of_a_load, counters })
+}
+
+fn counts(recorded: &[Observed], predicted: &Predicted) -> Vec<Compared> {
+    let counter = |name, number: fn(&Observed) -> u64, of: fn(&Counts) -> u64| {
+        let recorded = recorded.iter().map(|o| number(o) as f64).sum::<f64>();
+        let predicted = predicted.range(|counts, _| of(counts) as f64, 1.0)?;
+        // As whole as what was recorded.
+        let inside = predicted.low.round() <= recorded && recorded <= predicted.high.round();
+        Some(Compared { inside, ..compared(name, recorded, predicted) })
+    };
+    let counters = [
+        counter("misses", |o| o.misses, |c| c.misses),
+        counter("evictions", |o| o.evictions, |c| c.evictions),
+        counter("reloads", |o| o.reloads, |c| c.reloads),
+        counter("insertions", |o| o.insertions, |c| c.insertions),
+    ];
+    counters.into_iter().flatten().collect()
+}
+
+/// The cache's time with the costs of the first run, and with these as much higher as the other run's loads took longer.
+fn cache_times(
+    recorded: &[Observed],
+    predicted: &Predicted,
+    (fit, trace): (&Fit, &Trace),
+    us_of_a_load: Option<(f64, f64)>,
+) -> Vec<Compared> {
+    let Some(us) = recorded.iter().map(|o| o.cache_us).sum::<Option<u64>>() else { return Vec::new() };
+    let model = |at: Option<usize>| -> &Model {
+        at.and_then(|at| fit.resampled.get(at % fit.resampled.len().max(1))).unwrap_or(&fit.model)
+    };
+    let time = |name, scale: f64| {
+        let range = predicted.range(|counts, at| model(at).time_us(trace, counts), scale * 1e-3)?;
+        Some(compared(name, us as f64 * 1e-3, range))
+    };
+    let slower = us_of_a_load.filter(|(first, _)| *first > 0.0).map(|(first, other)| other / first);
+    let own = slower.and_then(|slower| time("at its own costs, ms", slower));
+    time("cache time, ms", 1.0).into_iter().chain(own).collect()
+}
+
+/// How long a load took in the mean; `None` if that was not recorded.
+fn us_of_a_load(observed: &[Observed]) -> Option<f64> {
+    let us = observed.iter().map(|o| o.compile_us.map(|us| us as f64)).sum::<Option<f64>>()?;
+    let loads: f64 = observed.iter().map(|o| o.insertions as f64 + o.reloads as f64).sum();
+    (loads > 0.0).then(|| us / loads)
+}
+
+/// How many times as many transactions with programs the other run has. Its votes are not told from these, so each of its slots is
+/// taken to have as many without programs as a slot of the trace.
+fn calls(trace: &Trace, other: &[Observed], known: &[Observed]) -> f64 {
+    let in_trace = within(trace, known.iter());
+    let place = |o: &Observed| trace.slots().binary_search_by_key(&o.slot, |slot| slot.slot).ok();
+    let calls: f64 = in_trace.iter().filter_map(place).map(|at| trace.calls_of(at).len() as f64).sum();
+    let all = transactions(&in_trace);
+    let votes = (all - calls) / (in_trace.len() as f64).max(1.0);
+    let theirs = transactions(other) - votes * other.len() as f64;
+    if theirs > 0.0 && calls > 0.0 { theirs / calls } else { transactions(other) / all.max(1.0) }
 }
 
 /// The trace next to the other run, if there is one.
@@ -145,30 +185,7 @@ fn transactions(observed: &[Observed]) -> f64 {
     observed.iter().map(|o| o.transactions as f64).sum()
 }
 
-/// What simulated runs of this size do in these slots of the trace.
-fn simulated(
-    (rule, trace, compile_us): (Rule, &Trace, &[u64]),
-    entries: u64,
-    slots: &BTreeSet<u64>,
-    seeds: u64,
-) -> anyhow::Result<Vec<Counts>> {
-    let setting = Setting::agave(rule, entries);
-    let mut runs = Vec::new();
-    for seed in 1..=seeds {
-        let mut sum = Counts::default();
-        let simulation = Simulation { trace, setting, start: Start::Empty, first_slot: 0, compile_us, seed };
-        simulation.run(|slot, counts| {
-            if slots.contains(&slot) {
-                sum += counts;
-            }
-        })?;
-        runs.push(sum);
-    }
-    Ok(runs)
-}
-
-fn compared(name: &'static str, recorded: f64, values: &[f64], scale: f64) -> Option<Compared> {
-    let predicted = Range::of(&Interval::of_runs(values)?, scale);
+fn compared(name: &'static str, recorded: f64, predicted: Range) -> Compared {
     let off = predicted.mean - recorded;
     let off_percent = (recorded > 0.0).then(|| 100.0 * off / recorded);
     let within = if recorded < FEW {
@@ -177,7 +194,7 @@ fn compared(name: &'static str, recorded: f64, values: &[f64], scale: f64) -> Op
         off_percent.is_some_and(|percent| percent.abs() <= MOST_OFF)
     };
     let inside = predicted.low <= recorded && recorded <= predicted.high;
-    Some(Compared { name, recorded, predicted, off_percent, inside, within })
+    Compared { name, recorded, predicted, off_percent, inside, within }
 }
 
 fn page(said: &Said) -> String {
@@ -190,8 +207,16 @@ fn page(said: &Said) -> String {
             if counter.inside { "inside" } else { "outside" }.to_owned(),
         ]
     };
+    let load = said.us_of_a_load.map(|(first, here)| {
+        let slower = number(100.0 * (here / first.max(f64::MIN_POSITIVE) - 1.0), 1);
+        format!(
+            "a load took {} us in the first run and {} us in this one ({slower} %)\n",
+            number(first, 0),
+            number(here, 0)
+        )
+    });
     format!(
-        "{}: {} entries, {} slots {}\n{}",
+        "{}: {} entries, {} slots {}\n{}{}",
         said.run,
         count(said.entries),
         count(said.slots as u64),
@@ -199,8 +224,9 @@ fn page(said: &Said) -> String {
             (true, _) => "of both runs",
             (false, true) => "of other blocks, by their own trace",
             (false, false) =>
-                "of other blocks; predictions scaled by the number of transactions, and intervals are of the draws alone",
+                "of other blocks; predictions scaled by the number of transactions, and intervals have how blocks differ",
         },
-        table(&["counter", "recorded", "predicted", "off by %", "interval"], said.counters.iter().map(row).collect())
+        table(&["counter", "recorded", "predicted", "off by %", "interval"], said.counters.iter().map(row).collect()),
+        load.unwrap_or_default()
     )
 }

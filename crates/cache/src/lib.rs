@@ -11,6 +11,7 @@ mod fetch;
 mod owners;
 mod policies;
 mod predict;
+mod predicted_run;
 pub mod prediction;
 mod prepared;
 mod recorded;

@@ -26,13 +26,70 @@ impl Interval {
         let n = values.len() as f64;
         let mean = values.iter().sum::<f64>() / n;
         let sd = (values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (n - 1.0)).sqrt();
+        Some(Self::around(mean, sd, n))
+    }
+
+    /// Of a run over other blocks of the same load, `times` as many: the draws vary, the blocks that are known, and the others.
+    /// `values` are of the known ones, and so are the halves. `None` where these say nothing.
+    pub fn of_other_blocks(values: &[f64], halves: &Halves, times: f64) -> Option<Self> {
+        let draws = Self::of_runs(values)?;
+        let sd = (draws.sd.powi(2) + halves.variance()? * (1.0 + 1.0 / times)).sqrt();
+        // A variance is as sure as there are blocks.
+        let n = (values.len() as f64).min(halves.blocks);
+        Some(Self::around(draws.mean, sd, n.max(2.0)))
+    }
+
+    /// As wide, around another mean: that of the best model, and not of those that say how unsure it is.
+    pub fn centred(self, mean: f64) -> Self {
+        let reach = self.high - self.mean;
+        Interval { mean, low: (mean - reach).max(0.0), high: mean + reach, ..self }
+    }
+
+    fn around(mean: f64, sd: f64, n: f64) -> Self {
         let reach = student(n - 1.0) * sd * (1.0 + 1.0 / n).sqrt();
-        Some(Interval { mean, sd, low: (mean - reach).max(0.0), high: mean + reach })
+        Interval { mean, sd, low: (mean - reach).max(0.0), high: mean + reach }
     }
 
     /// Whether a real run's number is inside.
     pub fn holds(&self, value: f64) -> bool {
         self.low <= value && value <= self.high
+    }
+}
+
+/// Runs over halves of the slots ([`crate::Trace::half`]), to see how much blocks of a load make a number vary.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Halves {
+    /// Of each half the mean number and the lookups of its runs.
+    pub means: Vec<(f64, f64)>,
+    /// Runs of each half.
+    pub runs: f64,
+    /// Blocks that halves are drawn from.
+    pub blocks: f64,
+    /// The variance of the number between runs over all slots.
+    pub draws: f64,
+    /// Lookups that count of all slots.
+    pub counted: f64,
+    /// All lookups of all slots.
+    pub all: f64,
+}
+
+impl Halves {
+    /// The variance of a number by its blocks, beyond the draws: delete-half jackknife. `None` of fewer than three halves.
+    fn variance(&self) -> Option<f64> {
+        let n = self.means.len() as f64;
+        let sum = |of: &dyn Fn(&(f64, f64)) -> f64| self.means.iter().map(of).sum::<f64>();
+        let (number, lookups) = (sum(&|half| half.0) / n, sum(&|half| half.1) / n);
+        if n < 3.0 || lookups <= 0.0 {
+            return None;
+        }
+        let product = sum(&|half| (half.0 - number) * (half.1 - lookups));
+        let square = sum(&|half| (half.1 - lookups).powi(2));
+        // Halves have more or fewer lookups, and what a lookup more adds is no variance: nothing where all is loaded already.
+        let slope = if square > 0.0 { product / square } else { 0.0 };
+        let left = sum(&|half| (half.0 - number - slope * (half.1 - lookups)).powi(2)) / (n - 2.0);
+        // A half varies half as much as all of it, and the more of all blocks are in each, the less they differ.
+        let (times, others) = (self.counted / lookups, 1.0 - lookups / self.all);
+        Some(if others > 0.0 { ((times * left - self.draws / self.runs) / others).max(0.0) } else { 0.0 })
     }
 }
 

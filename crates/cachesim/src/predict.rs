@@ -168,7 +168,8 @@ fn point(plan: &Plan, entries: u64, runs: &[Outcome]) -> Option<Point> {
         let model = |at: usize| fit.resampled.get(at % fit.resampled.len().max(1)).unwrap_or(&fit.model);
         let times: Vec<f64> =
             runs.iter().enumerate().map(|(at, run)| model(at).time_us(plan.trace, &run.counts)).collect();
-        Interval::of_runs(&times)
+        let best: f64 = runs.iter().map(|run| fit.model.time_us(plan.trace, &run.counts)).sum();
+        Interval::of_runs(&times).map(|interval| interval.centred(best / times.len() as f64))
     });
     Some(Point {
         entries,

@@ -1,6 +1,7 @@
 //! Which transaction looked up which programs: the trace of a run, in block order.
 
 mod coverage;
+mod half;
 mod text;
 
 use crate::Error;

@@ -1,0 +1,78 @@
+//! `cache check` of a run that had other blocks, on another machine.
+#![expect(clippy::unwrap_used, reason = "a test stops at what it did not expect, in its helpers too")]
+
+mod common;
+
+use clap::Parser;
+use common::{points, record, runs};
+use faultline_cache::args::CacheArgs;
+use faultline_recording::{Point, ProgramCachePoint, ReplaySlotPoint};
+use serde_json::{Value, json};
+use std::ffi::OsStr;
+use std::path::Path;
+
+#[derive(Parser)]
+struct Command {
+    #[command(flatten)]
+    args: CacheArgs,
+}
+
+/// What it says, and the exit code.
+fn check(run: &Path, other: &Path) -> (Value, u8) {
+    let words = ["cache", "check", "--json"].map(OsStr::new).into_iter().chain([run, other].map(AsRef::as_ref));
+    let (said, code) = faultline_cache::run(&Command::try_parse_from(words).unwrap().args).unwrap();
+    (serde_json::from_str(&said).unwrap(), code)
+}
+
+#[test]
+fn a_run_on_a_slower_machine_is_checked_at_its_own_costs_and_other_blocks_have_wider_ranges() {
+    let (folder, small, _) = runs();
+    let other = folder.path().join("slower.fltl");
+    let mut points = points("512.lp");
+    for point in &mut points {
+        match point {
+            // Another cluster, and loads that take half as long again.
+            Point::ReplaySlot(point) => {
+                point.slot = point.slot.map(|slot| slot + 10_000);
+                let parts = [&mut point.verify_code_us, &mut point.jit_compile_us, &mut point.load_elf_us];
+                for us in parts.into_iter().chain([&mut point.program_cache_us, &mut point.register_syscalls_us]) {
+                    *us = us.map(|us| us * 3 / 2);
+                }
+            }
+            Point::ProgramCache(point) => point.slot = point.slot.map(|slot| slot + 10_000),
+            other => unreachable!("{other:?}"),
+        }
+    }
+    // Before the load, slots with a vote.
+    for number in 9_800..9_900 {
+        let zero = Some(0);
+        let mut cache = ProgramCachePoint { slot: Some(number), misses: zero, ..ProgramCachePoint::default() };
+        (cache.evictions, cache.reloads, cache.insertions) = (zero, zero, zero);
+        let mut replay =
+            ReplaySlotPoint { slot: Some(number), total_transactions: Some(1), ..ReplaySlotPoint::default() };
+        (replay.program_cache_us, replay.jit_compile_us, replay.verify_code_us) = (Some(10), zero, zero);
+        (replay.load_elf_us, replay.register_syscalls_us) = (zero, zero);
+        points.extend([Point::ProgramCache(cache), Point::ReplaySlot(replay)]);
+    }
+    record(&other, "2.1.14", "512", &points);
+    let (said, code) = check(&small, &other);
+    println!("{said:#}");
+    let counter = |said: &Value, name: &str| -> Value {
+        said[0]["counters"].as_array().unwrap().iter().find(|counter| counter["name"] == name).unwrap().clone()
+    };
+    let [time, own] = ["cache time, ms", "at its own costs, ms"].map(|name| counter(&said, name));
+    assert_eq!((code, &time["within"], &own["within"]), (1, &json!(false), &json!(true)));
+    assert!(own["off_percent"].as_f64().unwrap().abs() < 3.0, "{own}");
+    let us = &said[0]["us_of_a_load"];
+    assert!((us[1].as_f64().unwrap() / us[0].as_f64().unwrap() - 1.5).abs() < 0.02, "{us}");
+    // Over the same slots the interval has only the draws.
+    let (drawn, _) = check(&small, &small);
+    assert_eq!((&said[0]["same_slots"], &drawn[0]["same_slots"]), (&json!(false), &json!(true)));
+    let width = |said: &Value, name: &str| {
+        let range = &counter(said, name)["predicted"];
+        range["high"].as_f64().unwrap() - range["low"].as_f64().unwrap()
+    };
+    assert!(width(&said, "misses") > 1.5 * width(&drawn, "misses"), "{said} {drawn}");
+    // All programs are in both, and votes are no reason to expect more of them.
+    assert!(width(&said, "insertions") < 10.0 && counter(&said, "insertions")["inside"] == true, "{said}");
+}

@@ -1,0 +1,68 @@
+use super::{Change, Slot, Trace};
+use crate::Error;
+use fastrand::Rng;
+
+impl Trace {
+    /// Blocks of this order have the least error of a variance.
+    fn slots_of_a_block(&self) -> usize {
+        (self.slots.len() as f64).cbrt().ceil().max(1.0) as usize
+    }
+
+    /// Blocks that halves are drawn from.
+    pub fn blocks(&self) -> usize {
+        self.slots.len().div_ceil(self.slots_of_a_block())
+    }
+
+    /// Half of the slots: blocks of neighbouring ones, drawn at random and each once, in their order, so that what is used in bursts
+    /// stays together. They get the numbers of the last slots, since ages count in slots. How such halves differ says how other blocks
+    /// of the same load would ([`crate::interval::Halves`]). Drawn with replacement, blocks would be in it twice, and
+    /// the second time their programs are still in the cache.
+    ///
+    /// # Errors
+    /// None of a trace that was read; those of building one.
+    pub fn half(&self, seed: u64) -> Result<Trace, Error> {
+        let slots = self.slots.len();
+        let block = self.slots_of_a_block();
+        let mut blocks: Vec<usize> = (0..self.blocks()).collect();
+        Rng::with_seed(seed).shuffle(&mut blocks);
+        blocks.truncate(blocks.len().div_ceil(2));
+        blocks.sort_unstable();
+        let chosen: Vec<usize> = blocks.iter().flat_map(|at| at * block..((at + 1) * block).min(slots)).collect();
+        let mut half = Trace {
+            programs: self.programs.clone(),
+            set_ends: self.set_ends.clone(),
+            ids: self.ids.clone(),
+            loads: self.loads.clone(),
+            ..Trace::new(self.meta.clone())
+        };
+        let numbers = self.slots.iter().skip(slots - chosen.len());
+        for ((place, slot), from) in (0..).zip(numbers).zip(chosen) {
+            let transactions = self.slots[from].transactions;
+            half.add_slot(Slot { transactions, ..*slot }, self.calls_of(from))?;
+            let begin = self.changes.partition_point(|change| (change.slot_index as usize) < from);
+            for change in self.changes[begin..].iter().take_while(|change| change.slot_index as usize == from) {
+                half.add_change(Change { slot_index: place, ..*change })?;
+            }
+        }
+        Ok(half)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neighbours_stay_together_once_and_have_the_last_numbers() {
+        let lines: Vec<String> = (0..125_u32).map(|at| format!("{} {at}", 2 * at + 7)).collect();
+        let trace = Trace::read_plain(lines.join("\n").as_bytes()).unwrap();
+        let half = trace.half(1).unwrap();
+        assert_eq!(half.slots(), &trace.slots()[60..]);
+        let called: Vec<u32> = (0..65).map(|at| half.set(half.calls_of(at)[0].set())[0]).collect();
+        assert!(called.chunks(5).all(|five| five[0] % 5 == 0 && five.windows(2).all(|two| two[0] + 1 == two[1])));
+        assert!(called.is_sorted() && called.windows(2).any(|two| two[0] + 1 < two[1]), "{called:?}");
+        assert_eq!(half, trace.half(1).unwrap());
+        assert_ne!(half, trace.half(2).unwrap());
+        assert_eq!(Trace::new(trace.meta().clone()).half(1).unwrap().slots().len(), 0);
+    }
+}
