@@ -79,6 +79,13 @@ impl Block {
     }
 }
 
+impl Transaction {
+    /// Whether it has the signature of an account that it may have changed.
+    pub(crate) fn signs(&self, key: &Address) -> bool {
+        !self.keys.iter().any(|(other, _)| other == key)
+    }
+}
+
 fn transaction(answered: AnsweredTransaction) -> Result<Transaction, String> {
     let keys = answered.transaction.account_keys;
     if keys.len() > MOST_KEYS {

@@ -37,9 +37,13 @@ struct Account {
 pub(crate) struct Owners {
     /// The number of the program; `None` for an account that is none.
     known: HashMap<Address, Option<u32>>,
+    /// Where the code of an upgradeable program is.
+    code: HashMap<Address, Address>,
     /// Programs that can be called, or could be until they were closed.
     executable: HashSet<u32>,
-    /// Accounts that no longer exist: what they were is not known.
+    /// Accounts that no longer exist.
+    gone: HashSet<Address>,
+    /// Those of them of which it is not known what they were.
     pub(crate) unresolved: u64,
 }
 
@@ -73,6 +77,7 @@ impl Owners {
             let asked: Vec<Address> = code_at.iter().flatten().copied().collect();
             let mut code = if asked.is_empty() { Vec::new() } else { ask(rpc, &asked)? }.into_iter();
             for ((key, account), code_at) in some.iter().zip(accounts).zip(code_at) {
+                self.code.extend(code_at.map(|code_at| (*key, code_at)));
                 let code = code_at.and_then(|_| code.next()).flatten();
                 self.add(*key, account, code, trace)?;
             }
@@ -87,7 +92,10 @@ impl Owners {
         code: Option<Account>,
         trace: &mut Trace,
     ) -> anyhow::Result<()> {
-        self.unresolved += u64::from(account.is_none());
+        if account.is_none() {
+            self.gone.insert(key);
+            self.unresolved += 1;
+        }
         let found = account.and_then(|account| Some((address::loader(&account.owner)?, account)));
         let Some((loader, account)) = found else {
             self.known.insert(key, None);
@@ -109,13 +117,16 @@ impl Owners {
     ///
     /// # Errors
     /// It contradicts the blocks before it.
-    pub(crate) fn add_block(&self, block: &Block, kind: SlotKind, growing: &mut Growing) -> anyhow::Result<()> {
+    pub(crate) fn add_block(&mut self, block: &Block, kind: SlotKind, growing: &mut Growing) -> anyhow::Result<()> {
         let (mut calls, mut changes) = (Vec::new(), Vec::new());
         let trace = &mut growing.trace;
         let slot_index = u32::try_from(trace.slots().len())?;
         for transaction in &block.transactions {
+            self.add_buffers(transaction, trace)?;
+            let created = self.created(transaction);
             let program = |(key, _): &(Address, bool)| self.known.get(key).copied().flatten();
-            let programs: Vec<u32> = transaction.keys.iter().filter_map(program).collect();
+            let programs: Vec<u32> =
+                transaction.keys.iter().filter_map(program).filter(|program| Some(*program) != created).collect();
             if programs.is_empty() {
                 continue;
             }
@@ -131,6 +142,28 @@ impl Owners {
             trace.add_change(change)?;
         }
         Ok(())
+    }
+
+    /// Accounts of the loader that no longer exist: buffers, whose code was deployed, and the code of closed programs. A
+    /// transaction with the loader may write them without their signature.
+    fn add_buffers(&mut self, transaction: &Transaction, trace: &mut Trace) -> anyhow::Result<()> {
+        for key in transaction.changed.iter().filter(|key| !transaction.signs(key)) {
+            if self.gone.remove(key) {
+                let buffer = Program { address: Some(*key), loader: Some(Loader::V3), bytes: None, has_code: false };
+                self.known.insert(*key, Some(trace.add_program(buffer)?));
+                self.unresolved = self.unresolved.saturating_sub(1);
+            }
+        }
+        Ok(())
+    }
+
+    /// The account that a first deployment creates for the code, so that it was not there to be looked up.
+    fn created(&self, transaction: &Transaction) -> Option<u32> {
+        let number = |key: &Address| self.known.get(key).copied().flatten();
+        let is_program = |key: &Address| number(key).is_some_and(|program| self.executable.contains(&program));
+        let deployed = transaction.changed.iter().find(|key| transaction.signs(key) && is_program(key))?;
+        let code = self.code.get(deployed)?;
+        number(code).filter(|_| transaction.change == Some(Suspicion::Deployed))
     }
 
     /// Programs that a transaction deployed or closed. An extended one is deployed anew.

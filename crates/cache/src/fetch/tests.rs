@@ -145,6 +145,35 @@ fn programs_of_each_transaction_are_kept_in_block_order() {
 }
 
 #[test]
+fn buffers_are_looked_up_and_the_code_that_a_first_deployment_creates_is_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = recording(folder.path(), &[100, 101]);
+    let vote = || transaction(&[(&key(3), false)], Value::Null);
+    let node = node(move |slot| {
+        let (program, data, buffer) = ((key(1), true), (key(11), true), (key(if slot == 100 { 4 } else { 15 }), true));
+        let keys = [program, data, buffer, (V3.to_owned(), false), (CLOCK.to_owned(), false)];
+        let keys: Vec<(&str, bool)> = keys.iter().map(|(key, writable)| (key.as_str(), *writable)).collect();
+        let mut change = transaction(&keys, Value::Null);
+        // The account of a new program signs for its creation.
+        change["transaction"]["accountKeys"][1]["signer"] = json!(slot == 100);
+        block(slot - 1, &[change, vote()])
+    });
+    let said = ask(&run, &node, 0).unwrap();
+    assert!(!said.contains("no longer exist"), "{said}");
+    let trace = read(&run);
+    let named = |programs: &[u32]| {
+        let mut named: Vec<u8> = programs.iter().map(|p| trace.programs()[*p as usize].address.unwrap()[0]).collect();
+        named.sort_unstable();
+        named
+    };
+    let calls = |at: usize| trace.calls_of(at).iter().map(|call| named(trace.set(call.set()))).collect::<Vec<_>>();
+    assert_eq!((calls(0), calls(1)), (vec![vec![4]], vec![vec![1, 11, 15]]));
+    assert!(trace.programs().iter().all(|program| program.has_code == (program.address.unwrap()[0] == 1)));
+    let changes: Vec<_> = trace.changes().iter().map(|c| (c.slot_index, named(&[c.program]), c.kind)).collect();
+    assert_eq!(changes, [(0, vec![1], ChangeKind::Deployed), (1, vec![1], ChangeKind::Deployed)]);
+}
+
+#[test]
 fn what_was_interrupted_is_continued_and_nothing_is_asked_twice() {
     let folder = tempfile::tempdir().unwrap();
     let run = recording(folder.path(), &[100, 101, 102, 1_001]);
