@@ -9,7 +9,6 @@
 mod run;
 
 use faultline_cachesim::file;
-use faultline_recording::{ProgramCachePoint, Recording, ReplaySlotPoint};
 use faultline_testkit::binaries::{Binaries, SKIP_MESSAGE};
 use faultline_testkit::cluster::ClusterOptions;
 use faultline_testkit::load::Calls;
@@ -32,11 +31,14 @@ const FROM: u32 = 512;
 const SIZES: [u32; 5] = [256, 384, 512, 640, 768];
 /// A minute of the load.
 const CALLS: u64 = 18_000;
+/// Of a run whose leader loses transactions.
+const TRIES: u32 = 3;
 /// Misses of that load by a simulation of another sequence of calls, written down before any of these sizes had run.
 const SAID_BEFOREHAND: [(u32, f64); 5] = [(256, 8_439.0), (384, 5_852.0), (512, 3_580.0), (640, 1_568.0), (768, 640.0)];
 /// Of a prediction, in percent.
 const MOST_OFF: f64 = 10.0;
 const TIME: &str = "cache time, ms";
+const OWN_TIME: &str = "at its own costs, ms";
 
 fn may_run() -> bool {
     let found = Binaries::find().is_some();
@@ -63,49 +65,46 @@ fn counters(runs: &[Value]) -> impl Iterator<Item = &Value> {
     runs.iter().flat_map(|run| run["counters"].as_array().expect("counters"))
 }
 
+fn is_count(counter: &Value) -> bool {
+    counter["name"] != TIME && counter["name"] != OWN_TIME
+}
+
 /// Each count is predicted within 10 % (within 10, where there are few).
 fn are_near(runs: &[Value]) {
-    let off = |counter: &&Value| counter["name"] != TIME && counter["within"] != true;
+    let off = |counter: &&Value| is_count(counter) && counter["within"] != true;
     let off: Vec<&Value> = counters(runs).filter(off).collect();
     assert!(off.is_empty(), "{off:#?}");
 }
 
-/// Mean time of a load, in microseconds, as the follower reported it.
-fn us_of_a_load(run: &Path) -> f64 {
-    let recording = Recording::open(run).expect("a recording");
-    let points = recording.program_cache_points().expect("points of the cache");
-    let loads = |point: &ProgramCachePoint| point.insertions.zip(point.reloads).map(|(new, again)| new + again);
-    let parts = |point: &ReplaySlotPoint| {
-        [point.register_syscalls_us, point.load_elf_us, point.verify_code_us, point.jit_compile_us]
-            .into_iter()
-            .flatten()
-            .sum::<u64>()
-    };
-    let us: u64 = recording.replay_slot_points().expect("points of slots").iter().map(parts).sum();
-    us as f64 / points.iter().filter_map(loads).sum::<u64>() as f64
+fn counter_of<'a>(run: &'a Value, name: &str) -> &'a Value {
+    let mut counters = counters(std::slice::from_ref(run));
+    counters.find(|counter| counter["name"] == name).expect("the counter")
 }
 
-/// The time is predicted within 10 % where a load took as long as in the first run, within 10 %: that depends on what else the
-/// machine does, and is known of each run.
-fn times_are_near(folder: &Path, runs: &[Value]) {
-    let us = |name: &str| us_of_a_load(&folder.join(format!("{name}.fltl")));
+/// The time is predicted within 10 %, or, since other work slows this machine down by more than that from one run to the next, within
+/// 10 % where a load takes as much longer as it did in the mean of the run.
+fn times_are_near(runs: &[Value]) {
     for run in runs {
-        let entries = run["entries"].as_u64().expect("entries");
-        let slower = 100.0 * (us(&entries.to_string()) / us("from") - 1.0);
-        let time = counters(std::slice::from_ref(run)).find(|counter| counter["name"] == TIME).expect("the time");
-        println!("{entries} entries: a load took {slower:+.0} % longer than in the first run, {time}");
-        assert!(slower.abs() > MOST_OFF || time["within"] == true, "{time}");
+        let [first, here] = [0, 1].map(|at| run["us_of_a_load"][at].as_f64().expect("a time"));
+        let [time, own] = [TIME, OWN_TIME].map(|name| counter_of(run, name));
+        println!(
+            "{} entries: a load took {:+.1} % longer than in the first run; the time is off by {} %, and {} % so",
+            run["entries"],
+            100.0 * (here / first - 1.0),
+            time["off_percent"],
+            own["off_percent"]
+        );
+        assert!(time["within"] == true || own["within"] == true, "{time} {own}");
     }
 }
 
-/// Counts are inside their intervals, but for one run's: those of one run rise and fall together, and one of twenty is outside.
-fn are_inside(runs: &[Value]) {
-    let is_outside = |run: &&Value| {
-        let mut counts = counters(std::slice::from_ref(*run)).filter(|counter| counter["name"] != TIME);
-        counts.any(|counter| counter["inside"] != true)
-    };
-    let outside: Vec<&Value> = runs.iter().filter(is_outside).collect();
-    assert!(outside.len() <= 1, "{outside:#?}");
+/// Counts of some comparisons, and how many are inside their intervals.
+fn are_inside<'a>(runs: impl Iterator<Item = &'a Value>) {
+    let counts = runs.flat_map(|run| run["counters"].as_array().expect("counters"));
+    let counts: Vec<&Value> = counts.filter(|counter| is_count(counter)).collect();
+    let outside: Vec<&&Value> = counts.iter().filter(|counter| counter["inside"] != true).collect();
+    println!("{} of {} counts are inside their intervals", counts.len() - outside.len(), counts.len());
+    assert!(outside.len() * 10 <= counts.len(), "{outside:#?}");
 }
 
 #[test]
@@ -116,11 +115,7 @@ fn one_run_predicts_real_runs_of_other_sizes() -> Result<()> {
         return Ok(());
     }
     let folder = results("cache-sizes");
-    let run = |name: &str, entries: u32| {
-        let options = ClusterOptions { cache_entries: Some(entries), ..ClusterOptions::default() };
-        record((&folder, name), options, Calls { most: CALLS, ..Calls::default() }, |_, _| Ok(()))
-    };
-    run("from", FROM)?;
+    run(&folder, "from", FROM)?;
     let from = folder.join("from.fltl").display().to_string();
     let sizes = SIZES.map(|entries| entries.to_string()).join(",");
     println!("{}", cache(&["predict", &from, "--sizes", &sizes]).1);
@@ -130,7 +125,7 @@ fn one_run_predicts_real_runs_of_other_sizes() -> Result<()> {
     let mut others = Vec::new();
     for entries in SIZES {
         let name = entries.to_string();
-        run(&name, entries)?;
+        run(&folder, &name, entries)?;
         // Predicted without its blocks first.
         fs::rename(trace_of(&folder, &name), folder.join(format!("{name}.blocks"))).expect("a trace");
         others.push(name);
@@ -154,11 +149,27 @@ fn one_run_predicts_real_runs_of_other_sizes() -> Result<()> {
     others.iter().for_each(|name| {
         fs::rename(folder.join(format!("{name}.blocks")), trace_of(&folder, name)).expect("a trace");
     });
-    let runs = checked(&folder, "from", &others);
-    are_near(&runs);
-    are_inside(&runs);
-    times_are_near(&folder, &runs);
+    let own = checked(&folder, "from", &others);
+    are_near(&own);
+    are_inside(runs.iter().chain(&own));
+    times_are_near(&own);
     Ok(())
+}
+
+/// Records a run with all of the load: without a part of it, it is another one, and is repeated.
+fn run(folder: &Path, name: &str, entries: u32) -> Result<()> {
+    for _ in 0..TRIES {
+        let options = ClusterOptions { cache_entries: Some(entries), ..ClusterOptions::default() };
+        let landed = record((folder, name), options, Calls { most: CALLS, ..Calls::default() }, |_, _| Ok(()))?;
+        if landed as u64 == CALLS {
+            return Ok(());
+        }
+        println!("{name}: the leader lost {} of {CALLS} transactions; again", CALLS - landed as u64);
+        for file in [format!("{name}.fltl"), format!("{name}.trace")] {
+            fs::remove_file(folder.join(file)).expect("a file of this test");
+        }
+    }
+    panic!("{name}: the leader lost transactions {TRIES} times")
 }
 
 fn trace_of(folder: &Path, name: &str) -> PathBuf {
@@ -286,8 +297,8 @@ fn with_many_payers_uneven_programs_deployments_and_upgrades_loads_and_evictions
         assert!((predicted / recorded - 1.0).abs() * 100.0 <= MOST_OFF, "{name}: {recorded} and {predicted}");
     }
     // The other size, with the costs of this run.
-    for counter in counters(&checked(&folder, "512", &["320".to_owned()])).filter(|counter| counter["name"] != TIME) {
-        assert_eq!(counter["within"], true, "{counter}");
-    }
+    let other = checked(&folder, "512", &["320".to_owned()]);
+    are_near(&other);
+    times_are_near(&other);
     Ok(())
 }

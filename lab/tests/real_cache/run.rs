@@ -1,5 +1,6 @@
 //! One run of a real follower under load, recorded, and what `faultline cache` says of it.
 
+use faultline_cachesim::file;
 use faultline_testkit::Result;
 use faultline_testkit::cluster::{Cluster, ClusterOptions};
 use faultline_testkit::daemon::Daemon;
@@ -39,24 +40,23 @@ pub(crate) fn cache(words: &[&str]) -> (Option<i32>, String) {
 }
 
 /// Records a follower of a cluster of its own from its start until all of the load is finalized, as `NAME.fltl`, and fetches the
-/// leader's blocks as `NAME.trace`. `meanwhile` is called again and again under load, with what was sent.
+/// leader's blocks as `NAME.trace`. `meanwhile` is called again and again under load, with what was sent. Returns how many
+/// transactions with programs are in the blocks: a leader that is starved loses what it has accepted.
 pub(crate) fn record(
     (folder, name): (&Path, &str),
     options: ClusterOptions,
     calls: Calls,
     mut meanwhile: impl FnMut(&Rpc, u64) -> Result<()>,
-) -> Result<()> {
+) -> Result<usize> {
     let path = |name: String| folder.join(name).display().to_string();
     let (run, trace) = (path(format!("{name}.fltl")), path(format!("{name}.trace")));
-    let nodes = tempfile::tempdir().expect("a temporary folder");
-    let ledger = nodes.path().join("follower").display().to_string();
+    let temporary = tempfile::tempdir().expect("a temporary folder");
+    let nodes = options.folder.clone().unwrap_or_else(|| temporary.path().to_owned());
+    let ledger = nodes.join("follower").display().to_string();
     let program = Path::new(env!("CARGO_BIN_EXE_faultline")).with_file_name("faultlined");
     let daemon = Daemon::start(&program.display().to_string(), &["--ledger", &ledger, "--record", &run], folder)?;
-    let mut cluster = Cluster::start(ClusterOptions {
-        follower_metrics: Some(daemon.ingest_url()),
-        folder: Some(nodes.path().to_owned()),
-        ..options
-    })?;
+    let mut cluster =
+        Cluster::start(ClusterOptions { follower_metrics: Some(daemon.ingest_url()), folder: Some(nodes), ..options })?;
     let leader = cluster.leader_rpc();
     let (first, before) = (leader.processed_slot()?, leader.transaction_count()?);
     let load = Load::of(leader.address(), calls)?;
@@ -85,7 +85,7 @@ pub(crate) fn record(
     let (code, said) = cache(&["fetch", &run, "--rpc", &url, "--out", &trace]);
     println!("{said}");
     assert_eq!(code, Some(0));
-    Ok(())
+    Ok(file::read(fs::read(&trace).expect("a trace").as_slice()).expect("a trace").calls())
 }
 
 /// A counter of a self-test, and what is asked of it: `recorded` or `predicted`.
