@@ -19,6 +19,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 /// The cache has less room than the load's 640 programs need.
 const ENTRIES: u32 = 512;
@@ -48,6 +49,18 @@ fn lookups(trace: &Trace) -> BTreeMap<u64, Vec<Vec<[u8; 32]>>> {
         calls
     };
     trace.slots().iter().enumerate().map(|(at, slot)| (slot.slot, of(at))).collect()
+}
+
+/// In at least so many slots that both have.
+fn are_equal(own: &Trace, blocks: &Trace, least: usize) {
+    let (by_own, by_blocks) = (lookups(own), lookups(blocks));
+    // The last slot may not be written to its end.
+    let last = by_own.keys().next_back().copied().expect("a slot");
+    let both: Vec<u64> = by_blocks.keys().copied().filter(|slot| *slot < last && by_own.contains_key(slot)).collect();
+    let apart: Vec<u64> = both.iter().copied().filter(|slot| by_own[slot] != by_blocks[slot]).collect();
+    let calls: usize = both.iter().map(|slot| by_own[slot].len()).sum();
+    println!("{} slots with {calls} lookups in both traces, {} of them differ", both.len(), apart.len());
+    assert!(both.len() >= least && apart.is_empty(), "{} slots, {apart:?}", both.len());
 }
 
 fn read(path: &Path) -> Trace {
@@ -96,15 +109,7 @@ fn what_a_validator_itself_wrote_is_what_its_blocks_say() -> Result<()> {
     println!("{}", said(&["fetch", &run, "--validator-trace", &written, "--out", &own]));
     let [own_trace, blocks_trace] = [&own, &blocks].map(|path| read(path.as_ref()));
 
-    // The last slot may not be written to its end.
-    let (by_own, by_blocks) = (lookups(&own_trace), lookups(&blocks_trace));
-    let last = by_own.keys().next_back().copied().expect("a slot");
-    let both: Vec<u64> = by_blocks.keys().copied().filter(|slot| *slot < last && by_own.contains_key(slot)).collect();
-    let apart: Vec<u64> = both.iter().copied().filter(|slot| by_own[slot] != by_blocks[slot]).collect();
-    let calls: usize = both.iter().map(|slot| by_own[slot].len()).sum();
-    println!("{} slots with {calls} lookups in both traces, {} of them differ", both.len(), apart.len());
-    assert!(both.len() >= COMPARED && apart.is_empty(), "{} slots, {apart:?}", both.len());
-
+    are_equal(&own_trace, &blocks_trace, COMPARED);
     let (written, counted) = loads(&own_trace, run.as_ref());
     let differing = written.iter().filter(|(slot, loads)| counted.get(slot) != Some(loads)).count();
     let [written, counted] = [&written, &counted].map(|loads| loads.values().sum::<u64>());
@@ -118,5 +123,41 @@ fn what_a_validator_itself_wrote_is_what_its_blocks_say() -> Result<()> {
         println!("{trace}: {recorded} loads, {predicted:.0} predicted");
         assert!((predicted / recorded - 1.0).abs() < 0.01, "{recorded} and {predicted}");
     }
+    Ok(())
+}
+
+/// 40 s, and slots that both must have.
+const REPLAYED_CALLS: u64 = 12_000;
+const REPLAYED: usize = 80;
+
+#[test]
+#[ignore = "needs a ledger tool of its own: .ci/run --long, or cargo test --workspace --test cache_witness -- --ignored"]
+#[expect(clippy::disallowed_methods, reason = "a test starts programs itself")]
+fn what_a_replay_of_the_ledger_looks_up_is_what_the_blocks_say() -> Result<()> {
+    let Some(tool) = traced_validator().map(|traced| traced.with_file_name("agave-ledger-tool")) else {
+        eprintln!("{UNTRACED_MESSAGE}");
+        return Ok(());
+    };
+    if Binaries::find().is_none() || !tool.is_file() {
+        eprintln!("{SKIP_MESSAGE}, or no {}", tool.display());
+        return Ok(());
+    }
+    let folder = results("cache-replay");
+    let [run, written, own, blocks, nodes] = ["run.fltl", "cache.txt", "own.trace", "run.trace", "nodes"]
+        .map(|name| folder.join(name).display().to_string());
+    fs::create_dir(&nodes).expect("a folder for the nodes");
+    let options = ClusterOptions { folder: Some(nodes.clone().into()), ..ClusterOptions::default() };
+    record((&folder, "run"), options, Calls { most: REPLAYED_CALLS, ..Calls::default() }, |_, _| Ok(()))?;
+    // The nodes have ended. From the first snapshot on, not from the follower's own.
+    let (none, ledger) = (folder.join("none").display().to_string(), format!("{nodes}/follower"));
+    fs::create_dir(&none).expect("an empty folder");
+    let mut replay = Command::new(&tool);
+    replay.args(["verify", "--ignore-ulimit-nofile-error", "--ledger", &ledger]);
+    replay.args(["--incremental-snapshot-archive-path", &none]).env("AGAVE_PROGRAM_CACHE_TRACE", &written);
+    let output = replay.output().expect("the tool can be run");
+    fs::write(folder.join("replay.log"), [&output.stdout[..], &output.stderr[..]].concat()).expect("a file");
+    assert!(output.status.success(), "{}, {}", output.status, folder.join("replay.log").display());
+    println!("{}", said(&["fetch", &run, "--validator-trace", &written, "--out", &own]));
+    are_equal(&read(own.as_ref()), &read(blocks.as_ref()), REPLAYED);
     Ok(())
 }
