@@ -6,7 +6,6 @@
 //! a round disturbs the others.
 
 use crate::block::{self, Plan};
-use crate::summary::quantile_sorted;
 use serde::Serialize;
 
 /// Where the difference changes its sign.
@@ -15,9 +14,11 @@ pub struct Crossover {
     /// The size at which the mean difference of all rounds passes from positive to negative; `None` unless it does so exactly
     /// once and never the other way round.
     pub at: Option<f64>,
-    /// Lower end of the interval of the size, over the resamples that have one; `None` if fewer than `level` of all do.
+    /// Lower end of the interval of the size. A resample in which the other is better at every size counts as a size below the
+    /// smallest, and one whose signs change otherwise as both. `None` if the end is below the smallest size, or of too few blocks.
     pub low: Option<f64>,
-    /// Upper end; `None` with `low`.
+    /// Upper end; resamples in which the reference is better at every size count as a size above the largest. `None` if the end is
+    /// above the largest size, or of too few blocks.
     pub high: Option<f64>,
     /// Confidence that was asked for, between 0 and 1.
     pub level: f64,
@@ -27,7 +28,12 @@ pub struct Crossover {
     pub never: f64,
     /// Share in which the other is.
     pub always: f64,
+    /// Independent blocks of rounds; of fewer than [`FEWEST_BLOCKS`] there is no interval.
+    pub blocks: usize,
 }
+
+/// Blocks that an interval needs.
+pub const FEWEST_BLOCKS: usize = 12;
 
 /// What the signs of mean differences over ascending sizes say.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -55,32 +61,41 @@ pub fn crossover(sizes: &[f64], differences: &[Vec<Option<f64>>], plan: &Plan) -
     let sums: Vec<Vec<f64>> = rounds.iter().map(|series| block_sums(series, block)).collect();
     let means: Vec<f64> = rounds.iter().map(|series| series.iter().sum()).collect();
     let mut random = fastrand::Rng::with_seed(plan.seed);
-    let (mut places, mut never, mut always) = (Vec::new(), 0, 0);
+    let (mut drawn_crossings, mut drawn) = (Vec::new(), vec![0.0; sizes.len()]);
     let resamples = plan.resamples.max(1000);
     for _ in 0..resamples {
-        let mut drawn = vec![0.0; sizes.len()];
+        drawn.fill(0.0);
         for _ in 0..count / block {
             let from = random.usize(..count);
             drawn.iter_mut().zip(&sums).for_each(|(sum, sums)| *sum += sums[from]);
         }
-        match crossing(sizes, &drawn) {
-            Crossing::At(place) => places.push(place),
-            Crossing::Never => never += 1,
-            Crossing::Always => always += 1,
-            Crossing::Unclear => {}
-        }
+        drawn_crossings.push(crossing(sizes, &drawn));
     }
-    let share = |number: usize| number as f64 / resamples as f64;
-    places.sort_unstable_by(f64::total_cmp);
-    let once = share(places.len());
+    let share = |is: &dyn Fn(&Crossing) -> bool| {
+        drawn_crossings.iter().filter(|crossing| is(crossing)).count() as f64 / resamples as f64
+    };
     let tail = (1.0 - plan.level) / 2.0;
-    let end = |p| if once >= plan.level { quantile_sorted(&places, p) } else { None };
+    let blocks = count / block;
+    let end = |p: f64, unclear: f64| {
+        let place = |crossing: &Crossing| match crossing {
+            Crossing::At(place) => *place,
+            Crossing::Never => f64::INFINITY,
+            Crossing::Always => f64::NEG_INFINITY,
+            Crossing::Unclear => unclear,
+        };
+        let mut places: Vec<f64> = drawn_crossings.iter().map(place).collect();
+        places.sort_unstable_by(f64::total_cmp);
+        let rank = (p * (resamples - 1) as f64).round() as usize;
+        places.get(rank).copied().filter(|place| place.is_finite() && blocks >= FEWEST_BLOCKS)
+    };
     let at = match crossing(sizes, &means) {
         Crossing::At(place) => Some(place),
         _ => None,
     };
-    let (low, high) = (end(tail), end(1.0 - tail));
-    Some(Crossover { at, low, high, level: plan.level, once, never: share(never), always: share(always) })
+    let (low, high) = (end(tail, f64::NEG_INFINITY), end(1.0 - tail, f64::INFINITY));
+    let once = share(&|crossing| matches!(crossing, Crossing::At(_)));
+    let [never, always] = [Crossing::Never, Crossing::Always].map(|all| share(&|crossing| *crossing == all));
+    Some(Crossover { at, low, high, level: plan.level, once, never, always, blocks })
 }
 
 /// The differences of rounds that have one at every size.
@@ -152,7 +167,7 @@ mod tests {
         let covered = (0..100).filter(|seed| {
             let found = crossover(&SIZES, &measured(4200.0, 3.0, *seed), &plan).unwrap();
             assert!((found.at.unwrap() - 4200.0).abs() < 1000.0, "{found:?}");
-            found.low.unwrap() <= 4200.0 && 4200.0 <= found.high.unwrap()
+            found.low.is_none_or(|low| low <= 4200.0) && found.high.is_none_or(|high| 4200.0 <= high)
         });
         assert!((88..=100).contains(&covered.count()));
     }
@@ -168,6 +183,26 @@ mod tests {
         back.reverse();
         let wrong_way = crossover(&SIZES, &back, &plan).unwrap();
         assert_eq!((wrong_way.at, wrong_way.once), (None, 0.0));
+    }
+
+    #[test]
+    fn resamples_without_a_crossover_widen_the_interval_and_few_blocks_have_none() {
+        let plan = Plan { resamples: 1000, ..Plan::default() };
+        // Near the largest size: some resamples have the reference better at every size.
+        let found = crossover(&SIZES, &measured(8900.0, 6.0, 5), &plan).unwrap();
+        assert!(found.never > 0.05 && found.once > 0.3, "{found:?}");
+        assert!(found.low.is_some_and(|low| low < 9000.0) && found.high.is_none(), "{found:?}");
+        let mut few = measured(4200.0, 0.1, 5);
+        few.iter_mut().for_each(|series| series.truncate(20));
+        // Steps of ten rounds: two independent blocks at most.
+        for (place, series) in few.iter_mut().enumerate() {
+            for (round, value) in series.iter_mut().enumerate() {
+                *value = Some((4200.0 - SIZES[place]) / 1000.0 + if round < 10 { 0.2 } else { -0.2 });
+            }
+        }
+        let found = crossover(&SIZES, &few, &plan).unwrap();
+        assert!(found.blocks < FEWEST_BLOCKS && found.at.is_some(), "{found:?}");
+        assert_eq!((found.low, found.high), (None, None), "{found:?}");
     }
 
     #[test]
