@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -70,8 +70,15 @@ pub(crate) struct Decoded {
 struct Answer<R> {
     #[serde(default)]
     id: Value,
-    result: Option<R>,
+    /// `Some(None)` is a result, which is null.
+    #[serde(default, deserialize_with = "present")]
+    result: Option<Option<R>>,
     error: Option<RpcError>,
+}
+
+/// What is there, null or not.
+fn present<'de, D: Deserializer<'de>, R: Deserialize<'de>>(deserializer: D) -> Result<Option<Option<R>>, D::Error> {
+    Option::deserialize(deserializer).map(Some)
 }
 
 #[derive(Deserialize)]
@@ -111,6 +118,8 @@ pub(crate) struct Decoder {
     zstd: zstd::bulk::Decompressor<'static>,
     compressed: Vec<u8>,
     bytes: Vec<u8>,
+    /// A result that is not written into `bytes` yet.
+    json: Option<Value>,
 }
 
 impl Decoder {
@@ -118,11 +127,15 @@ impl Decoder {
     /// There is no memory for it.
     pub(crate) fn new() -> std::io::Result<Decoder> {
         let zstd = zstd::bulk::Decompressor::new()?;
-        Ok(Decoder { zstd, compressed: Vec::new(), bytes: Vec::new() })
+        Ok(Decoder { zstd, compressed: Vec::new(), bytes: Vec::new(), json: None })
     }
 
-    /// The bytes of the last answer.
-    pub(crate) fn bytes(&self) -> &[u8] {
+    /// The bytes of the last answer; of JSON a text that is the same for the same result, since keys are in order. To write it is
+    /// no part of decoding.
+    pub(crate) fn bytes(&mut self) -> &[u8] {
+        if let Some(result) = self.json.take() {
+            self.bytes = result.to_string().into_bytes();
+        }
         &self.bytes
     }
 
@@ -132,11 +145,10 @@ impl Decoder {
     /// What is wrong with it, or what it says is wrong.
     pub(crate) fn decode(&mut self, body: &[u8], id: u64, expected: Expected) -> Result<Decoded, Failure> {
         self.bytes.clear();
+        self.json = None;
         match expected {
             Expected::Json { same } => {
-                let result: Value = result(body, id)?;
-                // Keys are in order: the same result has the same text.
-                serde_json::to_writer(&mut self.bytes, &result).map_err(|_| Failure::Malformed)?;
+                self.json = Some(result(body, id)?);
                 Ok(Decoded { slot: None, bytes: same })
             }
             Expected::Account(asked) => {
@@ -185,7 +197,8 @@ fn result<'a, R: Deserialize<'a>>(body: &'a [u8], id: u64) -> Result<R, Failure>
         (Some(error), _) if is_limit(&error) => Err(Failure::RateLimited(None)),
         _ if answer.id.as_u64() != Some(id) => Err(Failure::WrongId),
         (Some(error), _) => Err(Failure::Rpc(error.code)),
-        (None, Some(result)) => Ok(result),
+        (None, Some(Some(result))) => Ok(result),
+        (None, Some(None)) => Err(Failure::Missing),
         (None, None) => Err(Failure::Malformed),
     }
 }
@@ -251,11 +264,13 @@ mod tests {
         let bytes = |result: &str| {
             let mut decoder = Decoder::new().unwrap();
             let body = format!(r#"{{"id":7,"result":{result}}}"#);
-            decoder.decode(body.as_bytes(), 7, Expected::Json { same: true }).map(|_| decoder.bytes)
+            decoder.decode(body.as_bytes(), 7, Expected::Json { same: true }).map(|_| decoder.bytes().to_vec())
         };
         assert_eq!(bytes(r#"{"a":1,"b":[2]}"#), bytes(r#"{ "b": [ 2 ], "a": 1 }"#));
         assert_ne!(bytes(r#"{"a":1}"#), bytes(r#"{"a":2}"#));
-        assert_eq!(bytes("null"), Err(Failure::Malformed));
+        assert_eq!(bytes("null"), Err(Failure::Missing), "null is a result: what was asked for is not there");
+        assert_eq!(bytes(r#"null,"error":{"code":-32000}"#), Err(Failure::Rpc(-32000)));
+        assert_eq!(bytes(r#"7,"error":null"#), Ok(b"7".to_vec()));
     }
 
     #[test]

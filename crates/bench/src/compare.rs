@@ -8,6 +8,7 @@ use faultline_stats::block::{self, Estimate, Method, Plan};
 use faultline_stats::crossover::{Crossover, crossover};
 use faultline_stats::paired::{Pairs, join};
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 /// An arm against the reference on one subject: latencies in milliseconds, positive where the reference is faster.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -103,18 +104,22 @@ fn pairs(results: &Results, reference: usize, other: usize) -> Pairs {
 /// From which size on an arm is faster than the reference; `None` of fewer than two sizes or too few rounds.
 pub(crate) fn crossing(results: &Results, arm: &str) -> Option<Crossover> {
     let reference = results.header.arms.first()?;
-    let mut sizes: Vec<(u64, &str)> =
-        results.subjects().into_iter().filter_map(|(name, size)| Some((size?, name))).collect();
-    sizes.sort_unstable();
-    sizes.dedup_by_key(|(size, _)| *size);
-    let difference = |subject: &str| {
+    let mut sizes: BTreeMap<u64, Vec<Vec<Option<f64>>>> = BTreeMap::new();
+    for (subject, size) in results.subjects() {
         let (a, b) = (results.cell(reference, subject)?, results.cell(arm, subject)?);
         let both = results.by_round(a).into_iter().zip(results.by_round(b));
-        Some(both.map(|(a, b)| Some(b? - a?)).collect::<Vec<_>>())
-    };
-    let differences: Vec<Vec<Option<f64>>> = sizes.iter().map(|(_, name)| difference(name)).collect::<Option<_>>()?;
-    let sizes: Vec<f64> = sizes.iter().map(|(size, _)| *size as f64).collect();
+        sizes.entry(size?).or_default().push(both.map(|(a, b)| Some(b? - a?)).collect());
+    }
+    let differences: Vec<Vec<Option<f64>>> = sizes.values().map(|accounts| means(accounts)).collect();
+    let sizes: Vec<f64> = sizes.keys().map(|size| *size as f64).collect();
     crossover(&sizes, &differences, &plan())
+}
+
+/// The mean difference of accounts of one size, round by round, where all have one.
+fn means(accounts: &[Vec<Option<f64>>]) -> Vec<Option<f64>> {
+    let rounds = accounts.iter().map(Vec::len).max().unwrap_or(0);
+    let at = |round: usize| accounts.iter().map(|series| series.get(round).copied().flatten()).sum::<Option<f64>>();
+    (0..rounds).map(|round| at(round).map(|sum| sum / accounts.len() as f64)).collect()
 }
 
 #[cfg(test)]
@@ -166,5 +171,28 @@ mod tests {
         }
         let found = crossing(&results, "zstd").unwrap();
         assert!(found.low.unwrap() < 3500.0 && 3500.0 < found.high.unwrap() && found.once > 0.99, "{found:?}");
+    }
+
+    #[test]
+    fn accounts_of_one_size_are_one_size_and_none_is_dropped() {
+        let noise = |round: u64, cell: u64| (round * 7919 + cell * 104_729) % 1_000_000;
+        let made = |base: u64, cell: u64| move |round: u64| base + noise(round, cell);
+        let slow = [made(20_000_000, 0), made(20_000_000, 1), made(20_000_000, 2)];
+        // Two accounts of 1,000 bytes: one is 8 ms slower, the other 2 ms faster; 3 ms together.
+        let fast = [made(28_000_000, 3), made(18_000_000, 4), made(17_000_000, 5)];
+        let cells: [Pretended<'_>; 6] = [
+            ("base64", 1000, &slow[0]),
+            ("zstd", 1000, &fast[0]),
+            ("base64", 1001, &slow[1]),
+            ("zstd", 1001, &fast[1]),
+            ("base64", 3000, &slow[2]),
+            ("zstd", 3000, &fast[2]),
+        ];
+        let mut results = results(100, &cells);
+        results.cells.iter_mut().filter(|cell| cell.size == Some(1001)).for_each(|cell| cell.size = Some(1000));
+        let at = crossing(&results, "zstd").unwrap().at.unwrap();
+        assert!((1900.0..2100.0).contains(&at), "{at}");
+        let label = results.label("account of 1001", Some(1000));
+        assert_eq!((label.as_str(), results.label("x", Some(3000)).as_str()), ("1,000 bytes account ", "3,000 bytes"));
     }
 }

@@ -40,7 +40,7 @@ impl fmt::Display for Failure {
             Failure::WrongId => f.write_str("wrong id"),
             Failure::Malformed => f.write_str("malformed answer"),
             Failure::TooLarge => f.write_str("answer too large"),
-            Failure::Missing => f.write_str("no such account"),
+            Failure::Missing => f.write_str("no such account or block"),
         }
     }
 }

@@ -24,7 +24,7 @@ const METHODS: [(&str, &str, bool); 6] = [
     ("getEpochInfo", "[]", false),
 ];
 
-/// What every node is asked first: the newest slot, the newest that stays, the oldest block, what it is.
+/// What all nodes are asked first, at the same moment: the newest slot, the newest that stays, the oldest block, what it is.
 const FIRST: [(&str, &str); 4] = [
     ("getSlot", r#"[{"commitment":"processed"}]"#),
     ("getSlot", r#"[{"commitment":"finalized"}]"#),
@@ -85,9 +85,9 @@ fn first(args: &NodesArgs, nodes: &[(String, Endpoint)]) -> Plan {
         numbers: None,
         expected: Expected::Json { same: false },
     };
-    // Heads of all nodes are asked one right after another.
     let cells = FIRST.into_iter().enumerate().flat_map(|what| (0..nodes.len()).map(move |arm| ask(what, arm)));
-    Plan { cells: cells.collect(), ..with_nodes(args, nodes) }
+    let subjects = FIRST.map(|(method, _)| Subject { name: method.to_owned() }).into();
+    Plan { cells: cells.collect(), subjects, ..with_nodes(args, nodes) }
 }
 
 /// What the nodes say of themselves, and the slots that all of them have.

@@ -171,10 +171,10 @@ impl Iterator for Order {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    fn plan(cells: usize, seed: u64) -> Plan {
+    pub(crate) fn plan(cells: usize, seed: u64) -> Plan {
         let cell = |arm| Cell {
             arm,
             subject: 0,

@@ -8,6 +8,8 @@ use crate::run::{Engine, Measured};
 use crate::store;
 use faultline_command::args::WrongUsage;
 use faultline_command::clock;
+use faultline_text::{count, time};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::rc::Rc;
 use std::time::{Duration, UNIX_EPOCH};
@@ -57,10 +59,12 @@ pub(crate) fn run(
     if output.dry_run {
         return Ok((plan.requests_of_a_round(), 0));
     }
+    // Signals are heard before the file is there: it is removed if one comes before anything is measured.
+    let engine = Engine::new(plan, authorities)?;
     if let Some(out) = &output.out {
         store::reserve(out)?;
     }
-    let done = measure(preset, plan, authorities, known);
+    let done = measure(preset, plan, &engine, known);
     if let (Some(out), Err(_)) = (&output.out, &done) {
         // It is empty, and was made here.
         let _ = std::fs::remove_file(out);
@@ -81,14 +85,29 @@ pub(crate) fn run(
 fn measure(
     preset: &str,
     plan: &Plan,
-    authorities: Option<&Path>,
+    engine: &Engine,
     known: impl FnOnce(&Engine) -> anyhow::Result<Known>,
 ) -> anyhow::Result<Results> {
-    let engine = Engine::new(plan, authorities)?;
-    let known = known(&engine)?;
+    let known = known(engine)?;
     let started = clock::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let measured = engine.run(&Rc::new(plan.clone()))?;
     Ok(results(preset, plan, known, measured, started))
+}
+
+/// What decides latencies and is not the node's.
+fn settings(plan: &Plan) -> BTreeMap<String, String> {
+    let mut settings = BTreeMap::new();
+    let mut set = |name: &str, value: String| settings.insert(name.to_owned(), value);
+    set("loop", plan.rate.map_or("closed".to_owned(), |rate| format!("open, {rate} a second")));
+    set("requests at the same time", plan.workers.to_string());
+    set("timeout", time(plan.timeout));
+    set("largest answer", format!("{} bytes", count(plan.limit as u64)));
+    for cell in &plan.cells {
+        let (arm, subject) = (plan.arms.get(cell.arm), plan.subjects.get(cell.subject));
+        let of = arm.zip(subject).map(|(arm, subject)| format!("request of {} about {}", arm.name, subject.name));
+        set(&of.unwrap_or_default(), cell.method.clone());
+    }
+    settings
 }
 
 fn results(preset: &str, plan: &Plan, known: Known, measured: Measured, started: Duration) -> Results {
@@ -104,6 +123,7 @@ fn results(preset: &str, plan: &Plan, known: Known, measured: Measured, started:
         started_unix_ns: i64::try_from(started.as_nanos()).unwrap_or(i64::MAX),
         nodes: plan.links.iter().map(|link| link.endpoint.shown()).collect(),
         notes: known.notes,
+        settings: settings(plan),
         arms: plan.arms.iter().map(|arm| arm.name.clone()).collect(),
         verdicts: measured.verdicts,
         seed: plan.seed,
@@ -111,7 +131,7 @@ fn results(preset: &str, plan: &Plan, known: Known, measured: Measured, started:
         warm_up: plan.warm_up,
         workers: plan.workers,
         rate: plan.rate,
-        stopped_by: measured.stopped_by.map(str::to_owned),
+        stopped_by: measured.stopped_by,
         own_cpu_ns: measured.own_cpu.map(ns),
         length_ns: ns(measured.length),
     };

@@ -3,7 +3,7 @@
 use crate::compare::{Compared, compared, crossing};
 use crate::results::{CellHead, PHASES, Results, Summary, ms};
 use faultline_stats::block::{Estimate, Reliability};
-use faultline_stats::crossover::Crossover;
+use faultline_stats::crossover::{Crossover, FEWEST_BLOCKS};
 use faultline_text::{count, moment, number, table, time};
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -42,7 +42,7 @@ pub(crate) fn text(results: &Results) -> String {
             out,
             "\nAgainst {reference}: difference in ms with its 95 % interval, negative where {reference} is slower\n"
         );
-        out += &comparison(&compared);
+        out += &comparison(results, &compared);
         out += &crossings(results);
     }
     out += &verified(results);
@@ -78,7 +78,7 @@ fn latencies(results: &Results) -> String {
     let heads = ["arm", "about", "mean", "median", "sd", "min", "max", "p90", "p95", "p99", "p99.9", "good", "failed"];
     let row = |(cell, head): (usize, &CellHead)| {
         let summary = results.summary(cell);
-        let mut row = vec![head.arm.clone(), about_what(&head.subject, head.size)];
+        let mut row = vec![head.arm.clone(), results.label(&head.subject, head.size)];
         match summary.latency {
             None => row.extend((0..9).map(|_| "-".to_owned())),
             Some(l) => {
@@ -99,7 +99,7 @@ fn phases(results: &Results) -> String {
     heads.extend(["decode CPU", "received"]);
     let row = |(cell, head): (usize, &CellHead)| {
         let summary = results.summary(cell);
-        let mut row = vec![head.arm.clone(), about_what(&head.subject, head.size)];
+        let mut row = vec![head.arm.clone(), results.label(&head.subject, head.size)];
         let or_dash = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
         row.extend((0..6).map(|place| or_dash(summary.phases.map(|phases| number(phases[place], 3)))));
         row.push(or_dash(summary.decode_cpu.map(|cpu| number(cpu, 3))));
@@ -109,10 +109,10 @@ fn phases(results: &Results) -> String {
     table(&heads, results.cells.iter().enumerate().map(row).collect())
 }
 
-fn comparison(compared: &[Compared]) -> String {
+fn comparison(results: &Results, compared: &[Compared]) -> String {
     let heads = ["arm", "about", "mean", "interval", "p", "median", "interval", "p95", "interval", "rounds", "caveat"];
     let row = |compared: &Compared| {
-        let mut row = vec![compared.arm.clone(), about_what(&compared.subject, compared.size)];
+        let mut row = vec![compared.arm.clone(), results.label(&compared.subject, compared.size)];
         row.extend(cells(Some(&compared.mean)));
         row.push(compared.p.map_or_else(|| "-".to_owned(), p_value));
         row.extend(cells(compared.median.as_ref()));
@@ -157,15 +157,19 @@ fn crossover(reference: &str, arm: &str, found: &Crossover) -> String {
         percent(found.never),
         percent(found.always)
     );
-    let place = match (found.at, found.low.zip(found.high)) {
-        (Some(at), Some((low, high))) => format!(
+    let bytes = |size: Option<f64>, beyond: &str| size.map_or(beyond.to_owned(), |size| number(size, 0));
+    let place = match found.at {
+        None => format!("no size is shown from which on {arm} is faster than {reference}"),
+        Some(at) if found.low.is_none() && found.high.is_none() => {
+            let few = if found.blocks < FEWEST_BLOCKS { ": too few independent rounds" } else { "" };
+            format!("{arm} may be faster from {} bytes on, which is not shown{few}", number(at, 0))
+        }
+        Some(at) => format!(
             "from {} bytes on {arm} is faster than {reference}, 95 % interval {} to {} bytes",
             number(at, 0),
-            number(low, 0),
-            number(high, 0)
+            bytes(found.low, "less than the smallest"),
+            bytes(found.high, "more than the largest")
         ),
-        (Some(at), None) => format!("{arm} may be faster from {} bytes on, which is not shown", number(at, 0)),
-        (None, _) => format!("no size is shown from which on {arm} is faster than {reference}"),
     };
     format!("Crossover: {place} ({shares})\n")
 }
@@ -191,11 +195,6 @@ fn failures(summary: &Summary) -> String {
         said.push(format!("{} refused for the rate and repeated", count(summary.refused)));
     }
     if said.is_empty() { "0".to_owned() } else { said.join(", ") }
-}
-
-/// An account by its size, which says more than its address.
-fn about_what(subject: &str, size: Option<u64>) -> String {
-    size.map_or_else(|| subject.to_owned(), |size| format!("{} bytes", count(size)))
 }
 
 fn shown(ms: f64) -> String {

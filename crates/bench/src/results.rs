@@ -67,6 +67,9 @@ pub(crate) struct Header {
     pub(crate) nodes: Vec<String>,
     /// Sentences about the nodes.
     pub(crate) notes: Vec<String>,
+    /// How it was asked, by name: what two runs must have in common to be compared.
+    #[serde(default)]
+    pub(crate) settings: BTreeMap<String, String>,
     /// Names of the arms; the first is the reference.
     pub(crate) arms: Vec<String>,
     /// Answers compared with the reference's, by arm.
@@ -81,7 +84,7 @@ pub(crate) struct Header {
     pub(crate) workers: usize,
     /// Requests a second in an open loop; `None` in a closed loop.
     pub(crate) rate: Option<f64>,
-    /// The signal that ended it early.
+    /// The signal, or what else, ended it early.
     pub(crate) stopped_by: Option<String>,
     /// This tool's CPU time per request, in nanoseconds, over the whole run.
     pub(crate) own_cpu_ns: Option<u64>,
@@ -153,6 +156,14 @@ impl Results {
         subjects
     }
 
+    /// An account by its size, which says more than its address; with it where another has the same size.
+    pub(crate) fn label(&self, subject: &str, size: Option<u64>) -> String {
+        let Some(size) = size else { return subject.to_owned() };
+        let same = self.subjects().iter().filter(|(_, other)| *other == Some(size)).count();
+        let bytes = format!("{} bytes", faultline_text::count(size));
+        if same > 1 { format!("{bytes} {subject:.8}") } else { bytes }
+    }
+
     /// Samples of one cell.
     pub(crate) fn of(&self, cell: usize) -> impl Iterator<Item = &Sample> {
         self.samples.iter().filter(move |sample| sample.cell == cell)
@@ -204,12 +215,14 @@ impl Results {
         let latencies: Vec<Option<f64>> = self.of(cell).map(|sample| sample.latency_ns().map(ms)).collect();
         let of_all = faultline_stats::summary::summary(&latencies);
         let histogram = self.histogram(cell)?;
-        let at = |p| ms(histogram.value_at_quantile(p));
+        let (min, max) = (of_all.min?, of_all.max?);
+        // A bucket's end is above what is in it.
+        let at = |p| ms(histogram.value_at_quantile(p)).clamp(min, max);
         Some(Latency {
             mean: of_all.mean?,
             sd: of_all.sd,
-            min: of_all.min?,
-            max: of_all.max?,
+            min,
+            max,
             p50: at(0.5),
             p90: at(0.9),
             p95: at(0.95),
@@ -240,6 +253,7 @@ pub(crate) mod tests {
             started_unix_ns: 0,
             nodes: vec!["http://node".to_owned()],
             notes: Vec::new(),
+            settings: BTreeMap::new(),
             verdicts: vec![Verdict { equal: 1, different: 0 }; arms.len()],
             arms,
             seed: 1,
@@ -288,6 +302,12 @@ pub(crate) mod tests {
         assert!((latency.mean - (1 + 2 + 3 + 5 + 6 + 7 + 9) as f64 / 7.0).abs() < 1e-9);
         assert_eq!((latency.min, latency.max), (1.0, 9.0));
         assert_eq!(results.by_round(0)[3], None);
+    }
+
+    #[test]
+    fn no_percentile_is_above_the_longest_latency() {
+        let latency = results(3, &[("a", 1, &|_| 123_456_789)]).summary(0).latency.unwrap();
+        assert_eq!((latency.p50, latency.p999), (latency.min, latency.max));
     }
 
     #[test]

@@ -5,15 +5,16 @@
 //! sent, and latency counts from these, so that a wait for a free connection is not hidden.
 
 mod exchange;
+mod pace;
+mod questions;
 #[cfg(test)]
 mod server;
 #[cfg(test)]
 mod tests;
 
 use crate::answer::Decoder;
-use crate::failure::Failure;
 use crate::http;
-use crate::plan::{Cell as PlanCell, Order, Plan, Turn};
+use crate::plan::{Order, Plan, Turn};
 use crate::results::Sample;
 use crate::verify::{Verdict, Verify};
 use anyhow::Context as _;
@@ -21,108 +22,76 @@ use exchange::{Connections, Exchanged};
 use faultline_command::clock;
 use faultline_command::progress::Progress;
 use faultline_command::signals::Signals;
+use pace::{Asked, LOOK, Pace};
 use std::cell::{Cell, RefCell};
 use std::path::Path;
+use std::pin::pin;
 use std::rc::Rc;
 use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Mutex;
 use tokio::task::{JoinSet, LocalSet};
-use tokio::time::sleep;
+use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
-
-/// A request that is refused for its rate is tried so often in a closed loop.
-const MOST_REFUSALS: u32 = 8;
-/// The first wait after a refusal without `Retry-After`; each further one is twice as long.
-const FIRST_BACKOFF: Duration = Duration::from_millis(500);
-/// The longest wait, whatever a node asks for.
-const LONGEST_BACKOFF: Duration = Duration::from_secs(60);
-/// Progress is shown and signals are heard so often.
-const LOOK: Duration = Duration::from_millis(100);
-/// The runtime's timers are that exact; from there on a worker waits actively.
-const TIMER: Duration = Duration::from_millis(2);
 
 /// What a run measured.
 pub(crate) struct Measured {
     pub(crate) samples: Vec<Sample>,
     pub(crate) verdicts: Vec<Verdict>,
-    /// The signal that ended it early.
-    pub(crate) stopped_by: Option<&'static str>,
+    /// What ended it early.
+    pub(crate) stopped_by: Option<String>,
     /// CPU time of this tool per request.
     pub(crate) own_cpu: Option<Duration>,
     /// Of the part that counts.
     pub(crate) length: Duration,
 }
 
-/// What sends requests.
+/// What sends requests. From its making on, a signal to end ends what it does, and not the process.
 pub(crate) struct Engine {
     runtime: Runtime,
     tls: Option<TlsConnector>,
+    signals: RefCell<Signals>,
 }
 
 impl Engine {
     /// For the nodes of `plan`, which are trusted by the certificates of `authorities` or of the system.
     ///
     /// # Errors
-    /// The certificates cannot be used, or the system gives no timers.
+    /// The certificates cannot be used, signals cannot be heard, or the system gives no timers.
     pub(crate) fn new(plan: &Plan, authorities: Option<&Path>) -> anyhow::Result<Engine> {
         let tls = plan.links.iter().any(|link| link.endpoint.tls).then(|| http::trusting(authorities)).transpose()?;
         let runtime =
             Builder::new_current_thread().enable_io().enable_time().build().context("asynchronous sockets")?;
-        Ok(Engine { runtime, tls })
+        Ok(Engine { runtime, tls, signals: RefCell::new(Signals::listen().context("signals")?) })
     }
 
-    /// Asks every cell of `plan` once, one after another: what came of it, and the decoded bytes.
+    /// Sends all requests, or those until a signal to end; what is under way then is waited for.
     ///
     /// # Errors
-    /// There is no memory for a decoder.
-    pub(crate) fn probe(&self, plan: &Plan) -> anyhow::Result<Vec<Result<Vec<u8>, Failure>>> {
-        let mut connections = Connections::new(plan, self.tls.clone());
-        let mut decoder = Decoder::new()?;
-        let local = LocalSet::new();
-        Ok(local.block_on(&self.runtime, async {
-            let mut answers = Vec::new();
-            for (id, cell) in plan.cells.iter().enumerate() {
-                let asked = connections.exchange(plan, cell, id as u64, &mut decoder, clock::uptime()).await;
-                answers.push(asked.map(|_| decoder.bytes().to_vec()));
-            }
-            answers
-        }))
-    }
-
-    /// [`Engine::probe`] of requests for JSON: their results.
-    ///
-    /// # Errors
-    /// A request that is not answered well.
-    pub(crate) fn probe_json(&self, plan: &Plan) -> anyhow::Result<Vec<serde_json::Value>> {
-        let node = |cell: &PlanCell| plan.arms.get(cell.arm).map_or("a node", |arm| &arm.name).to_owned();
-        let read = |(answer, cell): (Result<Vec<u8>, Failure>, &PlanCell)| {
-            let bytes =
-                answer.map_err(|failure| anyhow::anyhow!("{} gives no {}: {failure}", node(cell), cell.method))?;
-            Ok(serde_json::from_slice(&bytes)?)
-        };
-        self.probe(plan)?.into_iter().zip(&plan.cells).map(read).collect()
-    }
-
-    /// Sends all requests, or those until a signal to end.
-    ///
-    /// # Errors
-    /// Signals cannot be heard, or there is no memory for decoders.
+    /// There is no memory for decoders, or a worker failed.
     pub(crate) fn run(&self, plan: &Rc<Plan>) -> anyhow::Result<Measured> {
-        let mut signals = Signals::listen().context("signals")?;
         let shared = Rc::new(Shared::new(plan.clone(), self.tls.clone()));
         let decoders = (0..plan.workers).map(|_| Decoder::new()).collect::<Result<Vec<_>, _>>()?;
-        let local = LocalSet::new();
         let cpu = clock::thread_cpu();
-        let stopped_by = local.block_on(&self.runtime, async {
+        let progress = RefCell::new(Progress::new(plan.requests(), "requests"));
+        let look = || {
+            let refused = shared.pace.refused();
+            let more = if refused > 0 { format!(", {refused} refused for their rate") } else { String::new() };
+            progress.borrow_mut().at(shared.done.get(), &more);
+        };
+        self.with_signals(&shared.pace, look, async {
+            // Before the schedule begins: a client that asks often has a connection.
+            let mut first = Connections::new(plan, self.tls.clone());
+            for cell in &plan.cells {
+                first.open(plan, cell).await;
+            }
+            shared.idle.borrow_mut().push(first);
             let mut workers = JoinSet::new();
             for decoder in decoders {
                 workers.spawn_local(worker(shared.clone(), decoder));
             }
-            let stopped_by = watch(&shared, &mut signals, &mut workers).await;
-            workers.shutdown().await;
-            stopped_by
-        });
+            all_ended(&mut workers).await
+        })?;
         let own_cpu = clock::thread_cpu().saturating_sub(cpu).checked_div(u32::try_from(shared.done.get())?);
         let mut samples = shared.samples.take();
         samples.sort_unstable_by_key(|sample| sample.number);
@@ -130,26 +99,44 @@ impl Engine {
         let verdicts = shared.verify.borrow().verdicts.clone();
         // In an open loop the active wait for the next moment is CPU time as well.
         let own_cpu = own_cpu.filter(|_| plan.rate.is_none());
-        Ok(Measured { samples, verdicts, stopped_by, own_cpu, length })
+        Ok(Measured { samples, verdicts, stopped_by: shared.pace.ended_by(), own_cpu, length })
+    }
+
+    /// Does `work`, and looks now and then. A signal to end ends `pace`, and `work` by that; `None` after a second signal, which does
+    /// not wait for it.
+    ///
+    /// # Errors
+    /// Those of `work`.
+    pub(crate) fn with_signals<T>(
+        &self,
+        pace: &Pace,
+        look: impl Fn(),
+        work: impl Future<Output = anyhow::Result<T>>,
+    ) -> anyhow::Result<Option<T>> {
+        LocalSet::new().block_on(&self.runtime, async {
+            let mut work = pin!(work);
+            loop {
+                if let Ok(done) = timeout(LOOK, work.as_mut()).await {
+                    return done.map(Some);
+                }
+                let heard = self.signals.borrow_mut().wait(None, Duration::ZERO).unwrap_or_default();
+                if let Some(to_end) = heard.into_iter().find(|heard| heard.asks_to_end()) {
+                    if pace.ended_by().is_some() {
+                        return Ok(None);
+                    }
+                    pace.end(to_end.stops().unwrap_or("SIGHUP").to_owned());
+                }
+                look();
+            }
+        })
     }
 }
 
-/// Shows progress until all workers have ended or a signal asks to end.
-async fn watch(shared: &Shared, signals: &mut Signals, workers: &mut JoinSet<()>) -> Option<&'static str> {
-    let mut progress = Progress::new(shared.plan.requests(), "requests");
-    loop {
-        let ended = tokio::time::timeout(LOOK, async { while workers.join_next().await.is_some() {} }).await;
-        if ended.is_ok() {
-            return None;
-        }
-        let heard = signals.wait(None, Duration::ZERO).unwrap_or_default();
-        if let Some(name) = heard.into_iter().find(|heard| heard.asks_to_end()).map(|heard| heard.stops()) {
-            return Some(name.unwrap_or("SIGHUP"));
-        }
-        let refused = shared.refused.get();
-        let more = if refused > 0 { format!(", {refused} refused for their rate") } else { String::new() };
-        progress.at(shared.done.get(), &more);
+async fn all_ended(workers: &mut JoinSet<()>) -> anyhow::Result<()> {
+    while let Some(ended) = workers.join_next().await {
+        ended.context("a worker failed; nothing is kept, since requests are missing")?;
     }
+    Ok(())
 }
 
 /// What workers have in common.
@@ -159,51 +146,49 @@ struct Shared {
     order: Mutex<Order>,
     samples: RefCell<Vec<Sample>>,
     verify: RefCell<Verify>,
+    /// Connections that no request uses now; the last was used last. So no more are kept in use than are needed at the same time.
+    idle: RefCell<Vec<Connections>>,
+    pace: Pace,
     /// When the first round that counts began.
     begun: Cell<Option<Duration>>,
     /// When the first request of all was to be sent.
     first: Cell<Option<Duration>>,
-    /// Nothing is sent before: a node asked for fewer requests.
-    resume: Cell<Duration>,
     done: Cell<u64>,
-    refused: Cell<u64>,
 }
 
 impl Shared {
     fn new(plan: Rc<Plan>, tls: Option<TlsConnector>) -> Shared {
         Shared {
             order: Mutex::new(Order::new(&plan)),
-            verify: RefCell::new(Verify::new(plan.arms.len(), plan.subjects.len())),
+            verify: RefCell::new(Verify::new(&plan)),
             plan,
             tls,
             samples: RefCell::default(),
+            idle: RefCell::default(),
+            pace: Pace::default(),
             begun: Cell::default(),
             first: Cell::default(),
-            resume: Cell::default(),
             done: Cell::default(),
-            refused: Cell::default(),
         }
     }
 
     /// The next request, and when it is to be sent, at the earliest then. Workers wait for their turn in the order in which they
-    /// ask, so that only one waits actively.
+    /// ask, so that only one waits actively. `None` after the last, or if the run is to end.
     async fn next(&self) -> Option<(Turn, Duration)> {
         let mut order = self.order.lock().await;
         let turn = order.next()?;
         let now = clock::uptime();
         let first = self.first.get().unwrap_or(now);
         self.first.set(Some(first));
-        let at = match self.plan.rate {
-            None => {
-                until(self.resume.get()).await;
-                clock::uptime()
-            }
-            Some(rate) => {
-                let at = first + Duration::from_secs_f64(turn.number as f64 / rate);
-                until(at).await;
-                at
-            }
+        let at = self.plan.rate.map(|rate| first + Duration::from_secs_f64(turn.number as f64 / rate));
+        let goes_on = match at {
+            None => self.pace.resumed().await,
+            Some(at) => self.pace.until(at).await,
         };
+        if !goes_on {
+            return None;
+        }
+        let at = at.unwrap_or_else(clock::uptime);
         if turn.round.is_some() && self.begun.get().is_none() {
             self.begun.set(Some(at));
         }
@@ -216,67 +201,27 @@ impl Shared {
     }
 }
 
-async fn until(moment: Duration) {
-    loop {
-        let left = moment.saturating_sub(clock::uptime());
-        if left.is_zero() {
-            return;
-        }
-        if left > TIMER { sleep(left - TIMER).await } else { tokio::task::yield_now().await }
-    }
-}
-
 async fn worker(shared: Rc<Shared>, mut decoder: Decoder) {
-    let mut connections = Connections::new(&shared.plan, shared.tls.clone());
     while let Some((turn, at)) = shared.next().await {
         let Some(cell) = shared.plan.cells.get(turn.cell) else { return };
-        let (asked, at, refused) = asked(&shared, cell, (turn, at), &mut connections, &mut decoder).await;
-        if let Ok(exchanged) = &asked
-            && exchanged.decoded.bytes
-        {
-            // What has no slot can be compared with the answer to the same request.
-            let at = exchanged.decoded.slot.unwrap_or_else(|| shared.plan.round_of(turn.number));
-            shared.verify.borrow_mut().answered(cell.arm, cell.subject, at, decoder.bytes());
-        }
-        let begun = shared.begun.get().unwrap_or(at);
-        shared.keep(turn.round.map(|round| sample(&turn, round, (at, begun), asked, refused)));
+        let idle = shared.idle.borrow_mut().pop();
+        let mut connections = idle.unwrap_or_else(|| Connections::new(&shared.plan, shared.tls.clone()));
+        let send = async |at| connections.exchange(&shared.plan, cell, turn.number, &mut decoder, at).await;
+        let asked = shared.pace.asked(at, shared.plan.rate.is_none(), send).await;
+        shared.idle.borrow_mut().push(connections);
+        let Some(asked) = asked else { return };
+        let decoded = asked.answer.as_ref().ok().map(|exchanged| exchanged.decoded);
+        let answer = decoded.filter(|decoded| decoded.bytes).map(|decoded| (decoded.slot, decoder.bytes()));
+        shared.verify.borrow_mut().answered((cell.arm, cell.subject), shared.plan.round_of(turn.number), answer);
+        let begun = shared.begun.get().unwrap_or(asked.at);
+        shared.keep(turn.round.map(|round| sample(&turn, round, begun, asked)));
     }
 }
 
-/// One request, sent again after a wait if the node refused it for its rate in a closed loop; when it was sent, and how often
-/// it was refused.
-async fn asked(
-    shared: &Shared,
-    cell: &PlanCell,
-    (turn, mut at): (Turn, Duration),
-    connections: &mut Connections,
-    decoder: &mut Decoder,
-) -> (Result<Exchanged, Failure>, Duration, u32) {
-    let mut refused = 0;
-    loop {
-        let asked = connections.exchange(&shared.plan, cell, turn.number, decoder, at).await;
-        let Err(Failure::RateLimited(wish)) = asked else { return (asked, at, refused) };
-        shared.refused.set(shared.refused.get() + 1);
-        if shared.plan.rate.is_some() || refused == MOST_REFUSALS {
-            return (asked, at, refused);
-        }
-        let wait = wish.unwrap_or(FIRST_BACKOFF * 2_u32.pow(refused)).min(LONGEST_BACKOFF);
-        shared.resume.set(shared.resume.get().max(clock::uptime() + wait));
-        refused += 1;
-        until(shared.resume.get()).await;
-        at = clock::uptime();
-    }
-}
-
-fn sample(
-    turn: &Turn,
-    round: u32,
-    (at, begun): (Duration, Duration),
-    asked: Result<Exchanged, Failure>,
-    refused: u32,
-) -> Sample {
+/// What is kept of a request.
+pub(crate) fn sample(turn: &Turn, round: u32, begun: Duration, asked: Asked<Exchanged>) -> Sample {
     let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-    let (number, cell, at_ns) = (turn.number, turn.cell, ns(at.saturating_sub(begun)));
+    let (number, cell, at_ns) = (turn.number, turn.cell, ns(asked.at.saturating_sub(begun)));
     let failed = Sample {
         number,
         round,
@@ -287,9 +232,9 @@ fn sample(
         sent: 0,
         received: 0,
         failure: None,
-        refused,
+        refused: asked.refused,
     };
-    match asked {
+    match asked.answer {
         Err(failure) => Sample { failure: Some(failure.to_string()), ..failed },
         Ok(good) => Sample {
             phases: Some(good.phases.map(ns)),

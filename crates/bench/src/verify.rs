@@ -1,6 +1,9 @@
 //! Whether arms that must answer the same do.
 
+use crate::plan::Plan;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 /// What came of comparing one arm's answers with the reference's.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -11,67 +14,121 @@ pub(crate) struct Verdict {
     pub(crate) different: u64,
 }
 
-/// An answer's slot and bytes.
-type Answer = (u64, Vec<u8>);
+/// An answer's slot, and what its bytes are known by: answers may be large, and many rounds wait for a node that lags.
+#[derive(Debug, Clone, Copy)]
+struct Answer {
+    slot: Option<u64>,
+    digest: (usize, u64),
+}
 
-/// The newest answer of every arm about every subject.
+/// The answers to one round's requests about one subject.
+#[derive(Debug, Default)]
+struct Round {
+    /// Arms that were answered, well or not.
+    asked: usize,
+    /// By arm.
+    answers: Vec<(usize, Answer)>,
+}
+
+/// Compares the answers of all arms in each round.
 pub(crate) struct Verify {
-    /// By subject, then by arm.
-    newest: Vec<Vec<Option<Answer>>>,
+    /// Rounds of which not all are answered, by round and subject.
+    open: BTreeMap<(u64, usize), Round>,
+    /// Arms that are asked about each subject.
+    arms: Vec<usize>,
     /// One per arm; the reference's stays empty.
     pub(crate) verdicts: Vec<Verdict>,
 }
 
 impl Verify {
-    pub(crate) fn new(arms: usize, subjects: usize) -> Verify {
-        Verify { newest: vec![vec![None; arms]; subjects], verdicts: vec![Verdict::default(); arms] }
+    pub(crate) fn new(plan: &Plan) -> Verify {
+        let arms = |subject| plan.cells.iter().filter(|cell| cell.subject == subject).count();
+        Verify {
+            open: BTreeMap::new(),
+            arms: (0..plan.subjects.len()).map(arms).collect(),
+            verdicts: vec![Verdict::default(); plan.arms.len()],
+        }
     }
 
-    /// Compares an answer with the reference's newest, or the reference's with the newest of every arm. Accounts change from
-    /// slot to slot: different bytes of different slots say nothing.
-    pub(crate) fn answered(&mut self, arm: usize, subject: usize, slot: u64, bytes: &[u8]) {
-        let Some(newest) = self.newest.get_mut(subject) else { return };
-        if arm == 0 {
-            for (answer, verdict) in newest.iter().zip(&mut self.verdicts).skip(1) {
-                count(verdict, answer.as_ref(), slot, bytes);
-            }
-        } else if let (Some(reference), Some(verdict)) = (newest.first(), self.verdicts.get_mut(arm)) {
-            count(verdict, reference.as_ref(), slot, bytes);
+    /// An arm's request about a subject was answered in that round of the whole run; with the slot and the bytes, if there are any to
+    /// compare. Accounts change from slot to slot: different bytes of different slots say nothing.
+    pub(crate) fn answered(
+        &mut self,
+        (arm, subject): (usize, usize),
+        round: u64,
+        answer: Option<(Option<u64>, &[u8])>,
+    ) {
+        let of_round = self.open.entry((round, subject)).or_default();
+        of_round.asked += 1;
+        of_round.answers.extend(answer.map(|(slot, bytes)| (arm, Answer { slot, digest: digest(bytes) })));
+        if of_round.asked >= self.arms.get(subject).copied().unwrap_or(0) {
+            let whole = self.open.remove(&(round, subject)).unwrap_or_default();
+            self.compare(&whole);
         }
-        if let Some(place) = newest.get_mut(arm) {
-            let mut kept = place.take().map(|(_, kept)| kept).unwrap_or_default();
-            kept.clear();
-            kept.extend_from_slice(bytes);
-            *place = Some((slot, kept));
+    }
+
+    fn compare(&mut self, round: &Round) {
+        let Some((_, reference)) = round.answers.iter().find(|(arm, _)| *arm == 0) else { return };
+        for (arm, answer) in round.answers.iter().filter(|(arm, _)| *arm != 0) {
+            let Some(verdict) = self.verdicts.get_mut(*arm) else { continue };
+            if answer.digest == reference.digest {
+                verdict.equal += 1;
+            } else if answer.slot == reference.slot {
+                verdict.different += 1;
+            }
         }
     }
 }
 
-fn count(verdict: &mut Verdict, other: Option<&Answer>, slot: u64, bytes: &[u8]) {
-    match other {
-        Some((_, same)) if same == bytes => verdict.equal += 1,
-        Some((at, _)) if *at == slot => verdict.different += 1,
-        _ => {}
-    }
+fn digest(bytes: &[u8]) -> (usize, u64) {
+    let mut hasher = DefaultHasher::new();
+    bytes.hash(&mut hasher);
+    (bytes.len(), hasher.finish())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::{Arm, Cell, Subject, tests::plan};
+
+    fn verify() -> Verify {
+        let empty = plan(1, 1);
+        let cells = (0..6).map(|place| Cell { arm: place % 3, subject: place / 3, ..empty.cells[0].clone() }).collect();
+        let arms = ["a", "b", "c"].map(|name| Arm { name: name.to_owned(), link: 0 }).into();
+        let subjects = ["x", "y"].map(|name| Subject { name: name.to_owned() }).into();
+        Verify::new(&Plan { arms, subjects, cells, ..empty })
+    }
 
     #[test]
     fn the_same_bytes_are_equal_and_others_differ_only_within_a_slot() {
-        let mut verify = Verify::new(3, 2);
-        verify.answered(0, 0, 5, b"a");
-        verify.answered(1, 0, 5, b"a");
-        verify.answered(2, 0, 5, b"b");
-        verify.answered(1, 1, 5, b"c");
+        let mut verify = verify();
+        for (arm, slot, bytes) in [(1, 5, b"a"), (0, 5, b"a"), (2, 5, b"b")] {
+            verify.answered((arm, 0), 0, Some((Some(slot), bytes)));
+        }
         assert_eq!(verify.verdicts[1], Verdict { equal: 1, different: 0 });
         assert_eq!(verify.verdicts[2], Verdict { equal: 0, different: 1 });
-        // The account changed: an older answer is not wrong, and the same one still is right.
-        verify.answered(0, 0, 6, b"b");
+        // The account changed between the answers: neither is wrong.
+        for (arm, slot, bytes) in [(0, 6, b"b"), (1, 7, b"c"), (2, 7, b"b")] {
+            verify.answered((arm, 0), 1, Some((Some(slot), bytes)));
+        }
         assert_eq!(verify.verdicts[1], Verdict { equal: 1, different: 0 });
         assert_eq!(verify.verdicts[2], Verdict { equal: 1, different: 1 });
         assert_eq!(verify.verdicts[0], Verdict::default());
+    }
+
+    #[test]
+    fn a_node_that_lags_some_rounds_is_compared_and_failures_are_not() {
+        let mut verify = verify();
+        let answers: [&[u8]; 4] = [b"0", b"1", b"2", b"3"];
+        for (round, bytes) in answers.iter().enumerate() {
+            verify.answered((0, 1), round as u64, Some((None, bytes)));
+            verify.answered((2, 1), round as u64, None);
+        }
+        assert_eq!(verify.open.len(), 4);
+        for (round, bytes) in [(0, b"0"), (1, b"1"), (2, b"x"), (3, b"3")] {
+            verify.answered((1, 1), round, Some((None, bytes)));
+        }
+        assert_eq!((verify.verdicts[1], verify.open.len()), (Verdict { equal: 3, different: 1 }, 0));
+        assert_eq!(verify.verdicts[2], Verdict::default());
     }
 }

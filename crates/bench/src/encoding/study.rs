@@ -24,8 +24,15 @@ fn table(results: &Results, (reference, arm): (&str, &str), mean: bool) -> Strin
     out += &line(["Size (B)", &heads[0], &heads[1], "Diff (ms)"], mean.then_some("P-value"), "Winner");
     out += &"=".repeat(80);
     out.push('\n');
-    for (subject, size) in results.subjects() {
-        let size = size.map_or_else(|| "unknown".to_owned(), |size| size.to_string());
+    let subjects = results.subjects();
+    for (subject, size) in subjects.iter().copied() {
+        let same = subjects.iter().filter(|(_, other)| *other == size).count();
+        // Two accounts of one size are two lines.
+        let size = match size {
+            None => "unknown".to_owned(),
+            Some(size) if same > 1 => format!("{size} {subject:.8}"),
+            Some(size) => size.to_string(),
+        };
         let cells = results.cell(reference, subject).zip(results.cell(arm, subject));
         let summaries = cells.map(|(a, b)| (results.summary(a).latency, results.summary(b).latency));
         let Some((Some(first), Some(second))) = summaries else {

@@ -11,30 +11,40 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
 /// One worker's connections, one for each kind in the plan.
-pub(super) struct Connections {
+pub(crate) struct Connections {
     links: Vec<Option<Link>>,
     tls: Option<TlsConnector>,
 }
 
 /// A request that was answered.
 #[derive(Debug)]
-pub(super) struct Exchanged {
+pub(crate) struct Exchanged {
     /// By [`crate::results::PHASES`].
-    pub(super) phases: [Duration; 6],
-    pub(super) decoded: Decoded,
+    pub(crate) phases: [Duration; 6],
+    pub(crate) decoded: Decoded,
     /// CPU time of decoding.
-    pub(super) decode_cpu: Duration,
-    pub(super) sent: u64,
-    pub(super) received: u64,
+    pub(crate) decode_cpu: Duration,
+    pub(crate) sent: u64,
+    pub(crate) received: u64,
 }
 
 impl Connections {
-    pub(super) fn new(plan: &Plan, tls: Option<TlsConnector>) -> Connections {
+    pub(crate) fn new(plan: &Plan, tls: Option<TlsConnector>) -> Connections {
         Connections { links: plan.links.iter().map(|_| None).collect(), tls }
     }
 
+    /// Connects for that cell if there is no connection. One that fails is the next request's failure.
+    pub(crate) async fn open(&mut self, plan: &Plan, cell: &Cell) {
+        let place = plan.arms.get(cell.arm).map_or(0, |arm| arm.link);
+        let (Some(kind), Some(kept)) = (plan.links.get(place), self.links.get_mut(place)) else { return };
+        if kept.is_none() {
+            let opened = timeout(plan.timeout, Link::open(&kind.endpoint, self.tls.as_ref())).await;
+            *kept = opened.ok().and_then(Result::ok).map(|opened| opened.link);
+        }
+    }
+
     /// Sends a request that was to be sent at `at`, and decodes its answer. After a failure the connection is given up.
-    pub(super) async fn exchange(
+    pub(crate) async fn exchange(
         &mut self,
         plan: &Plan,
         cell: &Cell,

@@ -26,6 +26,8 @@ pub(super) struct Server {
     pub(super) address: SocketAddr,
     /// How long each good answer took, from the request's last byte to the answer's first.
     pub(super) took: Arc<Mutex<Vec<Duration>>>,
+    /// Connections that were made.
+    pub(super) connections: Arc<AtomicUsize>,
 }
 
 /// A good answer to `getAccountInfo`.
@@ -44,16 +46,19 @@ impl Server {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let took: Arc<Mutex<Vec<Duration>>> = Arc::default();
+        let connections: Arc<AtomicUsize> = Arc::default();
+        let made = connections.clone();
         let (shared, number, kept) = (Arc::new(reply), Arc::new(AtomicUsize::new(0)), took.clone());
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
+                made.fetch_add(1, Ordering::SeqCst);
                 let (shared, number, kept) = (shared.clone(), number.clone(), kept.clone());
                 thread::spawn(move || {
                     let _ = serve(&stream, &*shared, &number, &kept);
                 });
             }
         });
-        Server { address, took }
+        Server { address, took, connections }
     }
 }
 

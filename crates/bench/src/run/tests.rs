@@ -13,7 +13,7 @@ use std::time::Instant;
 /// What a node does to a request, by the request's id.
 type Hostile = Box<dyn Fn(u64) -> Reply + Send + Sync>;
 
-fn plan(server: &Server, rounds: u32, workers: usize, rate: Option<f64>) -> Rc<Plan> {
+pub(super) fn plan(server: &Server, rounds: u32, workers: usize, rate: Option<f64>) -> Rc<Plan> {
     let endpoint = Endpoint::read(&format!("http://{}", server.address)).unwrap();
     let method = r#""method":"getAccountInfo","params":[]"#.to_owned();
     Rc::new(Plan {
@@ -170,4 +170,49 @@ fn a_node_that_is_not_there_is_an_error_of_every_request() {
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     plan.links[0].endpoint = Endpoint::read(&format!("http://{free}")).unwrap();
     assert_eq!(measure(&Rc::new(plan)).summary(0).failures["no connection"], 3);
+}
+
+#[test]
+fn an_open_loop_uses_few_connections_and_has_one_before_it_begins() {
+    let server = Server::start(|_, _| Reply::After(Duration::ZERO));
+    let measured = measure(&plan(&server, 200, 64, Some(200.0)));
+    // A busy host may delay some answers; 64 workers in turn would have made 64 connections.
+    assert!(server.connections.load(std::sync::atomic::Ordering::SeqCst) < 20);
+    assert_eq!(measured.samples[0].phases.unwrap()[1], 0);
+}
+
+#[test]
+fn what_is_under_way_when_a_run_ends_early_is_waited_for_and_kept() {
+    let server = Server::start(|number, _| match number {
+        0 => Reply::After(Duration::from_millis(1500)),
+        1 => Reply::Raw(http("429 Too Many Requests", "Retry-After: 3600\r\n", "")),
+        _ => Reply::After(Duration::ZERO),
+    });
+    let plan = plan(&server, 1000, 2, None);
+    let measured = Engine::new(&plan, None).unwrap().run(&plan).unwrap();
+    assert_eq!(measured.stopped_by.as_deref(), Some("a node that wants no requests for 1 h 0 min"));
+    let failures: Vec<Option<&str>> = measured.samples.iter().map(|sample| sample.failure.as_deref()).collect();
+    assert_eq!(failures.len(), 2, "no further request was sent: {failures:?}");
+    assert!(failures.contains(&None) && failures.contains(&Some("rate limited")), "{failures:?}");
+}
+
+#[test]
+fn a_node_that_names_no_wait_is_not_asked_at_once() {
+    let server = Server::start(move |number, _| match number {
+        0 | 1 => Reply::Raw(http("429 Too Many Requests", "Retry-After: 0\r\n", "")),
+        _ => Reply::After(Duration::ZERO),
+    });
+    let begun = clock::uptime();
+    let summary = measure(&plan(&server, 1, 1, None)).summary(0);
+    assert!((summary.successes, summary.refused) == (1, 2) && clock::uptime() - begun >= Duration::from_millis(1500));
+}
+
+#[test]
+fn a_worker_that_fails_is_an_error() {
+    let failed = LocalSet::new().block_on(&Builder::new_current_thread().build().unwrap(), async {
+        let mut workers = JoinSet::new();
+        workers.spawn_local(async { panic!("on purpose") });
+        all_ended(&mut workers).await
+    });
+    assert!(format!("{:#}", failed.unwrap_err()).contains("a worker failed"));
 }
