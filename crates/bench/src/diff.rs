@@ -5,7 +5,7 @@
 
 use crate::args::DiffArgs;
 use crate::compare;
-use crate::results::Results;
+use crate::results::{CellHead, Results};
 use crate::store;
 use anyhow::ensure;
 use faultline_stats::block;
@@ -21,7 +21,8 @@ struct Changed {
     high: f64,
 }
 
-/// Compares two results; exit code 1 if anything is slower, or fails more often, by more than the margin.
+/// Compares two results; exit code 1 if anything is slower, or fails more often, by more than the margin, or if the runs were not
+/// asked the same.
 ///
 /// # Errors
 /// A file that cannot be read; two runs that have nothing in common.
@@ -32,34 +33,69 @@ pub(crate) fn run(args: &DiffArgs) -> anyhow::Result<(String, u8)> {
 }
 
 fn changes(before: &Results, after: &Results, margin: f64) -> anyhow::Result<(String, bool)> {
+    let presets = (&before.header.preset, &after.header.preset);
+    ensure!(presets.0 == presets.1, "one is of bench {}, the other of bench {}", presets.0, presets.1);
     let heads = ["arm", "subject", "bytes", "before", "after", "change", "interval", "failed", "verdict"];
     let (mut rows, mut worse) = (Vec::new(), false);
     for (place, head) in before.cells.iter().enumerate() {
         let Some(other) = after.cell(&head.arm, &head.subject) else { continue };
-        let failed = [failed(before, place), failed(after, other)];
-        let fails_more = failed[1] - failed[0] > margin / 100.0;
-        let changed = changed(before, place, after, other);
-        let slower = changed.as_ref().is_some_and(|changed| changed.low > changed.before * margin / 100.0);
-        let faster = changed.as_ref().is_some_and(|changed| changed.high < -changed.before * margin / 100.0);
-        worse |= fails_more || slower;
-        let verdict = match (fails_more, slower, faster, &changed) {
-            (true, ..) => "FAILS MORE",
-            (_, true, ..) => "SLOWER",
-            (_, _, true, _) => "faster",
-            (.., None) => "not comparable",
-            _ => "no change shown",
-        };
-        let mut row = vec![head.arm.clone(), head.subject.clone(), head.size.map_or_else(|| "-".to_owned(), count)];
-        row.extend(changed.map_or_else(|| vec!["-".to_owned(); 4], |changed| cells(&changed)));
-        row.extend([format!("{} %, {} %", number(failed[0] * 100.0, 1), number(failed[1] * 100.0, 1))]);
-        row.push(verdict.to_owned());
+        let (row, is_worse) = row(head, (before, place), (after, other), margin);
+        worse |= is_worse;
         rows.push(row);
     }
     ensure!(!rows.is_empty(), "the two runs have no arm with the same account in common");
     let mut out = format!("Mean latency in ms; SLOWER and faster are by more than {margin} %, the whole interval\n");
     out += &table(&heads, rows);
     let _ = writeln!(out, "Intervals (95 %) are of these runs alone: runs of other hours may differ by more.");
-    Ok((out, worse))
+    let unlike =
+        [one_sided(before, after, "after"), one_sided(after, before, "before"), settings(before, after)].concat();
+    unlike.iter().for_each(|line| out += &format!("{line}\n"));
+    if before.header.nodes != after.header.nodes {
+        let [a, b] = [before, after].map(|run| run.header.nodes.join(" and "));
+        let _ = writeln!(out, "Other nodes: {a} before, {b} after");
+    }
+    Ok((out, worse || !unlike.is_empty()))
+}
+
+fn row(head: &CellHead, a: (&Results, usize), b: (&Results, usize), margin: f64) -> (Vec<String>, bool) {
+    let failed = [failed(a.0, a.1), failed(b.0, b.1)];
+    let fails_more = failed[1] - failed[0] > margin / 100.0;
+    let changed = changed(a.0, a.1, b.0, b.1);
+    let slower = changed.as_ref().is_some_and(|changed| changed.low > changed.before * margin / 100.0);
+    let faster = changed.as_ref().is_some_and(|changed| changed.high < -changed.before * margin / 100.0);
+    let verdict = match (fails_more, slower, faster, &changed) {
+        (true, ..) => "FAILS MORE",
+        (_, true, ..) => "SLOWER",
+        (_, _, true, _) => "faster",
+        (.., None) => "not comparable",
+        _ => "no change shown",
+    };
+    let mut row = vec![head.arm.clone(), head.subject.clone(), head.size.map_or_else(|| "-".to_owned(), count)];
+    row.extend(changed.map_or_else(|| vec!["-".to_owned(); 4], |changed| cells(&changed)));
+    row.extend([format!("{} %, {} %", number(failed[0] * 100.0, 1), number(failed[1] * 100.0, 1))]);
+    row.push(verdict.to_owned());
+    (row, fails_more || slower)
+}
+
+/// What only one of the runs has.
+fn one_sided(run: &Results, other: &Results, missing: &str) -> Vec<String> {
+    let alone = run.cells.iter().filter(|head| other.cell(&head.arm, &head.subject).is_none());
+    alone.map(|head| format!("NOT COMPARED: {} about {} is not in {missing}", head.arm, head.subject)).collect()
+}
+
+/// How the runs were asked otherwise; of a cell that only one has, that is said already.
+fn settings(before: &Results, after: &Results) -> Vec<String> {
+    let (a, b) = (&before.header.settings, &after.header.settings);
+    if a.is_empty() || b.is_empty() {
+        return if a == b {
+            Vec::new()
+        } else {
+            vec!["OTHER SETTINGS: one of the runs does not have its own".to_owned()]
+        };
+    }
+    let both = a.iter().filter_map(|(name, value)| Some((name, value, b.get(name)?)));
+    let unlike = both.filter(|(_, value, other)| value != other);
+    unlike.map(|(name, value, other)| format!("OTHER SETTINGS: {name}: {value} before, {other} after")).collect()
 }
 
 fn changed(before: &Results, first: usize, after: &Results, second: usize) -> Option<Changed> {
@@ -95,6 +131,7 @@ fn failed(results: &Results, cell: usize) -> f64 {
 mod tests {
     use super::*;
     use crate::results::tests::results;
+    use std::collections::BTreeMap;
 
     fn run(base: u64) -> Results {
         let mut random = fastrand::Rng::with_seed(base);
@@ -123,5 +160,24 @@ mod tests {
         assert!(worse && out.contains("FAILS MORE"), "{out}");
         let other = results(30, &[("b", 904, &|_| 1)]);
         assert!(changes(&run(20), &other, 5.0).is_err());
+    }
+
+    #[test]
+    fn what_only_one_run_has_and_other_settings_are_named_and_no_success() {
+        let (mut before, mut after) = (run(20), run(20));
+        let setting = |value: &str| BTreeMap::from([("loop".to_owned(), value.to_owned())]);
+        (before.header.settings, after.header.settings) = (setting("closed"), setting("closed"));
+        assert!(!changes(&before, &after, 5.0).unwrap().1);
+        after.header.settings = setting("open, 50 a second");
+        let (out, worse) = changes(&before, &after, 5.0).unwrap();
+        assert!(worse && out.contains("OTHER SETTINGS: loop: closed before, open, 50 a second after"), "{out}");
+        after.header.settings = setting("closed");
+        after.cells.push(CellHead { arm: "b".to_owned(), subject: "new".to_owned(), size: None });
+        let (out, worse) = changes(&before, &after, 5.0).unwrap();
+        assert!(worse && out.contains("NOT COMPARED: b about new is not in before"), "{out}");
+        let (out, worse) = changes(&after, &before, 5.0).unwrap();
+        assert!(worse && out.contains("b about new is not in after"), "{out}");
+        after.header.preset = "nodes".to_owned();
+        assert!(changes(&before, &after, 5.0).is_err());
     }
 }

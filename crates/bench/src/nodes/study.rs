@@ -2,7 +2,7 @@
 //! for in the end, which node is to answer which method.
 
 use crate::compare::{Compared, one};
-use crate::results::{Results, ms};
+use crate::results::Results;
 use faultline_stats::holm;
 use faultline_text::{count, number};
 use std::fmt::Write as _;
@@ -20,21 +20,35 @@ pub(crate) fn tables(results: &Results) -> String {
     out + &routing(results, &methods) + "\n"
 }
 
-/// Total and mean of the good answers of some methods.
+/// Total and mean of some methods, over the rounds in which every node answered all of them well: a node that fails to give the
+/// slow answers is not the faster one.
 fn totals(results: &Results, title: &str, methods: &[&str]) -> String {
     let mut out = format!("=== {title} ===\n\n");
+    let cells = |arm: &str| methods.iter().filter_map(|method| results.cell(arm, method)).collect::<Vec<_>>();
+    let by_arm: Vec<(&String, Vec<Vec<Option<f64>>>)> = results
+        .header
+        .arms
+        .iter()
+        .map(|arm| (arm, cells(arm).into_iter().map(|cell| results.by_round(cell)).collect()))
+        .collect();
+    let rounds = by_arm.iter().flat_map(|(_, cells)| cells.iter().map(Vec::len)).max().unwrap_or(0);
+    let at = |cell: &Vec<Option<f64>>, round: usize| cell.get(round).copied().flatten();
+    let whole = |round: &usize| by_arm.iter().all(|(_, cells)| cells.iter().all(|cell| at(cell, *round).is_some()));
+    let good: Vec<usize> = (0..rounds).filter(whole).collect();
     let mut means = Vec::new();
-    for arm in &results.header.arms {
-        let cells = methods.iter().filter_map(|method| results.cell(arm, method));
-        let latencies: Vec<u64> =
-            cells.flat_map(|cell| results.of(cell).filter_map(|sample| sample.latency_ns())).collect();
-        let total = latencies.iter().map(|latency| ms(*latency)).sum::<f64>() / 1e3;
-        let mean = total / latencies.len().max(1) as f64;
-        let _ = writeln!(out, "Total time for {} requests to {arm}: {total:.3} seconds", count(latencies.len() as u64));
+    for (arm, cells) in &by_arm {
+        let sum: f64 = cells.iter().flat_map(|cell| good.iter().filter_map(|round| at(cell, *round))).sum();
+        let (total, requests) = (sum / 1e3, cells.len() * good.len());
+        let mean = total / requests.max(1) as f64;
+        let _ = writeln!(out, "Total time for {} requests to {arm}: {total:.3} seconds", count(requests as u64));
         let _ = writeln!(out, "Average time per request to {arm}: {mean:.6} seconds");
-        if !latencies.is_empty() {
+        if requests > 0 {
             means.push((mean, arm));
         }
+    }
+    if good.len() < rounds {
+        let left_out = count((rounds - good.len()) as u64);
+        let _ = writeln!(out, "{left_out} of {} rounds are left out: not every answer was good", count(rounds as u64));
     }
     means.sort_by(|a, b| a.0.total_cmp(&b.0));
     if let [(fast, name), .., (slow, slowest)] = means.as_slice() {
