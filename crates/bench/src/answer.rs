@@ -190,7 +190,10 @@ impl Decoder {
 }
 
 /// The result of an answer to the request `id`.
-fn result<'a, R: Deserialize<'a>>(body: &'a [u8], id: u64) -> Result<R, Failure> {
+///
+/// # Errors
+/// It is none, is an error, or is null.
+pub(crate) fn result<'a, R: Deserialize<'a>>(body: &'a [u8], id: u64) -> Result<R, Failure> {
     let answer: Answer<R> = serde_json::from_slice(body).map_err(|_| Failure::Malformed)?;
     match (answer.error, answer.result) {
         // Who limits requests may do so before it reads their id.

@@ -9,6 +9,7 @@ use crate::failure::Failure;
 use crate::plan::{Arm, Cell, LinkKind, Plan, Subject};
 use crate::preset::{self, Known};
 use crate::results::Results;
+use crate::stream::Shape;
 use faultline_command::args::WrongUsage;
 use serde_json::json;
 
@@ -77,7 +78,7 @@ fn plan(args: &EncodingArgs) -> anyhow::Result<Plan> {
     Ok(Plan {
         cells: cells.collect(),
         arms: encodings.iter().map(|name| Arm { name: name.clone(), link: 0 }).collect(),
-        links: vec![LinkKind { endpoint }],
+        links: vec![LinkKind { endpoint, shape: Shape::default() }],
         subjects: accounts.iter().map(|name| Subject { name: name.clone() }).collect(),
         ..preset::empty(&args.load)
     })

@@ -24,12 +24,31 @@ impl Endpoint {
     /// What is wrong with it, without what follows the host: that may be a key.
     pub(crate) fn read(text: &str) -> Result<Endpoint, String> {
         let wanted = "write it as in http://127.0.0.1:8899 or https://node.example/?api-key=KEY";
+        Endpoint::of(text, ["http", "https"], wanted)
+    }
+
+    /// Reads `ws://host:port/path` or `wss://host/`.
+    ///
+    /// # Errors
+    /// As [`Endpoint::read`].
+    pub(crate) fn read_websocket(text: &str) -> Result<Endpoint, String> {
+        Endpoint::of(text, ["ws", "wss"], "write it as in ws://127.0.0.1:8900 or wss://node.example/?api-key=KEY")
+    }
+
+    /// Where a node usually has its WebSocket: one port above HTTP if that is named, else on the same.
+    pub(crate) fn usual_websocket(&self) -> Endpoint {
+        let named = self.authority.strip_suffix(&format!(":{}", self.port));
+        let Some((name, port)) = named.zip(self.port.checked_add(1)) else { return self.clone() };
+        Endpoint { port, authority: format!("{name}:{port}"), ..self.clone() }
+    }
+
+    fn of(text: &str, [plain, tls]: [&str; 2], wanted: &str) -> Result<Endpoint, String> {
         let uri: Uri = text.parse().map_err(|_| format!("this is no address of a node; {wanted}"))?;
         let tls = match uri.scheme_str() {
-            Some("http") => false,
-            Some("https") => true,
+            Some(scheme) if scheme == plain => false,
+            Some(scheme) if scheme == tls => true,
             Some(other) => return Err(format!("{other}:// is not supported; {wanted}")),
-            None => return Err(format!("the address of the node has no http:// or https://; {wanted}")),
+            None => return Err(format!("the address of the node has no {plain}:// or {tls}://; {wanted}")),
         };
         let authority = uri.authority().ok_or_else(|| format!("the address of the node has no host; {wanted}"))?;
         if authority.as_str().contains('@') {
@@ -65,6 +84,17 @@ mod tests {
         let local = Endpoint::read("http://[::1]:8899").unwrap();
         assert_eq!(local.path, "/");
         assert_eq!((local.host.as_str(), local.port, local.shown().as_str()), ("::1", 8899, "http://[::1]:8899"));
+    }
+
+    #[test]
+    fn a_websocket_is_usually_one_port_above() {
+        let usual = |text: &str| Endpoint::read(text).unwrap().usual_websocket();
+        let named = usual("http://[::1]:8899/x");
+        assert_eq!((named.port, named.authority.as_str(), named.path.as_str()), (8900, "[::1]:8900", "/x"));
+        let unnamed = usual("https://node.example/?key=1");
+        assert_eq!((unnamed.port, unnamed.tls, unnamed.authority.as_str()), (443, true, "node.example"));
+        assert!(Endpoint::read_websocket("wss://node.example/").unwrap().tls);
+        assert!(Endpoint::read_websocket("http://node.example/").unwrap_err().contains("ws://"));
     }
 
     #[test]

@@ -26,6 +26,8 @@ pub(crate) enum Failure {
     TooLarge,
     /// The node does not have what was asked for.
     Missing,
+    /// What was read is not what was written, or a write was refused by the chain.
+    Wrong,
 }
 
 impl fmt::Display for Failure {
@@ -41,6 +43,7 @@ impl fmt::Display for Failure {
             Failure::Malformed => f.write_str("malformed answer"),
             Failure::TooLarge => f.write_str("answer too large"),
             Failure::Missing => f.write_str("no such account or block"),
+            Failure::Wrong => f.write_str("not what was written"),
         }
     }
 }

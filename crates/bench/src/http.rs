@@ -2,7 +2,8 @@
 
 use crate::endpoint::Endpoint;
 use crate::failure::Failure;
-use anyhow::Context as _;
+use crate::plan::LinkKind;
+use crate::stream::{self, Connected, Seen};
 use faultline_command::clock;
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 use hyper::body::Bytes;
@@ -10,89 +11,10 @@ use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper::header::{CONTENT_TYPE, HOST, RETRY_AFTER};
 use hyper::{Request, StatusCode};
 use hyper_util::rt::TokioIo;
-use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, RootCertStore};
-use std::cell::Cell;
-use std::io;
-use std::path::Path;
-use std::pin::Pin;
 use std::rc::Rc;
-use std::sync::Arc;
-use std::task::{Context, Poll, ready};
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsConnector;
-
-/// Which certificates are trusted: the system's, or those of a file.
-///
-/// # Errors
-/// The file cannot be read or used, or there is no certificate.
-pub(crate) fn trusting(authorities: Option<&Path>) -> anyhow::Result<TlsConnector> {
-    let mut roots = RootCertStore::empty();
-    match authorities {
-        Some(file) => {
-            let named = || format!("--ca {}", file.display());
-            for certificate in CertificateDer::pem_file_iter(file).with_context(named)? {
-                roots.add(certificate.with_context(named)?).with_context(named)?;
-            }
-        }
-        None => {
-            roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-        }
-    }
-    anyhow::ensure!(!roots.is_empty(), "no certificate to trust: name a PEM file with --ca");
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
-    let mut config = builder.with_root_certificates(roots).with_no_client_auth();
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
-    Ok(TlsConnector::from(Arc::new(config)))
-}
-
-/// What passed on a connection since it was last looked at.
-#[derive(Debug, Default)]
-struct Seen {
-    first_read: Cell<Option<Duration>>,
-    received: Cell<u64>,
-    sent: Cell<u64>,
-}
-
-/// A stream that keeps when bytes arrived and how many passed.
-struct Watched<S> {
-    stream: S,
-    seen: Rc<Seen>,
-}
-
-impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let before = buffer.filled().len();
-        ready!(Pin::new(&mut self.stream).poll_read(cx, buffer))?;
-        let read = buffer.filled().len() - before;
-        if read > 0 && self.seen.first_read.get().is_none() {
-            self.seen.first_read.set(Some(clock::uptime()));
-        }
-        self.seen.received.set(self.seen.received.get() + read as u64);
-        Poll::Ready(Ok(()))
-    }
-}
-
-impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        let written = ready!(Pin::new(&mut self.stream).poll_write(cx, bytes))?;
-        self.seen.sent.set(self.seen.sent.get() + written as u64);
-        Poll::Ready(Ok(written))
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
-    }
-}
 
 /// An open connection; closed when dropped.
 pub(crate) struct Link {
@@ -134,35 +56,13 @@ impl Link {
     ///
     /// # Errors
     /// [`Failure::Connect`].
-    pub(crate) async fn open(endpoint: &Endpoint, tls: Option<&TlsConnector>) -> Result<Opened, Failure> {
-        let begun = clock::uptime();
-        let tcp = TcpStream::connect((endpoint.host.as_str(), endpoint.port)).await.map_err(|_| Failure::Connect)?;
-        tcp.set_nodelay(true).map_err(|_| Failure::Connect)?;
-        let connected = clock::uptime();
-        let wire = Rc::new(Seen::default());
-        let tcp = Watched { stream: tcp, seen: wire.clone() };
-        let (link, tls_time) = match tls.filter(|_| endpoint.tls) {
-            None => (Link::over(tcp, wire.clone(), wire).await?, Duration::ZERO),
-            Some(connector) => {
-                let name = ServerName::try_from(endpoint.host.clone()).map_err(|_| Failure::Connect)?;
-                let stream = connector.connect(name, tcp).await.map_err(|_| Failure::Connect)?;
-                let took = clock::uptime().saturating_sub(connected);
-                let plain = Rc::new(Seen::default());
-                (Link::over(Watched { stream, seen: plain.clone() }, plain, wire).await?, took)
-            }
-        };
-        Ok(Opened { link, connect: connected.saturating_sub(begun), tls: tls_time })
-    }
-
-    async fn over<S>(stream: S, plain: Rc<Seen>, wire: Rc<Seen>) -> Result<Link, Failure>
-    where
-        S: AsyncRead + AsyncWrite + Unpin + 'static,
-    {
+    pub(crate) async fn open(kind: &LinkKind, tls: Option<&TlsConnector>) -> Result<Opened, Failure> {
+        let Connected { stream, plain, wire, connect, tls } = stream::connect(&kind.endpoint, kind.shape, tls).await?;
         let (send, connection) = handshake(TokioIo::new(stream)).await.map_err(|_| Failure::Connect)?;
         let mut driver = JoinSet::new();
         // Its error reaches whoever waits for an answer.
         driver.spawn_local(async move { drop(connection.await) });
-        Ok(Link { send, plain, wire, _driver: driver })
+        Ok(Opened { link: Link { send, plain, wire, _driver: driver }, connect, tls })
     }
 
     /// Whether the next request can be sent. A node may have closed the connection meanwhile.

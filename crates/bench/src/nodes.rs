@@ -9,6 +9,7 @@ use crate::plan::{Arm, Cell, LinkKind, Plan, RANDOM, Subject};
 use crate::preset::{self, Known};
 use crate::results::Results;
 use crate::run::Engine;
+use crate::stream::Shape;
 use anyhow::{Context as _, ensure};
 use faultline_command::args::WrongUsage;
 use faultline_text::{clean, count};
@@ -72,7 +73,10 @@ fn with_nodes(args: &NodesArgs, nodes: &[(String, Endpoint)]) -> Plan {
     let arm = |(link, (name, _)): (usize, &(String, Endpoint))| Arm { name: name.clone(), link };
     Plan {
         arms: nodes.iter().enumerate().map(arm).collect(),
-        links: nodes.iter().map(|(_, endpoint)| LinkKind { endpoint: endpoint.clone() }).collect(),
+        links: nodes
+            .iter()
+            .map(|(_, endpoint)| LinkKind { endpoint: endpoint.clone(), shape: Shape::default() })
+            .collect(),
         ..preset::empty(&args.load)
     }
 }

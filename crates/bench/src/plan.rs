@@ -2,6 +2,7 @@
 
 use crate::answer::Expected;
 use crate::endpoint::Endpoint;
+use crate::stream::Shape;
 use hyper::body::Bytes;
 use std::borrow::Cow;
 use std::time::Duration;
@@ -26,6 +27,8 @@ pub(crate) struct Arm {
 pub(crate) struct LinkKind {
     /// The node.
     pub(crate) endpoint: Endpoint,
+    /// What is added to the way there.
+    pub(crate) shape: Shape,
 }
 
 /// What requests are about: an account.

@@ -59,12 +59,24 @@ pub(crate) fn run(
     if output.dry_run {
         return Ok((plan.requests_of_a_round(), 0));
     }
+    with(plan, (output, authorities), |engine| measure(preset, plan, engine, known))
+}
+
+/// Does `work`, keeps its results where `output` says, and shows them.
+///
+/// # Errors
+/// A file that exists, a signal that cannot be heard, those of `work`.
+pub(crate) fn with(
+    plan: &Plan,
+    (output, authorities): (&OutArgs, Option<&Path>),
+    work: impl FnOnce(&Engine) -> anyhow::Result<Results>,
+) -> anyhow::Result<(String, u8)> {
     // Signals are heard before the file is there: it is removed if one comes before anything is measured.
     let engine = Engine::new(plan, authorities)?;
     if let Some(out) = &output.out {
         store::reserve(out)?;
     }
-    let done = measure(preset, plan, &engine, known);
+    let done = work(&engine);
     if let (Some(out), Err(_)) = (&output.out, &done) {
         // It is empty, and was made here.
         let _ = std::fs::remove_file(out);
@@ -89,9 +101,14 @@ fn measure(
     known: impl FnOnce(&Engine) -> anyhow::Result<Known>,
 ) -> anyhow::Result<Results> {
     let known = known(engine)?;
-    let started = clock::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let started = since_epoch();
     let measured = engine.run(&Rc::new(plan.clone()))?;
     Ok(results(preset, plan, known, measured, started))
+}
+
+/// Now, since 1970.
+pub(crate) fn since_epoch() -> Duration {
+    clock::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
 /// What decides latencies and is not the node's.
@@ -110,7 +127,8 @@ fn settings(plan: &Plan) -> BTreeMap<String, String> {
     settings
 }
 
-fn results(preset: &str, plan: &Plan, known: Known, measured: Measured, started: Duration) -> Results {
+/// What was measured, with what is known of it.
+pub(crate) fn results(preset: &str, plan: &Plan, known: Known, measured: Measured, started: Duration) -> Results {
     let head = |cell: &Cell| CellHead {
         arm: plan.arms.get(cell.arm).map(|arm| arm.name.clone()).unwrap_or_default(),
         subject: plan.subjects.get(cell.subject).map(|subject| subject.name.clone()).unwrap_or_default(),

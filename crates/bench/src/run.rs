@@ -5,6 +5,7 @@
 //! sent, and latency counts from these, so that a wait for a free connection is not hidden.
 
 mod exchange;
+mod one_by_one;
 mod pace;
 mod questions;
 #[cfg(test)]
@@ -13,12 +14,13 @@ mod server;
 mod tests;
 
 use crate::answer::Decoder;
-use crate::http;
 use crate::plan::{Order, Plan, Turn};
 use crate::results::Sample;
+use crate::stream;
 use crate::verify::{Verdict, Verify};
 use anyhow::Context as _;
-use exchange::{Connections, Exchanged};
+use exchange::Connections;
+pub(crate) use exchange::Exchanged;
 use faultline_command::clock;
 use faultline_command::progress::Progress;
 use faultline_command::signals::Signals;
@@ -59,7 +61,7 @@ impl Engine {
     /// # Errors
     /// The certificates cannot be used, signals cannot be heard, or the system gives no timers.
     pub(crate) fn new(plan: &Plan, authorities: Option<&Path>) -> anyhow::Result<Engine> {
-        let tls = plan.links.iter().any(|link| link.endpoint.tls).then(|| http::trusting(authorities)).transpose()?;
+        let tls = plan.links.iter().any(|link| link.endpoint.tls).then(|| stream::trusting(authorities)).transpose()?;
         let runtime =
             Builder::new_current_thread().enable_io().enable_time().build().context("asynchronous sockets")?;
         Ok(Engine { runtime, tls, signals: RefCell::new(Signals::listen().context("signals")?) })
@@ -219,7 +221,7 @@ async fn worker(shared: Rc<Shared>, mut decoder: Decoder) {
 }
 
 /// What is kept of a request.
-pub(crate) fn sample(turn: &Turn, round: u32, begun: Duration, asked: Asked<Exchanged>) -> Sample {
+fn sample(turn: &Turn, round: u32, begun: Duration, asked: Asked<Exchanged>) -> Sample {
     let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
     let (number, cell, at_ns) = (turn.number, turn.cell, ns(asked.at.saturating_sub(begun)));
     let failed = Sample {

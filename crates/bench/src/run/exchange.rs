@@ -38,7 +38,7 @@ impl Connections {
         let place = plan.arms.get(cell.arm).map_or(0, |arm| arm.link);
         let (Some(kind), Some(kept)) = (plan.links.get(place), self.links.get_mut(place)) else { return };
         if kept.is_none() {
-            let opened = timeout(plan.timeout, Link::open(&kind.endpoint, self.tls.as_ref())).await;
+            let opened = timeout(plan.timeout, Link::open(kind, self.tls.as_ref())).await;
             *kept = opened.ok().and_then(Result::ok).map(|opened| opened.link);
         }
     }
@@ -90,7 +90,7 @@ impl Connections {
         };
         let (mut connect, mut tls) = (Duration::ZERO, Duration::ZERO);
         if !usable {
-            let Opened { link, connect: took, tls: shook } = Link::open(&kind.endpoint, self.tls.as_ref()).await?;
+            let Opened { link, connect: took, tls: shook } = Link::open(kind, self.tls.as_ref()).await?;
             *kept = Some(link);
             (connect, tls) = (took, shook);
         }

@@ -91,7 +91,7 @@ mod tests {
     use super::super::tests::plan;
     use super::*;
     use crate::answer::Expected;
-    use crate::plan::{Arm, LinkKind, Subject};
+    use crate::plan::{Arm, Subject};
     use std::sync::{Arc, Barrier};
     use std::time::Duration;
 
@@ -107,7 +107,7 @@ mod tests {
         let subjects = || ["a", "b"].map(|name| Subject { name: name.to_owned() });
         Plan {
             arms: (0..arms).map(name).collect(),
-            links: (0..arms).map(|_| LinkKind { endpoint: known.links[0].endpoint.clone() }).collect(),
+            links: (0..arms).map(|_| known.links[0].clone()).collect(),
             subjects: subjects().into(),
             cells: (0..2).flat_map(|subject| (0..arms).map(move |arm| (arm, subject))).map(cell).collect(),
             ..known.as_ref().clone()

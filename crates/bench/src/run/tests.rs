@@ -7,6 +7,7 @@ use crate::endpoint::Endpoint;
 use crate::plan::{Arm, Cell as PlanCell, LinkKind, Subject};
 use crate::results::tests::results;
 use crate::results::{Results, ms};
+use crate::stream::Shape;
 use std::sync::OnceLock;
 use std::time::Instant;
 
@@ -18,7 +19,7 @@ pub(super) fn plan(server: &Server, rounds: u32, workers: usize, rate: Option<f6
     let method = r#""method":"getAccountInfo","params":[]"#.to_owned();
     Rc::new(Plan {
         arms: vec![Arm { name: "a".to_owned(), link: 0 }],
-        links: vec![LinkKind { endpoint }],
+        links: vec![LinkKind { endpoint, shape: Shape::default() }],
         subjects: vec![Subject { name: "account of 1".to_owned() }],
         cells: vec![PlanCell {
             arm: 0,

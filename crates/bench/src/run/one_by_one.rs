@@ -1,0 +1,78 @@
+//! Work that is more than one request: one after the other, in the order of a plan.
+
+use super::{Asked, Engine, Exchanged, Measured, Pace, sample};
+use crate::failure::Failure;
+use crate::plan::{Cell as PlanCell, Order, Plan};
+use crate::verify::Verdict;
+use anyhow::bail;
+use faultline_command::clock;
+use faultline_command::progress::Progress;
+use std::cell::{Cell, RefCell};
+use std::time::Duration;
+use tokio_rustls::TlsConnector;
+
+impl Engine {
+    /// What connects with TLS, if the plan needs that.
+    pub(crate) fn tls(&self) -> Option<TlsConnector> {
+        self.tls.clone()
+    }
+
+    /// Does what must be done before anything is measured. Connections that it makes do not outlive it.
+    ///
+    /// # Errors
+    /// Those of `work`; a signal to end.
+    pub(crate) fn first<T>(&self, work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+        let pace = Pace::default();
+        // It does not look at the pace: the first signal ends it.
+        let ended = async {
+            while pace.ended_by().is_none() {
+                pace.until(Duration::MAX).await;
+            }
+        };
+        let either = async {
+            match futures_util::future::select(std::pin::pin!(work), std::pin::pin!(ended)).await {
+                futures_util::future::Either::Left((done, _)) => done.map(Some),
+                futures_util::future::Either::Right(_) => Ok(None),
+            }
+        };
+        match self.with_signals(&pace, || (), either)?.flatten() {
+            Some(done) => Ok(done),
+            None => bail!("ended by {} before anything was measured", pace.ended_by().unwrap_or_default()),
+        }
+    }
+
+    /// Performs every cell of every round in the order of `plan`, or those until a signal to end.
+    ///
+    /// # Errors
+    /// None but those of the runtime.
+    pub(crate) fn one_by_one(
+        &self,
+        plan: &Plan,
+        mut perform: impl AsyncFnMut(&PlanCell) -> Result<Exchanged, Failure>,
+    ) -> anyhow::Result<Measured> {
+        let (pace, samples, done) = (Pace::default(), RefCell::new(Vec::new()), Cell::new(0));
+        let (begun, length) = (Cell::new(None), Cell::new(Duration::ZERO));
+        let progress = RefCell::new(Progress::new(plan.requests(), "tasks"));
+        self.with_signals(&pace, || progress.borrow_mut().at(done.get(), ""), async {
+            for turn in Order::new(plan) {
+                let (Some(cell), true) = (plan.cells.get(turn.cell), pace.until(Duration::ZERO).await) else { break };
+                let at = clock::uptime();
+                let Some(asked) = pace.asked(at, true, async |_| perform(cell).await).await else { break };
+                done.set(done.get() + 1);
+                let Some(round) = turn.round else { continue };
+                let first = begun.get().unwrap_or(at);
+                begun.set(Some(first));
+                samples.borrow_mut().push(sample(&turn, round, first, Asked { at, ..asked }));
+                length.set(clock::uptime().saturating_sub(first));
+            }
+            Ok(())
+        })?;
+        Ok(Measured {
+            samples: samples.into_inner(),
+            verdicts: vec![Verdict::default(); plan.arms.len()],
+            stopped_by: pace.ended_by(),
+            own_cpu: None,
+            length: length.get(),
+        })
+    }
+}

@@ -1,0 +1,144 @@
+//! One WebSocket to a node.
+
+use crate::failure::Failure;
+use crate::plan::LinkKind;
+use crate::stream::{self, Connected, Seen, Stream};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use faultline_command::clock;
+use futures_util::future::{Either, select};
+use futures_util::{SinkExt as _, StreamExt as _};
+use http_body_util::Full;
+use hyper::body::Bytes;
+use hyper::client::conn::http1::handshake;
+use hyper::header::{CONNECTION, HOST, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION, UPGRADE};
+use hyper::{Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use ring::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
+use std::future::poll_fn;
+use std::pin::pin;
+use std::rc::Rc;
+use std::time::Duration;
+use tokio_rustls::TlsConnector;
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
+use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
+
+/// What a node appends to the client's key (RFC 6455, 1.3).
+const SUFFIX: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
+
+/// An open WebSocket; closed when dropped.
+pub(crate) struct Socket {
+    stream: WebSocketStream<Box<dyn Stream>>,
+    pub(crate) plain: Rc<Seen>,
+    pub(crate) wire: Rc<Seen>,
+}
+
+/// A message and when it was complete.
+pub(crate) struct Heard {
+    pub(crate) text: Utf8Bytes,
+    pub(crate) end: Duration,
+}
+
+impl Socket {
+    /// Connects, and asks for a WebSocket. Messages have at most `limit` bytes.
+    ///
+    /// # Errors
+    /// [`Failure::Connect`], [`Failure::Http`] if the node refuses, [`Failure::Malformed`] if it gives no WebSocket.
+    pub(crate) async fn open(kind: &LinkKind, tls: Option<&TlsConnector>, limit: usize) -> Result<Socket, Failure> {
+        let Connected { stream, plain, wire, .. } = stream::connect(&kind.endpoint, kind.shape, tls).await?;
+        let (mut send, mut connection) = handshake(TokioIo::new(stream)).await.map_err(|_| Failure::Connect)?;
+        let key = STANDARD.encode(fastrand::u128(..).to_le_bytes());
+        let request = Request::get(kind.endpoint.path.as_str())
+            .header(HOST, kind.endpoint.authority.as_str())
+            .header(CONNECTION, "Upgrade")
+            .header(UPGRADE, "websocket")
+            .header(SEC_WEBSOCKET_VERSION, "13")
+            .header(SEC_WEBSOCKET_KEY, &key)
+            .body(Full::new(Bytes::new()))
+            .map_err(|_| Failure::Malformed)?;
+        {
+            let answer = pin!(send.send_request(request));
+            let driven = pin!(poll_fn(|cx| connection.poll_without_shutdown(cx)));
+            match select(answer, driven).await {
+                Either::Left((answer, driven)) => {
+                    accepts(&answer.map_err(|_| Failure::Malformed)?, &key)?;
+                    driven.await.map_err(|_| Failure::Closed)?;
+                }
+                Either::Right((driven, answer)) => {
+                    driven.map_err(|_| Failure::Closed)?;
+                    accepts(&answer.await.map_err(|_| Failure::Malformed)?, &key)?;
+                }
+            }
+        }
+        let parts = connection.into_parts();
+        let config = WebSocketConfig::default().max_message_size(Some(limit)).max_frame_size(Some(limit));
+        let (stream, read) = (parts.io.into_inner(), parts.read_buf.to_vec());
+        let stream = WebSocketStream::from_partially_read(stream, read, Role::Client, Some(config)).await;
+        Ok(Socket { stream, plain, wire })
+    }
+
+    /// Sends one message.
+    ///
+    /// # Errors
+    /// [`Failure::Closed`].
+    pub(crate) async fn send(&mut self, text: String) -> Result<(), Failure> {
+        self.stream.send(Message::text(text)).await.map_err(|error| failed(&error))
+    }
+
+    /// The next message.
+    ///
+    /// # Errors
+    /// [`Failure::Closed`], [`Failure::TooLarge`], [`Failure::Malformed`].
+    pub(crate) async fn next(&mut self) -> Result<Heard, Failure> {
+        loop {
+            match self.stream.next().await {
+                Some(Ok(Message::Text(text))) => return Ok(Heard { text, end: clock::uptime() }),
+                // Pings are answered by the protocol.
+                Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => {}
+                Some(Ok(Message::Binary(_))) => return Err(Failure::Malformed),
+                Some(Ok(Message::Close(_))) | None => return Err(Failure::Closed),
+                Some(Err(error)) => return Err(failed(&error)),
+            }
+        }
+    }
+}
+
+/// Whether the node gives the WebSocket that was asked for with that key.
+fn accepts<B>(answer: &Response<B>, key: &str) -> Result<(), Failure> {
+    match answer.status() {
+        StatusCode::SWITCHING_PROTOCOLS => {}
+        StatusCode::TOO_MANY_REQUESTS => return Err(Failure::RateLimited(None)),
+        other => return Err(Failure::Http(other.as_u16())),
+    }
+    let expected = STANDARD.encode(digest(&SHA1_FOR_LEGACY_USE_ONLY, format!("{key}{SUFFIX}").as_bytes()));
+    let is_right =
+        answer.headers().get(SEC_WEBSOCKET_ACCEPT).is_some_and(|value| value.as_bytes() == expected.as_bytes());
+    if is_right { Ok(()) } else { Err(Failure::Malformed) }
+}
+
+fn failed(error: &Error) -> Failure {
+    match error {
+        Error::ConnectionClosed | Error::AlreadyClosed | Error::Io(_) => Failure::Closed,
+        Error::Capacity(_) => Failure::TooLarge,
+        _ => Failure::Malformed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_answer_to_this_key_is_accepted() {
+        // The example of RFC 6455.
+        let answer = |status: u16, accept: &str| {
+            Response::builder().status(status).header(SEC_WEBSOCKET_ACCEPT, accept).body(()).unwrap()
+        };
+        let (key, right) = ("dGhlIHNhbXBsZSBub25jZQ==", "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
+        assert_eq!(accepts(&answer(101, right), key), Ok(()));
+        assert_eq!(accepts(&answer(101, "another"), key), Err(Failure::Malformed));
+        assert_eq!(accepts(&answer(404, right), key), Err(Failure::Http(404)));
+        assert_eq!(accepts(&answer(429, right), key), Err(Failure::RateLimited(None)));
+    }
+}

@@ -1,0 +1,143 @@
+//! The bytes between this tool and a node: TCP, TLS over it, and when what passed. A link can be slowed down.
+
+mod shape;
+
+use crate::endpoint::Endpoint;
+use crate::failure::Failure;
+use anyhow::Context as _;
+use faultline_command::clock;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+pub(crate) use shape::Shape;
+use shape::Shaped;
+use std::cell::Cell;
+use std::io;
+use std::path::Path;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::time::sleep;
+use tokio_rustls::TlsConnector;
+
+/// Which certificates are trusted: the system's, or those of a file.
+///
+/// # Errors
+/// The file cannot be read or used, or there is no certificate.
+pub(crate) fn trusting(authorities: Option<&Path>) -> anyhow::Result<TlsConnector> {
+    let mut roots = RootCertStore::empty();
+    match authorities {
+        Some(file) => {
+            let named = || format!("--ca {}", file.display());
+            for certificate in CertificateDer::pem_file_iter(file).with_context(named)? {
+                roots.add(certificate.with_context(named)?).with_context(named)?;
+            }
+        }
+        None => {
+            roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        }
+    }
+    anyhow::ensure!(!roots.is_empty(), "no certificate to trust: name a PEM file with --ca");
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
+    let mut config = builder.with_root_certificates(roots).with_no_client_auth();
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(TlsConnector::from(Arc::new(config)))
+}
+
+/// What passed on a connection.
+#[derive(Debug, Default)]
+pub(crate) struct Seen {
+    /// When the first byte came since this was last emptied.
+    pub(crate) first_read: Cell<Option<Duration>>,
+    /// Bytes.
+    pub(crate) received: Cell<u64>,
+    /// Bytes.
+    pub(crate) sent: Cell<u64>,
+}
+
+/// A stream that keeps when bytes arrived and how many passed.
+struct Watched<S> {
+    stream: S,
+    seen: Rc<Seen>,
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        ready!(Pin::new(&mut self.stream).poll_read(cx, buffer))?;
+        let read = buffer.filled().len() - before;
+        if read > 0 && self.seen.first_read.get().is_none() {
+            self.seen.first_read.set(Some(clock::uptime()));
+        }
+        self.seen.received.set(self.seen.received.get() + read as u64);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let written = ready!(Pin::new(&mut self.stream).poll_write(cx, bytes))?;
+        self.seen.sent.set(self.seen.sent.get() + written as u64);
+        Poll::Ready(Ok(written))
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+/// What a protocol is spoken over.
+pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin {}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Stream for S {}
+
+/// A new connection.
+pub(crate) struct Connected {
+    pub(crate) stream: Box<dyn Stream>,
+    /// Of what the protocol is, behind TLS: the first byte of an answer, and not of a session ticket.
+    pub(crate) plain: Rc<Seen>,
+    /// Of what is on the wire.
+    pub(crate) wire: Rc<Seen>,
+    /// Name, and TCP's handshake.
+    pub(crate) connect: Duration,
+    /// TLS's handshake; 0 without TLS.
+    pub(crate) tls: Duration,
+}
+
+/// Connects to a node, over a link of that shape.
+///
+/// # Errors
+/// [`Failure::Connect`].
+pub(crate) async fn connect(
+    endpoint: &Endpoint,
+    shape: Shape,
+    tls: Option<&TlsConnector>,
+) -> Result<Connected, Failure> {
+    let begun = clock::uptime();
+    let tcp = TcpStream::connect((endpoint.host.as_str(), endpoint.port)).await.map_err(|_| Failure::Connect)?;
+    tcp.set_nodelay(true).map_err(|_| Failure::Connect)?;
+    // TCP's handshake is one way there and back.
+    sleep(shape.added).await;
+    let connected = clock::uptime();
+    let wire = Rc::new(Seen::default());
+    let tcp: Box<dyn Stream> = if shape.is_none() { Box::new(tcp) } else { Box::new(Shaped::new(tcp, shape)) };
+    let tcp = Watched { stream: tcp, seen: wire.clone() };
+    let connect = connected.saturating_sub(begun);
+    let Some(connector) = tls.filter(|_| endpoint.tls) else {
+        return Ok(Connected { stream: Box::new(tcp), plain: wire.clone(), wire, connect, tls: Duration::ZERO });
+    };
+    let name = ServerName::try_from(endpoint.host.clone()).map_err(|_| Failure::Connect)?;
+    let stream = connector.connect(name, tcp).await.map_err(|_| Failure::Connect)?;
+    let tls = clock::uptime().saturating_sub(connected);
+    let plain = Rc::new(Seen::default());
+    Ok(Connected { stream: Box::new(Watched { stream, seen: plain.clone() }), plain, wire, connect, tls })
+}

@@ -1,0 +1,216 @@
+//! A link that is slower than the real one: what passes is held back, as if the way were longer and narrower.
+//!
+//! Each byte arrives after half of the added time there and back, and not before the bytes in front of it have passed at the rate of
+//! the link. Neither losses nor TCP's slow start are added.
+
+use faultline_command::clock;
+use std::collections::VecDeque;
+use std::fmt;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{Instant, Sleep, sleep};
+
+/// Bytes on the way in one direction; as with a real link, who sends more has to wait.
+const ON_THE_WAY: usize = 4 << 20;
+/// Bytes that pass together.
+const PIECE: usize = 1448;
+
+/// What is added to a link.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(crate) struct Shape {
+    /// Time there and back.
+    pub(crate) added: Duration,
+    /// Bits a second in each direction; `None` without a limit.
+    pub(crate) rate: Option<f64>,
+}
+
+impl Shape {
+    /// Whether it adds nothing.
+    pub(crate) fn is_none(&self) -> bool {
+        self.added.is_zero() && self.rate.is_none()
+    }
+}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "+{} ms", self.added.as_secs_f64() * 1e3)?;
+        self.rate.map_or(Ok(()), |rate| write!(f, " {} Mbit/s", rate / 1e6))
+    }
+}
+
+/// One direction.
+#[derive(Debug)]
+struct Way {
+    shape: Shape,
+    pieces: VecDeque<(Duration, Vec<u8>)>,
+    /// Bytes in `pieces`.
+    held: usize,
+    /// When the link has passed all that was put on it.
+    free: Duration,
+    timer: Pin<Box<Sleep>>,
+}
+
+impl Way {
+    fn new(shape: Shape) -> Way {
+        let timer = Box::pin(sleep(Duration::ZERO));
+        Way { shape, pieces: VecDeque::new(), held: 0, free: Duration::ZERO, timer }
+    }
+
+    fn put(&mut self, bytes: &[u8]) {
+        for piece in bytes.chunks(PIECE) {
+            let takes = self.shape.rate.map_or(0.0, |rate| piece.len() as f64 * 8.0 / rate);
+            self.free = self.free.max(clock::uptime()) + Duration::from_secs_f64(takes);
+            self.pieces.push_back((self.free + self.shape.added / 2, piece.to_vec()));
+        }
+        self.held += bytes.len();
+    }
+
+    /// The first piece once it has arrived.
+    fn poll_arrived(&mut self, cx: &mut Context<'_>) -> Poll<&mut Vec<u8>> {
+        loop {
+            let Some((at, _)) = self.pieces.front() else { return Poll::Pending };
+            let left = at.saturating_sub(clock::uptime());
+            if left.is_zero() {
+                break;
+            }
+            self.timer.as_mut().reset(Instant::now() + left);
+            ready!(self.timer.as_mut().poll(cx));
+        }
+        self.pieces.front_mut().map_or(Poll::Pending, |(_, piece)| Poll::Ready(piece))
+    }
+
+    /// So many bytes of the first piece were passed on.
+    fn passed(&mut self, bytes: usize) {
+        self.held -= bytes;
+        if let Some((_, piece)) = self.pieces.front_mut() {
+            piece.drain(..bytes);
+            if piece.is_empty() {
+                self.pieces.pop_front();
+            }
+        }
+    }
+}
+
+/// A stream over such a link.
+pub(crate) struct Shaped<S> {
+    stream: S,
+    from_node: Way,
+    to_node: Way,
+    ended: bool,
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Shaped<S> {
+    pub(crate) fn new(stream: S, shape: Shape) -> Shaped<S> {
+        Shaped { stream, from_node: Way::new(shape), to_node: Way::new(shape), ended: false }
+    }
+
+    /// Takes what the node has sent.
+    fn take(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
+        let mut space = [0; 16 << 10];
+        while !self.ended && self.from_node.held < ON_THE_WAY {
+            let mut buffer = ReadBuf::new(&mut space);
+            match Pin::new(&mut self.stream).poll_read(cx, &mut buffer) {
+                Poll::Pending => break,
+                Poll::Ready(read) => read?,
+            }
+            self.ended = buffer.filled().is_empty();
+            self.from_node.put(buffer.filled());
+        }
+        Ok(())
+    }
+
+    /// Gives the node what has reached it; ready when nothing is on the way.
+    fn poll_give(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while !self.to_node.pieces.is_empty() {
+            let piece = ready!(self.to_node.poll_arrived(cx));
+            let written = ready!(Pin::new(&mut self.stream).poll_write(cx, piece))?;
+            if written == 0 {
+                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+            }
+            self.to_node.passed(written);
+        }
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Shaped<S> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        if let Poll::Ready(given) = self.poll_give(cx) {
+            given?;
+        }
+        self.take(cx)?;
+        if self.from_node.pieces.is_empty() && self.ended {
+            return Poll::Ready(Ok(()));
+        }
+        let piece = ready!(self.from_node.poll_arrived(cx));
+        let bytes = piece.len().min(buffer.remaining());
+        buffer.put_slice(piece.get(..bytes).unwrap_or_default());
+        self.from_node.passed(bytes);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Shaped<S> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        if self.to_node.held >= ON_THE_WAY {
+            ready!(self.poll_give(cx))?;
+        }
+        self.to_node.put(bytes);
+        if let Poll::Ready(given) = self.poll_give(cx) {
+            given?;
+        }
+        Poll::Ready(Ok(bytes.len()))
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.poll_give(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(self.poll_give(cx))?;
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, duplex};
+    use tokio::runtime::Builder;
+
+    /// How long 100,000 bytes take there and back.
+    fn took(shape: Shape) -> Duration {
+        let runtime = Builder::new_current_thread().enable_time().build().unwrap();
+        runtime.block_on(async {
+            let (near, mut far) = duplex(1 << 20);
+            let mut near = Shaped::new(near, shape);
+            let begun = clock::uptime();
+            let sent: Vec<u8> = (0..100_000_u32).map(|place| (place % 251) as u8).collect();
+            near.write_all(&sent).await.unwrap();
+            near.flush().await.unwrap();
+            let mut there = vec![0; sent.len()];
+            far.read_exact(&mut there).await.unwrap();
+            far.write_all(&there).await.unwrap();
+            let mut back = vec![0; sent.len()];
+            near.read_exact(&mut back).await.unwrap();
+            let took = clock::uptime() - begun;
+            assert!(back == sent, "no byte is lost or out of place");
+            drop(far);
+            assert_eq!(near.read(&mut back).await.unwrap(), 0);
+            took
+        })
+    }
+
+    #[test]
+    fn bytes_arrive_after_the_added_time_at_the_rate_of_the_link() {
+        let ms = Duration::from_millis;
+        let within = |took: Duration, from: u64| assert!(took >= ms(from) && took < ms(from + 3000), "{took:?}");
+        within(took(Shape { added: ms(60), rate: None }), 60);
+        // 800,000 bits at 4 Mbit/s are 200 ms in each direction.
+        within(took(Shape { added: ms(30), rate: Some(4e6) }), 430);
+        within(took(Shape::default()), 0);
+    }
+}
