@@ -5,6 +5,7 @@ mod compression;
 pub use compression::{BundleArgs, CodecArgs, CompressionArgs, FetchArgs, Kind};
 
 use crate::answer::Encoding;
+use crate::stream::Shape;
 use clap::{Args, Subcommand};
 use faultline_text::{parse_size, parse_time};
 use std::path::PathBuf;
@@ -98,6 +99,9 @@ pub struct EncodingArgs {
     /// Ask only for these bytes of each account, as in 0:1024.
     #[arg(long, value_name = "OFFSET:LENGTH", value_parser = parse_slice)]
     pub data_slice: Option<(u64, u64)>,
+    /// Add to the link, each in turn: time there and back, and what passes a second, as in 0ms,30ms,30ms@20Mbit.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse_link)]
+    pub links: Vec<String>,
     /// The node.
     #[command(flatten)]
     pub node: NodeArgs,
@@ -184,6 +188,13 @@ fn parse_encoding(name: &str) -> Result<String, String> {
 fn parse_margin(text: &str) -> Result<f64, String> {
     let margin = text.trim().trim_end_matches('%').parse::<f64>().ok().filter(|margin| (0.0..1000.0).contains(margin));
     margin.ok_or_else(|| format!("{text:?} is no margin in percent, as 5 is"))
+}
+
+/// What is added to a link.
+fn parse_link(text: &str) -> Result<String, String> {
+    Shape::read(text).map(|_| text.to_owned()).ok_or_else(|| {
+        format!("{text:?} is no link, as 30ms and 30ms@20Mbit are: up to 1m, and from 0.01Mbit to 100000Mbit")
+    })
 }
 
 /// Offset and length.

@@ -101,11 +101,11 @@ fn pairs(results: &Results, reference: usize, other: usize) -> Pairs {
     join(numbered(reference), numbered(other))
 }
 
-/// From which size on an arm is faster than the reference; `None` of fewer than two sizes or too few rounds.
-pub(crate) fn crossing(results: &Results, arm: &str) -> Option<Crossover> {
+/// From which size on an arm is faster than the reference over that link; `None` of fewer than two sizes or too few rounds.
+pub(crate) fn crossing(results: &Results, arm: &str, link: Option<&str>) -> Option<Crossover> {
     let reference = results.header.arms.first()?;
     let mut sizes: BTreeMap<u64, Vec<Vec<Option<f64>>>> = BTreeMap::new();
-    for (subject, size) in results.subjects() {
+    for (subject, size) in results.subjects_over(link) {
         let (a, b) = (results.cell(reference, subject)?, results.cell(arm, subject)?);
         let both = results.by_round(a).into_iter().zip(results.by_round(b));
         sizes.entry(size?).or_default().push(both.map(|(a, b)| Some(b? - a?)).collect());
@@ -169,7 +169,7 @@ mod tests {
         for (one, is) in compared.iter().zip([4.0, 1.0, -3.0]) {
             assert!(one.mean.low < is && is < one.mean.high && one.p.unwrap() <= 0.001, "{one:?}");
         }
-        let found = crossing(&results, "zstd").unwrap();
+        let found = crossing(&results, "zstd", None).unwrap();
         assert!(found.low.unwrap() < 3500.0 && 3500.0 < found.high.unwrap() && found.once > 0.99, "{found:?}");
     }
 
@@ -190,7 +190,7 @@ mod tests {
         ];
         let mut results = results(100, &cells);
         results.cells.iter_mut().filter(|cell| cell.size == Some(1001)).for_each(|cell| cell.size = Some(1000));
-        let at = crossing(&results, "zstd").unwrap().at.unwrap();
+        let at = crossing(&results, "zstd", None).unwrap().at.unwrap();
         assert!((1900.0..2100.0).contains(&at), "{at}");
         let label = results.label("account of 1001", Some(1000));
         assert_eq!((label.as_str(), results.label("x", Some(3000)).as_str()), ("1,000 bytes account ", "3,000 bytes"));

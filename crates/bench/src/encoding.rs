@@ -65,21 +65,36 @@ fn plan(args: &EncodingArgs) -> anyhow::Result<Plan> {
         }
         format!(r#""method":"getAccountInfo","params":{}"#, json!([account, options]))
     };
-    let cells = accounts.iter().enumerate().flat_map(|(subject, account)| {
-        let cell = move |(arm, encoding): (usize, &String)| Cell {
-            arm,
-            subject,
-            method: method(account, encoding),
-            numbers: None,
-            expected: Expected::Account(Encoding::named(encoding).unwrap_or(Encoding::Base64)),
-        };
-        encodings.iter().enumerate().map(cell).collect::<Vec<_>>()
-    });
+    let mut shapes: Vec<Shape> = args.links.iter().filter_map(|text| Shape::read(text)).collect();
+    if shapes.iter().any(|shape| shapes.iter().filter(|other| *other == shape).count() > 1) {
+        return Err(WrongUsage("--links names one twice".to_owned()).into());
+    }
+    if shapes.is_empty() {
+        shapes.push(Shape::default());
+    }
+    let places = (0..shapes.len()).flat_map(|link| (0..accounts.len()).map(move |account| (link, account)));
+    let mut cells = Vec::new();
+    let mut subjects = Vec::new();
+    for (link, account) in places {
+        let (Some(shape), Some(account)) = (shapes.get(link), accounts.get(account)) else { continue };
+        for (arm, encoding) in encodings.iter().enumerate() {
+            cells.push(Cell {
+                arm,
+                subject: subjects.len(),
+                link,
+                method: method(account, encoding),
+                numbers: None,
+                expected: Expected::Account(Encoding::named(encoding).unwrap_or(Encoding::Base64)),
+            });
+        }
+        let over = if args.links.is_empty() { String::new() } else { format!(" over {shape}") };
+        subjects.push(Subject { name: format!("{account}{over}") });
+    }
     Ok(Plan {
-        cells: cells.collect(),
-        arms: encodings.iter().map(|name| Arm { name: name.clone(), link: 0 }).collect(),
-        links: vec![LinkKind { endpoint, shape: Shape::default() }],
-        subjects: accounts.iter().map(|name| Subject { name: name.clone() }).collect(),
+        cells,
+        arms: encodings.iter().map(|name| Arm { name: name.clone() }).collect(),
+        links: shapes.into_iter().map(|shape| LinkKind { endpoint: endpoint.clone(), shape }).collect(),
+        subjects,
         ..preset::empty(&args.load)
     })
 }

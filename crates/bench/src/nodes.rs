@@ -70,9 +70,9 @@ fn nodes(args: &NodesArgs) -> anyhow::Result<Vec<(String, Endpoint)>> {
 }
 
 fn with_nodes(args: &NodesArgs, nodes: &[(String, Endpoint)]) -> Plan {
-    let arm = |(link, (name, _)): (usize, &(String, Endpoint))| Arm { name: name.clone(), link };
+    let arm = |(name, _): &(String, Endpoint)| Arm { name: name.clone() };
     Plan {
-        arms: nodes.iter().enumerate().map(arm).collect(),
+        arms: nodes.iter().map(arm).collect(),
         links: nodes
             .iter()
             .map(|(_, endpoint)| LinkKind { endpoint: endpoint.clone(), shape: Shape::default() })
@@ -85,6 +85,7 @@ fn first(args: &NodesArgs, nodes: &[(String, Endpoint)]) -> Plan {
     let ask = |(subject, (method, params)): (usize, (&str, &str)), arm: usize| Cell {
         arm,
         subject,
+        link: arm,
         method: format!(r#""method":"{method}","params":{params}"#),
         numbers: None,
         expected: Expected::Json { same: false },
@@ -132,6 +133,7 @@ fn plan(args: &NodesArgs, nodes: Vec<(String, Endpoint)>, range: (u64, u64)) -> 
         cells.extend((0..nodes.len()).map(|arm| Cell {
             arm,
             subject,
+            link: arm,
             method: format!(r#""method":"{method}","params":{params}"#),
             numbers: params.contains(RANDOM).then_some(range),
             expected: Expected::Json { same: *same },

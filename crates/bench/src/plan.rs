@@ -18,8 +18,6 @@ pub(crate) const MOST_REQUESTS: u64 = 10_000_000;
 pub(crate) struct Arm {
     /// Its name, for people.
     pub(crate) name: String,
-    /// Where its requests go: a place in [`Plan::links`]. Arms with the same place share connections.
-    pub(crate) link: usize,
 }
 
 /// What connections of one kind lead to.
@@ -45,6 +43,8 @@ pub(crate) struct Cell {
     pub(crate) arm: usize,
     /// A place in [`Plan::subjects`].
     pub(crate) subject: usize,
+    /// Where it goes: a place in [`Plan::links`]. Those with the same place share connections.
+    pub(crate) link: usize,
     /// Method and parameters, as they are written in the request; [`RANDOM`] in it becomes a number.
     pub(crate) method: String,
     /// From where to where these numbers are, both included; the same for all arms in a round.
@@ -110,7 +110,7 @@ impl Plan {
     pub(crate) fn requests_of_a_round(&self) -> String {
         let sent = Order::new(self).take(self.cells.len()).filter_map(|turn| {
             let cell = self.cells.get(turn.cell)?;
-            let link = self.links.get(self.arms.get(cell.arm)?.link)?;
+            let link = self.links.get(cell.link)?;
             Some(format!(
                 "POST {} {}\n",
                 link.endpoint.shown(),
@@ -181,6 +181,7 @@ pub(crate) mod tests {
         let cell = |arm| Cell {
             arm,
             subject: 0,
+            link: 0,
             method: r#""method":"m","params":[]"#.into(),
             numbers: None,
             expected: Expected::Account(crate::answer::Encoding::Base64),

@@ -106,6 +106,15 @@ fn measure(
     Ok(results(preset, plan, known, measured, started))
 }
 
+/// What is added to the link of each cell; nothing if nothing is to any.
+fn links(plan: &Plan) -> Vec<String> {
+    if plan.links.iter().all(|link| link.shape.is_none()) {
+        return Vec::new();
+    }
+    let shape = |cell: &Cell| plan.links.get(cell.link).map_or_else(String::new, |link| link.shape.to_string());
+    plan.cells.iter().map(shape).collect()
+}
+
 /// Now, since 1970.
 pub(crate) fn since_epoch() -> Duration {
     clock::now().duration_since(UNIX_EPOCH).unwrap_or_default()
@@ -135,13 +144,19 @@ pub(crate) fn results(preset: &str, plan: &Plan, known: Known, measured: Measure
         size: known.sizes.get(cell.subject).copied().flatten(),
     };
     let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+    let mut nodes: Vec<String> = plan.links.iter().map(|link| link.endpoint.shown()).collect();
+    if plan.links.iter().any(|link| !link.shape.is_none()) {
+        // One node over several links.
+        nodes.dedup();
+    }
     let header = Header {
         preset: preset.to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         started_unix_ns: i64::try_from(started.as_nanos()).unwrap_or(i64::MAX),
-        nodes: plan.links.iter().map(|link| link.endpoint.shown()).collect(),
+        nodes,
         notes: known.notes,
         settings: settings(plan),
+        links: links(plan),
         arms: plan.arms.iter().map(|arm| arm.name.clone()).collect(),
         verdicts: measured.verdicts,
         seed: plan.seed,

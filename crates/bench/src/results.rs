@@ -70,6 +70,9 @@ pub(crate) struct Header {
     /// How it was asked, by name: what two runs must have in common to be compared.
     #[serde(default)]
     pub(crate) settings: BTreeMap<String, String>,
+    /// What was added to the link of each cell; empty if nothing was to any.
+    #[serde(default)]
+    pub(crate) links: Vec<String>,
     /// Names of the arms; the first is the reference.
     pub(crate) arms: Vec<String>,
     /// Answers compared with the reference's, by arm.
@@ -156,12 +159,35 @@ impl Results {
         subjects
     }
 
+    /// What was added to the link, in the order of the plan; only `None` if nothing was.
+    pub(crate) fn links(&self) -> Vec<Option<&str>> {
+        let mut links: Vec<Option<&str>> = Vec::new();
+        for link in self.header.links.iter().map(|link| Some(link.as_str())) {
+            if !links.contains(&link) {
+                links.push(link);
+            }
+        }
+        if links.is_empty() { vec![None] } else { links }
+    }
+
+    /// Subjects with their sizes over one of the links.
+    pub(crate) fn subjects_over(&self, link: Option<&str>) -> Vec<(&str, Option<u64>)> {
+        self.subjects().into_iter().filter(|(subject, _)| self.link(subject) == link).collect()
+    }
+
+    fn link(&self, subject: &str) -> Option<&str> {
+        let cell = self.cells.iter().position(|cell| cell.subject == subject)?;
+        self.header.links.get(cell).map(String::as_str)
+    }
+
     /// An account by its size, which says more than its address; with it where another has the same size.
     pub(crate) fn label(&self, subject: &str, size: Option<u64>) -> String {
         let Some(size) = size else { return subject.to_owned() };
-        let same = self.subjects().iter().filter(|(_, other)| *other == Some(size)).count();
-        let bytes = format!("{} bytes", faultline_text::count(size));
-        if same > 1 { format!("{bytes} {subject:.8}") } else { bytes }
+        let link = self.link(subject);
+        let same = self.subjects_over(link).iter().filter(|(_, other)| *other == Some(size)).count();
+        let address = if same > 1 { format!(" {subject:.8}") } else { String::new() };
+        let over = link.map_or_else(String::new, |link| format!(" over {link}"));
+        format!("{} bytes{address}{over}", faultline_text::count(size))
     }
 
     /// Samples of one cell.
@@ -254,6 +280,7 @@ pub(crate) mod tests {
             nodes: vec!["http://node".to_owned()],
             notes: Vec::new(),
             settings: BTreeMap::new(),
+            links: Vec::new(),
             verdicts: vec![Verdict { equal: 1, different: 0 }; arms.len()],
             arms,
             seed: 1,

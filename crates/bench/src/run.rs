@@ -99,8 +99,9 @@ impl Engine {
         samples.sort_unstable_by_key(|sample| sample.number);
         let length = shared.begun.get().map_or(Duration::ZERO, |begun| clock::uptime().saturating_sub(begun));
         let verdicts = shared.verify.borrow().verdicts.clone();
-        // In an open loop the active wait for the next moment is CPU time as well.
-        let own_cpu = own_cpu.filter(|_| plan.rate.is_none());
+        // In an open loop and over a slowed link the active wait for the next moment is CPU time as well.
+        let waits = plan.rate.is_some() || plan.links.iter().any(|link| !link.shape.is_none());
+        let own_cpu = own_cpu.filter(|_| !waits);
         Ok(Measured { samples, verdicts, stopped_by: shared.pace.ended_by(), own_cpu, length })
     }
 

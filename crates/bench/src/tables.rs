@@ -29,6 +29,8 @@ struct InNumbers<'a> {
 #[derive(Serialize)]
 struct Crossed<'a> {
     arm: &'a str,
+    /// What was added to the link.
+    link: Option<&'a str>,
     #[serde(flatten)]
     crossover: Crossover,
 }
@@ -39,12 +41,14 @@ struct Crossed<'a> {
 /// A number that JSON does not have.
 pub(crate) fn json(results: &Results) -> anyhow::Result<String> {
     let cells = results.cells.iter().enumerate().map(|(cell, head)| InNumbers { head, summary: results.summary(cell) });
-    let crossed = |arm| Some(Crossed { arm, crossover: crossing(results, arm)? });
+    let arms = || results.header.arms.iter().map(String::as_str).skip(1);
+    let pairs = results.links().into_iter().flat_map(|link| arms().map(move |arm| (arm, link)));
+    let crossed = |(arm, link)| Some(Crossed { arm, link, crossover: crossing(results, arm, link)? });
     let whole = Whole {
         run: &results.header,
         cells: cells.collect(),
         compared: compared(results),
-        crossovers: results.header.arms.iter().skip(1).filter_map(|arm| crossed(arm)).collect(),
+        crossovers: pairs.filter_map(crossed).collect(),
         problems: problems(results),
     };
     Ok(output::json(&whole)?)

@@ -94,7 +94,7 @@ mod tests {
     fn verify() -> Verify {
         let empty = plan(1, 1);
         let cells = (0..6).map(|place| Cell { arm: place % 3, subject: place / 3, ..empty.cells[0].clone() }).collect();
-        let arms = ["a", "b", "c"].map(|name| Arm { name: name.to_owned(), link: 0 }).into();
+        let arms = ["a", "b", "c"].map(|name| Arm { name: name.to_owned() }).into();
         let subjects = ["x", "y"].map(|name| Subject { name: name.to_owned() }).into();
         Verify::new(&Plan { arms, subjects, cells, ..empty })
     }

@@ -10,21 +10,24 @@ pub(crate) fn tables(results: &Results) -> String {
     let mut out = String::new();
     let Some((reference, others)) = results.header.arms.split_first() else { return out };
     for arm in others {
-        out += &table(results, (reference, arm), true);
-        out += &table(results, (reference, arm), false);
+        for link in results.links() {
+            out += &table(results, (reference, arm), link, true);
+            out += &table(results, (reference, arm), link, false);
+        }
     }
     out
 }
 
-fn table(results: &Results, (reference, arm): (&str, &str), mean: bool) -> String {
+fn table(results: &Results, (reference, arm): (&str, &str), link: Option<&str>, mean: bool) -> String {
     let (a, b) = (short(reference), short(arm));
     let kind = if mean { "MEAN" } else { "P95" };
-    let mut out = format!("=== SUMMARY ANALYSIS ({kind}) - getAccountInfo===\n\n");
+    let over = link.map_or_else(String::new, |link| format!(" over {link} "));
+    let mut out = format!("=== SUMMARY ANALYSIS ({kind}) - getAccountInfo{over}===\n\n");
     let heads = [format!("{a} (ms)"), format!("{b} (ms)")];
     out += &line(["Size (B)", &heads[0], &heads[1], "Diff (ms)"], mean.then_some("P-value"), "Winner");
     out += &"=".repeat(80);
     out.push('\n');
-    let subjects = results.subjects();
+    let subjects = results.subjects_over(link);
     for (subject, size) in subjects.iter().copied() {
         let same = subjects.iter().filter(|(_, other)| *other == size).count();
         // Two accounts of one size are two lines.

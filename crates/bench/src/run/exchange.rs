@@ -35,7 +35,7 @@ impl Connections {
 
     /// Connects for that cell if there is no connection. One that fails is the next request's failure.
     pub(crate) async fn open(&mut self, plan: &Plan, cell: &Cell) {
-        let place = plan.arms.get(cell.arm).map_or(0, |arm| arm.link);
+        let place = cell.link;
         let (Some(kind), Some(kept)) = (plan.links.get(place), self.links.get_mut(place)) else { return };
         if kept.is_none() {
             let opened = timeout(plan.timeout, Link::open(kind, self.tls.as_ref())).await;
@@ -52,7 +52,7 @@ impl Connections {
         decoder: &mut Decoder,
         at: Duration,
     ) -> Result<Exchanged, Failure> {
-        let place = plan.arms.get(cell.arm).map_or(0, |arm| arm.link);
+        let place = cell.link;
         let begun = clock::uptime();
         let left = plan.timeout.saturating_sub(begun.saturating_sub(at));
         let asked = match timeout(left, self.ask(plan, place, cell, id)).await {

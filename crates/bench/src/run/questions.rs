@@ -97,10 +97,11 @@ mod tests {
 
     fn asked(server: &Server, arms: usize) -> Plan {
         let known = plan(server, 1, 1, None);
-        let name = |arm: usize| Arm { name: format!("node {arm}"), link: arm };
+        let name = |arm: usize| Arm { name: format!("node {arm}") };
         let cell = |(arm, subject)| PlanCell {
             arm,
             subject,
+            link: arm,
             expected: Expected::Json { same: true },
             ..known.cells[0].clone()
         };

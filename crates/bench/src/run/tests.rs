@@ -18,12 +18,13 @@ pub(super) fn plan(server: &Server, rounds: u32, workers: usize, rate: Option<f6
     let endpoint = Endpoint::read(&format!("http://{}", server.address)).unwrap();
     let method = r#""method":"getAccountInfo","params":[]"#.to_owned();
     Rc::new(Plan {
-        arms: vec![Arm { name: "a".to_owned(), link: 0 }],
+        arms: vec![Arm { name: "a".to_owned() }],
         links: vec![LinkKind { endpoint, shape: Shape::default() }],
         subjects: vec![Subject { name: "account of 1".to_owned() }],
         cells: vec![PlanCell {
             arm: 0,
             subject: 0,
+            link: 0,
             method,
             numbers: None,
             expected: Expected::Account(crate::answer::Encoding::Base64),

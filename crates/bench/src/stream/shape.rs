@@ -4,6 +4,7 @@
 //! the link. Neither losses nor TCP's slow start are added.
 
 use faultline_command::clock;
+use faultline_text::parse_time;
 use std::collections::VecDeque;
 use std::fmt;
 use std::io;
@@ -15,6 +16,8 @@ use tokio::time::{Instant, Sleep, sleep};
 
 /// Bytes on the way in one direction; as with a real link, who sends more has to wait.
 const ON_THE_WAY: usize = 4 << 20;
+/// The runtime's timers are that exact; from there on it is waited actively.
+const TIMER: Duration = Duration::from_millis(2);
 /// Bytes that pass together.
 const PIECE: usize = 1448;
 
@@ -28,6 +31,15 @@ pub(crate) struct Shape {
 }
 
 impl Shape {
+    /// Reads `30ms` or `30ms@20Mbit`. `None` if it is neither, or beyond what a link may be.
+    pub(crate) fn read(text: &str) -> Option<Shape> {
+        let (added, rate) = text.split_once('@').map_or((text, None), |(added, rate)| (added, Some(rate)));
+        let added = parse_time(added).ok().filter(|added| *added <= Duration::from_secs(60))?;
+        let Some(rate) = rate else { return Some(Shape { added, rate: None }) };
+        let megabits: f64 = rate.trim().strip_suffix("Mbit")?.trim().parse().ok()?;
+        (0.01..=1e5).contains(&megabits).then_some(Shape { added, rate: Some(megabits * 1e6) })
+    }
+
     /// Whether it adds nothing.
     pub(crate) fn is_none(&self) -> bool {
         self.added.is_zero() && self.rate.is_none()
@@ -76,7 +88,12 @@ impl Way {
             if left.is_zero() {
                 break;
             }
-            self.timer.as_mut().reset(Instant::now() + left);
+            if left <= TIMER {
+                // What is measured is finer than the runtime's timers.
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            self.timer.as_mut().reset(Instant::now() + left - TIMER);
             ready!(self.timer.as_mut().poll(cx));
         }
         self.pieces.front_mut().map_or(Poll::Pending, |(_, piece)| Poll::Ready(piece))
@@ -202,6 +219,16 @@ mod tests {
             assert_eq!(near.read(&mut back).await.unwrap(), 0);
             took
         })
+    }
+
+    #[test]
+    fn links_are_read_as_they_are_written() {
+        let read = |text| Shape::read(text).map(|shape| (shape.added.as_millis(), shape.rate, shape.to_string()));
+        assert_eq!(read("30ms"), Some((30, None, "+30 ms".to_owned())));
+        assert_eq!(read("0ms@0.5Mbit"), Some((0, Some(5e5), "+0 ms 0.5 Mbit/s".to_owned())));
+        for bad in ["", "30", "30ms@", "30ms@20", "2m", "1ms@0Mbit", "1ms@NaNMbit", "@1Mbit"] {
+            assert_eq!(Shape::read(bad), None, "{bad}");
+        }
     }
 
     #[test]
