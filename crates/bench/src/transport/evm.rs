@@ -1,0 +1,158 @@
+//! Writes and reads on an EVM chain: of one storage slot, by a contract that this tool deploys on a development chain.
+
+use super::chain::Patience;
+use super::talk::{Meter, Talk, Way};
+use crate::failure::Failure;
+use serde_json::{Value, json};
+use std::time::Duration;
+use tokio::time::{sleep, timeout};
+
+/// The contract. Called with a word, it stores it; called with nothing, it returns what is stored.
+///
+/// ```text
+/// 00  CALLDATASIZE          36
+/// 01  PUSH1 0f; JUMPI       60 0f 57      to the write, if there is a word
+/// 04  PUSH1 00; SLOAD       60 00 54
+/// 07  PUSH1 00; MSTORE      60 00 52
+/// 0a  PUSH1 20; PUSH1 00    60 20 60 00
+/// 0e  RETURN                f3
+/// 0f  JUMPDEST              5b
+/// 10  PUSH1 00              60 00
+/// 12  CALLDATALOAD          35
+/// 13  PUSH1 00; SSTORE      60 00 55
+/// 16  STOP                  00
+/// ```
+const CONTRACT: &str = "36600f5760005460005260206000f35b60003560005500";
+
+/// Returns the 0x17 bytes behind its own 0x0c, which become the contract:
+/// `PUSH1 17; PUSH1 0c; PUSH1 00; CODECOPY; PUSH1 17; PUSH1 00; RETURN`.
+const DEPLOYMENT: &str = "6017600c60003960176000f3";
+
+/// More than either needs.
+const GAS: &str = "0x30d40";
+
+/// Heads may be missed; a receipt is asked for at least so often.
+const NO_HEAD: Duration = Duration::from_secs(1);
+
+/// Chain ids of development chains: geth and Ganache, Hardhat and Anvil.
+pub(super) const DEVELOPMENT: [&str; 2] = ["0x539", "0x7a69"];
+
+/// The contract on a chain, or what is read where none may be deployed.
+pub(super) struct Evm {
+    /// Who pays, and the contract's address.
+    contract: Option<(String, String)>,
+    /// What is stored.
+    value: u64,
+    /// Whether a write failed, so that it may be done or not.
+    unsure: bool,
+}
+
+impl Evm {
+    /// A chain that is only read.
+    pub(super) fn read_only() -> Evm {
+        Evm { contract: None, value: 0, unsure: false }
+    }
+
+    /// Deploys the contract; the node signs for `payer`.
+    ///
+    /// # Errors
+    /// The node refuses, or the contract is not there in time.
+    pub(super) async fn deploy(talk: &mut Talk, payer: &str, patience: Patience) -> Result<Evm, Failure> {
+        let meter = &mut Meter::default();
+        let transaction = json!([{"from": payer, "data": format!("0x{DEPLOYMENT}{CONTRACT}"), "gas": GAS}]);
+        let hash = talk.call(Way::Http, "eth_sendTransaction", &transaction, meter).await?;
+        let receipt = timeout(patience.timeout, async {
+            loop {
+                match talk.call(Way::Http, "eth_getTransactionReceipt", &json!([hash]), meter).await {
+                    // A node that indexes its transactions has no receipts until it has.
+                    Err(Failure::Missing | Failure::Rpc(_)) => patience.next_poll().await,
+                    other => return other,
+                }
+            }
+        });
+        let receipt = receipt.await.map_err(|_| Failure::Timeout)??;
+        let address = receipt.get("contractAddress").and_then(Value::as_str).ok_or(Failure::Wrong)?;
+        Ok(Evm { contract: Some((payer.to_owned(), address.to_owned())), value: 0, unsure: false })
+    }
+
+    /// Whether there is something to write to.
+    pub(super) fn writes(&self) -> bool {
+        self.contract.is_some()
+    }
+
+    /// A write failed: it may be done or not.
+    pub(super) fn is_unsure(&mut self) {
+        self.unsure = true;
+    }
+
+    pub(super) async fn ready(&mut self, talk: &mut Talk, way: Way) -> Result<(), Failure> {
+        if self.unsure && self.contract.is_some() {
+            let stored = self.stored(talk, Way::HttpNew, &mut Meter::default()).await?;
+            let number = stored.as_str().and_then(|word| u64::from_str_radix(word.trim_start_matches("0x"), 16).ok());
+            self.value = number.ok_or(Failure::Wrong)?;
+            self.unsure = false;
+        }
+        if talk.connect(way).await? && self.contract.is_some() {
+            talk.call(way, "eth_subscribe", &json!(["newHeads"]), &mut Meter::default()).await?;
+        }
+        Ok(())
+    }
+
+    /// Stores the next number, until the receipt says so. Over HTTP the receipt is asked for again and again, over a WebSocket after
+    /// each new head.
+    pub(super) async fn write(
+        &mut self,
+        talk: &mut Talk,
+        way: Way,
+        patience: Patience,
+        meter: &mut Meter,
+    ) -> Result<(), Failure> {
+        let (payer, contract) = self.contract.as_ref().ok_or(Failure::Missing)?;
+        let data = format!("0x{:064x}", self.value + 1);
+        let transaction = json!([{"from": payer, "to": contract, "data": data, "gas": GAS}]);
+        let hash = talk.call(way, "eth_sendTransaction", &transaction, meter).await?;
+        loop {
+            match talk.call(way, "eth_getTransactionReceipt", &json!([hash]), meter).await {
+                Ok(receipt) if receipt.get("status").and_then(Value::as_str) == Some("0x1") => break,
+                Ok(_) => return Err(Failure::Wrong),
+                Err(Failure::Missing) if way == Way::WebSocket => {
+                    if let Ok(heard) = timeout(NO_HEAD, talk.notified(meter)).await {
+                        heard?;
+                    }
+                }
+                Err(Failure::Missing) => sleep(patience.poll).await,
+                Err(other) => return Err(other),
+            }
+        }
+        self.value += 1;
+        Ok(())
+    }
+
+    /// Reads what is stored, which must be what was written; without a contract, the newest block.
+    pub(super) async fn read(&self, talk: &mut Talk, way: Way, meter: &mut Meter) -> Result<(), Failure> {
+        let stored = self.stored(talk, way, meter).await?;
+        let is = format!("0x{:064x}", self.value);
+        if self.contract.is_none() || stored.as_str() == Some(is.as_str()) { Ok(()) } else { Err(Failure::Wrong) }
+    }
+
+    async fn stored(&self, talk: &mut Talk, way: Way, meter: &mut Meter) -> Result<Value, Failure> {
+        let Some((_, contract)) = &self.contract else {
+            return talk.call(way, "eth_getBlockByNumber", &json!(["latest", false]), meter).await;
+        };
+        talk.call(way, "eth_call", &json!([{"to": contract, "data": "0x"}, "latest"]), meter).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_and_jumps_of_the_bytecode_are_those_of_its_source() {
+        let byte = |code: &str, at: usize| u8::from_str_radix(&code[2 * at..2 * at + 2], 16).unwrap();
+        assert_eq!((CONTRACT.len() / 2, DEPLOYMENT.len() / 2), (0x17, 0x0c));
+        assert_eq!((byte(DEPLOYMENT, 1), byte(DEPLOYMENT, 3), byte(DEPLOYMENT, 8)), (0x17, 0x0c, 0x17));
+        // The jump leads to the JUMPDEST.
+        assert_eq!(byte(CONTRACT, usize::from(byte(CONTRACT, 2))), 0x5b);
+    }
+}

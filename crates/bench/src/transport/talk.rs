@@ -1,0 +1,220 @@
+//! Calls over one of the ways to a node, and what of the time they took went where.
+
+use crate::answer::{Decoded, result};
+use crate::failure::Failure;
+use crate::http::Link;
+use crate::plan::LinkKind;
+use crate::run::Exchanged;
+use crate::socket::Socket;
+use faultline_command::clock;
+use futures_util::FutureExt as _;
+use hyper::StatusCode;
+use hyper::body::Bytes;
+use serde_json::{Value, json};
+use std::collections::VecDeque;
+use std::time::Duration;
+use tokio_rustls::TlsConnector;
+
+/// A way to a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// HTTP over a connection that is kept.
+    Http,
+    /// HTTP, a new connection for each request.
+    HttpNew,
+    /// A WebSocket that is kept.
+    WebSocket,
+}
+
+impl Way {
+    /// All, by their names; the first is the reference.
+    pub(crate) const ALL: [(&'static str, Way); 3] =
+        [("http", Way::Http), ("http-new", Way::HttpNew), ("websocket", Way::WebSocket)];
+
+    /// By its name.
+    pub(crate) fn named(name: &str) -> Option<Way> {
+        Way::ALL.iter().find(|(known, _)| *known == name).map(|(_, way)| *way)
+    }
+}
+
+/// Where the time of several calls went, and what they moved.
+#[derive(Debug, Default)]
+pub(super) struct Meter {
+    /// By [`crate::results::PHASES`], without the first.
+    spent: [Duration; 5],
+    decode_cpu: Duration,
+    sent: u64,
+    received: u64,
+}
+
+impl Meter {
+    /// Of work that took that long: what was not spent in calls was spent waiting.
+    pub(super) fn exchanged(self, took: Duration) -> Exchanged {
+        let [connect, tls, first_byte, transfer, decode] = self.spent;
+        let waited = took.saturating_sub(self.spent.iter().sum());
+        Exchanged {
+            phases: [waited, connect, tls, first_byte, transfer, decode],
+            decoded: Decoded { slot: None, bytes: false },
+            decode_cpu: self.decode_cpu,
+            sent: self.sent,
+            received: self.received,
+        }
+    }
+
+    fn add(&mut self, phases: [Duration; 5]) {
+        self.spent.iter_mut().zip(phases).for_each(|(sum, phase)| *sum += phase);
+    }
+}
+
+/// The connections to one node, and what it reported on its own.
+pub(super) struct Talk {
+    http: LinkKind,
+    websocket: LinkKind,
+    tls: Option<TlsConnector>,
+    limit: usize,
+    link: Option<Link>,
+    socket: Option<Socket>,
+    news: VecDeque<Value>,
+    id: u64,
+}
+
+impl Talk {
+    pub(super) fn new((http, websocket): (LinkKind, LinkKind), tls: Option<TlsConnector>, limit: usize) -> Talk {
+        Talk { http, websocket, tls, limit, link: None, socket: None, news: VecDeque::new(), id: 0 }
+    }
+
+    /// Gives up all connections: after a failure nothing is known of what is still to come on them.
+    pub(super) fn give_up(&mut self) {
+        (self.link, self.socket) = (None, None);
+        self.news.clear();
+    }
+
+    /// Makes the connection that this way keeps, if there is none; whether it is a new WebSocket, without subscriptions.
+    ///
+    /// # Errors
+    /// As [`Link::open`] and [`Socket::open`].
+    pub(super) async fn connect(&mut self, way: Way) -> Result<bool, Failure> {
+        match way {
+            Way::HttpNew => Ok(false),
+            Way::Http => {
+                let usable = match &mut self.link {
+                    Some(link) => link.is_usable().await,
+                    None => false,
+                };
+                if !usable {
+                    self.link = Some(Link::open(&self.http, self.tls.as_ref()).await?.link);
+                }
+                Ok(false)
+            }
+            Way::WebSocket if self.socket.is_some() => Ok(false),
+            Way::WebSocket => {
+                self.news.clear();
+                self.socket = Some(Socket::open(&self.websocket, self.tls.as_ref(), self.limit).await?);
+                Ok(true)
+            }
+        }
+    }
+
+    /// Forgets what the node has reported on its own until now. It is read before anything is measured that has nothing to do with it.
+    pub(super) fn forget_news(&mut self) {
+        self.news.clear();
+        let Some(socket) = &mut self.socket else { return };
+        // What fails here fails again when it is used.
+        while let Some(Ok(_)) = socket.next().now_or_never() {}
+    }
+
+    /// One call: its result, which is not null.
+    ///
+    /// # Errors
+    /// Whatever a request may fail for; [`Failure::Missing`] if its result is null.
+    pub(super) async fn call(
+        &mut self,
+        way: Way,
+        method: &str,
+        params: &Value,
+        meter: &mut Meter,
+    ) -> Result<Value, Failure> {
+        self.id += 1;
+        let body = json!({"jsonrpc": "2.0", "id": self.id, "method": method, "params": params}).to_string();
+        match way {
+            Way::WebSocket => self.over_socket(body, meter).await,
+            Way::Http | Way::HttpNew => self.over_http(way, body, meter).await,
+        }
+    }
+
+    async fn over_http(&mut self, way: Way, body: String, meter: &mut Meter) -> Result<Value, Failure> {
+        let begun = clock::uptime();
+        let kept = if way == Way::Http { self.link.take() } else { None };
+        let (mut link, connect, tls) = match kept {
+            Some(link) => (link, Duration::ZERO, Duration::ZERO),
+            None => {
+                let opened = Link::open(&self.http, self.tls.as_ref()).await?;
+                (opened.link, opened.connect, opened.tls)
+            }
+        };
+        let sent = begun + connect + tls;
+        let raw = link.ask(&self.http.endpoint, Bytes::from(body), self.limit).await?;
+        match raw.status {
+            StatusCode::OK => {}
+            StatusCode::TOO_MANY_REQUESTS => return Err(Failure::RateLimited(raw.retry_after)),
+            other => return Err(Failure::Http(other.as_u16())),
+        }
+        let cpu = clock::thread_cpu();
+        let value = result(&raw.body, self.id);
+        meter.decode_cpu += clock::thread_cpu().saturating_sub(cpu);
+        let phases = [raw.first_byte.saturating_sub(sent), raw.end.saturating_sub(raw.first_byte)];
+        meter.add([connect, tls, phases[0], phases[1], clock::uptime().saturating_sub(raw.end)]);
+        meter.sent += raw.sent;
+        meter.received += raw.received;
+        if way == Way::Http {
+            self.link = Some(link);
+        }
+        value
+    }
+
+    async fn over_socket(&mut self, body: String, meter: &mut Meter) -> Result<Value, Failure> {
+        let socket = self.socket.as_mut().ok_or(Failure::Closed)?;
+        let (begun, wire) = (clock::uptime(), (socket.wire.sent.get(), socket.wire.received.get()));
+        socket.plain.first_read.set(None);
+        socket.send(body).await?;
+        loop {
+            let heard = socket.next().await?;
+            let first = socket.plain.first_read.replace(None).unwrap_or(heard.end);
+            let cpu = clock::thread_cpu();
+            let value: Value = serde_json::from_str(&heard.text).map_err(|_| Failure::Malformed)?;
+            let news = value.get("method").is_some();
+            let answer = if news { None } else { Some(result(heard.text.as_bytes(), self.id)) };
+            meter.decode_cpu += clock::thread_cpu().saturating_sub(cpu);
+            let Some(answer) = answer else {
+                self.news.push_back(value);
+                continue;
+            };
+            let phases = [first.saturating_sub(begun), heard.end.saturating_sub(first)];
+            meter.add([
+                Duration::ZERO,
+                Duration::ZERO,
+                phases[0],
+                phases[1],
+                clock::uptime().saturating_sub(heard.end),
+            ]);
+            meter.sent += socket.wire.sent.get() - wire.0;
+            meter.received += socket.wire.received.get() - wire.1;
+            return answer;
+        }
+    }
+
+    /// The next thing that the node reports on its own.
+    ///
+    /// # Errors
+    /// The WebSocket ended, or what came is no JSON.
+    pub(super) async fn notified(&mut self, meter: &mut Meter) -> Result<Value, Failure> {
+        if let Some(value) = self.news.pop_front() {
+            return Ok(value);
+        }
+        let socket = self.socket.as_mut().ok_or(Failure::Closed)?;
+        let received = socket.wire.received.get();
+        let heard = socket.next().await?;
+        meter.received += socket.wire.received.get() - received;
+        serde_json::from_str(&heard.text).map_err(|_| Failure::Malformed)
+    }
+}
