@@ -6,6 +6,7 @@ pub use compression::{BundleArgs, CodecArgs, CompressionArgs, FetchArgs, Kind};
 
 use crate::answer::Encoding;
 use crate::stream::Shape;
+use crate::way::Way;
 use clap::{Args, Subcommand};
 use faultline_text::{parse_size, parse_time};
 use std::path::PathBuf;
@@ -28,6 +29,8 @@ pub enum Bench {
     Compression(CompressionArgs),
     /// Compare nodes on the same requests.
     Nodes(NodesArgs),
+    /// Compare HTTP and WebSocket, reading and writing, once and in a row, on Solana or an EVM chain.
+    Transport(TransportArgs),
     /// Show results that were kept with --out.
     Report(ReportArgs),
     /// Compare two kept results; exit code 1 if anything is slower or fails more often.
@@ -139,6 +142,41 @@ pub struct NodesArgs {
     pub output: OutArgs,
 }
 
+/// `bench transport`.
+#[derive(Debug, Args)]
+pub struct TransportArgs {
+    /// Where the node has its WebSocket, as in ws://127.0.0.1:8900 [default: one port above HTTP if that is named, else the same].
+    #[arg(long, value_name = "URL")]
+    pub websocket: Option<String>,
+    /// Transports to compare; the first is the reference: http (a connection that is kept), http-new (one for each request), websocket.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "http,http-new,websocket", value_parser = parse_transport)]
+    pub transports: Vec<String>,
+    /// How often in a row, next to a single time.
+    #[arg(long, value_name = "N", default_value = "30", value_parser = clap::value_parser!(u32).range(2..=1000))]
+    pub in_a_row: u32,
+    /// Time between two polls for what HTTP does not report.
+    #[arg(long, value_name = "TIME", default_value = "20ms", value_parser = parse_timeout)]
+    pub poll: Duration,
+    /// Rounds that count: in each, everything is done once over every transport, in random order.
+    #[arg(long, short = 'n', value_name = "N", default_value = "30", value_parser = clap::value_parser!(u32).range(1..))]
+    pub rounds: u32,
+    /// Rounds before them that do not count.
+    #[arg(long, value_name = "N", default_value = "1")]
+    pub warm_up: u32,
+    /// Decides the order.
+    #[arg(long, value_name = "NUMBER", default_value = "1")]
+    pub seed: u64,
+    /// How long to wait for one write or read.
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_timeout)]
+    pub timeout: Duration,
+    /// The node.
+    #[command(flatten)]
+    pub node: NodeArgs,
+    /// What becomes of the results.
+    #[command(flatten)]
+    pub output: OutArgs,
+}
+
 /// The node that is asked.
 #[derive(Debug, Args)]
 pub struct NodeArgs {
@@ -182,6 +220,12 @@ fn parse_encoding(name: &str) -> Result<String, String> {
     Encoding::named(name)
         .map(|_| name.to_owned())
         .ok_or_else(|| format!("{name:?} is no encoding; there are {}", known()))
+}
+
+/// The name of a transport.
+fn parse_transport(name: &str) -> Result<String, String> {
+    let known = || Way::ALL.map(|(name, _)| name).join(", ");
+    Way::named(name).map(|_| name.to_owned()).ok_or_else(|| format!("{name:?} is no transport; there are {}", known()))
 }
 
 /// Percent.

@@ -21,9 +21,13 @@ mod preset;
 mod render;
 mod results;
 mod run;
+mod socket;
 mod store;
+mod stream;
 mod tables;
+mod transport;
 mod verify;
+mod way;
 
 use args::{Bench, BenchArgs, Format};
 use results::Results;
@@ -37,6 +41,7 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<(String, u8)> {
         Bench::Encoding(args) => encoding::run(args),
         Bench::Compression(args) => compression::run(args),
         Bench::Nodes(args) => nodes::run(args),
+        Bench::Transport(args) => transport::run(args),
         Bench::Report(args) => {
             let (preset, header) = store::header(&args.file)?;
             if preset == "compression" {
@@ -57,7 +62,11 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<(String, u8)> {
 fn shown(results: &Results, format: Format) -> anyhow::Result<String> {
     match format {
         Format::Table => {
-            let study = if results.header.preset == "nodes" { nodes::study } else { encoding::study };
+            let study = match results.header.preset.as_str() {
+                "nodes" => nodes::study,
+                "transport" => transport::study,
+                _ => encoding::study,
+            };
             Ok(study(results) + &render::text(results))
         }
         Format::Json => tables::json(results),

@@ -119,6 +119,26 @@ fn interrupted(node: &Node, file: &str) {
     });
 }
 
+/// Over a link of 2 Mbit/s the bytes that compression saves decide, by as much as they take.
+fn slowed(node: &Node) {
+    let words = ["encoding", &node.url, "--rounds", "30", "--warm-up", "1", "--links", "0ms,20ms@2Mbit"];
+    let (table, code) = bench(&words, "encoding-links.txt").expect("results");
+    assert!(code == 0 && table.contains("(MEAN) - getAccountInfo over +20 ms 2 Mbit/s ==="), "{table}");
+    let (said, _) = bench(&[&words[..], &["--format", "json"]].concat(), "encoding-links.json").expect("results");
+    let said: serde_json::Value = serde_json::from_str(&said).expect("JSON");
+    let with = |list: &str, subject: &str, arm: &str| {
+        let all = said[list].as_array().expect(list);
+        all.iter().find(|one| one["subject"] == subject && one["arm"] == arm).expect(subject).clone()
+    };
+    let subject = format!("{} over +20 ms 2 Mbit/s", ACCOUNTS[4].0);
+    let received = |arm: &str| with("cells", &subject, arm)["received"].as_f64().expect("bytes");
+    let saves = (received("base64") - received("base64+zstd")) * 8.0 / 2e6 * 1e3;
+    let difference = with("compared", &subject, "base64+zstd")["mean"]["value"].as_f64().expect("a difference");
+    assert!((difference + saves).abs() < 0.15 * saves, "{difference} ms, and {saves} ms of bytes less");
+    let least = with("cells", &subject, "base64")["latency"]["min"].as_f64().expect("a time");
+    assert!(least > 20.0 + received("base64") * 8.0 / 2e6 * 1e3, "{least}");
+}
+
 #[test]
 fn encodings_of_real_accounts_are_compared_in_the_studys_tables_and_their_bytes_are_equal() -> Result<()> {
     let Some(binaries) = Binaries::find() else {
@@ -164,6 +184,13 @@ fn encodings_of_real_accounts_are_compared_in_the_studys_tables_and_their_bytes_
     assert_eq!(code, 0, "{twice}");
     for expected in ["=== getBlock ===", "=== the mixed load ===", "Send getBlock to ", "version 2.", "equal to the"] {
         assert!(twice.contains(expected), "{expected}: {twice}");
+    }
+    slowed(&node);
+    let words = ["transport", &node.url, "--rounds", "3", "--warm-up", "0", "--in-a-row", "2"];
+    let (said, code) = bench(&words, "transport-solana.txt").expect("results");
+    assert!(code == 0 && said.contains("Solana, version 2."), "{said}");
+    for scenario in ["SINGLE WRITE", "2 WRITES IN A ROW", "SINGLE READ", "2 READS IN A ROW"] {
+        assert!(said.contains(&format!("=== {scenario} ===\n\nhttp: ")), "{said}");
     }
     let nothing = bs58::encode([7; 32]).into_string();
     let missing = bench(&["encoding", &node.url, "--accounts", &nothing], "missing.txt");

@@ -25,6 +25,20 @@ pub const SKIP_MESSAGE: &str = "SKIPPED: no real validator here. Set FAULTLINE_A
 pub const UNTRACED_MESSAGE: &str = "SKIPPED: no validator that writes what its program cache does. Build one with \
      scripts/install-agave --trace, and set FAULTLINE_AGAVE_TRACE_BIN to its folder";
 
+/// What to print when a test is skipped because [`geth`] found nothing.
+pub const NO_GETH_MESSAGE: &str =
+    "SKIPPED: no geth here. Build one with scripts/install-geth, or set FAULTLINE_GETH_BIN to the program";
+
+/// `geth`: `FAULTLINE_GETH_BIN`, or where `scripts/install-geth` puts it.
+pub fn geth() -> Option<PathBuf> {
+    if let Some(given) = std::env::var_os("FAULTLINE_GETH_BIN") {
+        return existing(PathBuf::from(given));
+    }
+    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+    let cache = cache.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")))?;
+    existing(cache.join("faultline/geth/geth"))
+}
+
 /// `agave-validator` as `scripts/install-agave --trace` builds it, from the folder `FAULTLINE_AGAVE_TRACE_BIN`.
 pub fn traced_validator() -> Option<PathBuf> {
     existing(folder_of(Path::new(&std::env::var_os("FAULTLINE_AGAVE_TRACE_BIN")?)).join(VALIDATOR))

@@ -2,12 +2,12 @@
 
 use super::evm::Evm;
 use super::solana::Solana;
-use super::talk::{Meter, Talk, Way};
+use super::talk::{Meter, Patience, Talk};
 use crate::failure::Failure;
 use crate::run::Exchanged;
+use crate::way::Way;
 use faultline_command::clock;
-use std::time::Duration;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 /// What is done once, or in a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,15 +20,6 @@ pub(super) enum Act {
 pub(super) enum Chain {
     Evm(Evm),
     Solana(Box<Solana>),
-}
-
-/// How to wait for what is not there yet.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Patience {
-    /// Between two polls.
-    pub(super) poll: Duration,
-    /// For one write or read.
-    pub(super) timeout: Duration,
 }
 
 impl Chain {
@@ -95,12 +86,5 @@ impl Chain {
             (Chain::Solana(solana), Act::Write) => solana.write(talk, way, patience, meter).await,
             (Chain::Solana(solana), Act::Read) => solana.read(talk, way, patience, meter).await,
         }
-    }
-}
-
-impl Patience {
-    /// Waits for the next poll.
-    pub(super) async fn next_poll(self) {
-        sleep(self.poll).await;
     }
 }

@@ -1,8 +1,8 @@
 //! Writes and reads on an EVM chain: of one storage slot, by a contract that this tool deploys on a development chain.
 
-use super::chain::Patience;
-use super::talk::{Meter, Talk, Way};
+use super::talk::{Meter, Patience, Talk};
 use crate::failure::Failure;
+use crate::way::Way;
 use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::time::{sleep, timeout};

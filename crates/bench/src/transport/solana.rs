@@ -1,8 +1,8 @@
 //! Writes and reads on Solana: transfers of a few lamports from a new account of this tool, on a test cluster that gives it some.
 
-use super::chain::Patience;
-use super::talk::{Meter, Talk, Way};
+use super::talk::{Meter, Patience, Talk};
 use crate::failure::Failure;
+use crate::way::Way;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use faultline_command::clock;

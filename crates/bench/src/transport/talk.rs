@@ -6,6 +6,7 @@ use crate::http::Link;
 use crate::plan::LinkKind;
 use crate::run::Exchanged;
 use crate::socket::Socket;
+use crate::way::Way;
 use faultline_command::clock;
 use futures_util::FutureExt as _;
 use hyper::StatusCode;
@@ -13,27 +14,22 @@ use hyper::body::Bytes;
 use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::time::Duration;
+use tokio::time::sleep;
 use tokio_rustls::TlsConnector;
 
-/// A way to a node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Way {
-    /// HTTP over a connection that is kept.
-    Http,
-    /// HTTP, a new connection for each request.
-    HttpNew,
-    /// A WebSocket that is kept.
-    WebSocket,
+/// How to wait for what is not there yet.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Patience {
+    /// Between two polls.
+    pub(super) poll: Duration,
+    /// For one write or read.
+    pub(super) timeout: Duration,
 }
 
-impl Way {
-    /// All, by their names; the first is the reference.
-    pub(crate) const ALL: [(&'static str, Way); 3] =
-        [("http", Way::Http), ("http-new", Way::HttpNew), ("websocket", Way::WebSocket)];
-
-    /// By its name.
-    pub(crate) fn named(name: &str) -> Option<Way> {
-        Way::ALL.iter().find(|(known, _)| *known == name).map(|(_, way)| *way)
+impl Patience {
+    /// Waits for the next poll.
+    pub(super) async fn next_poll(self) {
+        sleep(self.poll).await;
     }
 }
 

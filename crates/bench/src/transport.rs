@@ -1,0 +1,182 @@
+//! `bench transport`: HTTP against WebSocket, reading and writing, a single time and in a row.
+
+mod chain;
+mod evm;
+mod solana;
+mod study;
+mod talk;
+
+use crate::answer::Expected;
+use crate::args::TransportArgs;
+use crate::endpoint::Endpoint;
+use crate::failure::Failure;
+use crate::plan::{Arm, Cell, LinkKind, Plan, Subject};
+use crate::preset::{self, Known};
+use crate::results::Results;
+use crate::run::Engine;
+use crate::stream::Shape;
+use crate::way::Way;
+use anyhow::bail;
+use chain::{Act, Chain};
+use evm::Evm;
+use faultline_command::args::WrongUsage;
+use faultline_text::{clean, time};
+use serde_json::{Value, json};
+use solana::Solana;
+use talk::{Meter, Patience, Talk};
+
+/// The largest message or answer.
+const LIMIT: usize = 16 << 20;
+
+/// What is done, and how often in a row.
+type Scenario = (Act, u32);
+
+/// Measures, and shows what was measured.
+///
+/// # Errors
+/// Wrong usage, a node that does not answer, is of no chain that is known, or refuses what is written.
+pub(crate) fn run(args: &TransportArgs) -> anyhow::Result<(String, u8)> {
+    let (ways, scenarios) = (ways(args)?, scenarios(args));
+    let plan = plan(args, &scenarios)?;
+    if args.output.dry_run {
+        let line = |cell: &Cell| format!("{}: {}\n", plan.arms.get(cell.arm).map_or("", |arm| &arm.name), cell.method);
+        return Ok((plan.cells.iter().map(line).collect(), 0));
+    }
+    preset::with(&plan, (&args.output, args.node.ca.as_deref()), |engine| {
+        measure(args, plan.clone(), engine, (&ways, &scenarios))
+    })
+}
+
+/// The study's own numbers.
+pub(crate) fn study(results: &Results) -> String {
+    study::tables(results)
+}
+
+fn ways(args: &TransportArgs) -> anyhow::Result<Vec<Way>> {
+    let mut ways = Vec::new();
+    for way in args.transports.iter().filter_map(|name| Way::named(name)) {
+        if ways.contains(&way) {
+            return Err(WrongUsage("--transports names one twice".to_owned()).into());
+        }
+        ways.push(way);
+    }
+    Ok(ways)
+}
+
+fn scenarios(args: &TransportArgs) -> Vec<Scenario> {
+    vec![(Act::Write, 1), (Act::Write, args.in_a_row), (Act::Read, 1), (Act::Read, args.in_a_row)]
+}
+
+fn named((act, times): Scenario) -> String {
+    let act = if act == Act::Write { "write" } else { "read" };
+    if times == 1 { format!("single {act}") } else { format!("{times} {act}s in a row") }
+}
+
+fn plan(args: &TransportArgs, scenarios: &[Scenario]) -> anyhow::Result<Plan> {
+    let http = Endpoint::read(&args.node.url).map_err(WrongUsage)?;
+    let websocket = match &args.websocket {
+        Some(url) => Endpoint::read_websocket(url).map_err(WrongUsage)?,
+        None => http.usual_websocket(),
+    };
+    let poll = time(args.poll);
+    let cells = (0..scenarios.len()).flat_map(|subject| (0..args.transports.len()).map(move |arm| (subject, arm)));
+    let cell = |(subject, arm): (usize, usize)| Cell {
+        arm,
+        subject,
+        link: 0,
+        method: format!("{}, polled every {poll}", scenarios.get(subject).copied().map(named).unwrap_or_default()),
+        numbers: None,
+        expected: Expected::Json { same: false },
+    };
+    Ok(Plan {
+        cells: cells.map(cell).collect(),
+        arms: args.transports.iter().map(|name| Arm { name: name.clone() }).collect(),
+        links: [http, websocket].map(|endpoint| LinkKind { endpoint, shape: Shape::default() }).into(),
+        subjects: scenarios.iter().map(|scenario| Subject { name: named(*scenario) }).collect(),
+        rounds: args.rounds,
+        warm_up: args.warm_up,
+        workers: 1,
+        rate: None,
+        seed: args.seed,
+        timeout: args.timeout,
+        limit: LIMIT,
+    })
+}
+
+fn measure(
+    args: &TransportArgs,
+    mut plan: Plan,
+    engine: &Engine,
+    (ways, scenarios): (&[Way], &[Scenario]),
+) -> anyhow::Result<Results> {
+    let [http, websocket] = plan.links.as_slice() else { bail!("a transport without a node") };
+    let mut talk = Talk::new((http.clone(), websocket.clone()), engine.tls(), LIMIT);
+    let patience = Patience { poll: args.poll, timeout: args.timeout };
+    let (mut chain, mut notes) = engine.first(chain(&mut talk, patience))?;
+    talk.give_up();
+    if !chain.writes() {
+        let reads = |cell: &Cell| scenarios.get(cell.subject).is_some_and(|(act, _)| *act == Act::Read);
+        plan.cells.retain(reads);
+    }
+    notes.push(format!(
+        "Polled every {}; what is between polls, and until a node reports, is in `queued`",
+        time(args.poll)
+    ));
+    notes.push("What was read was compared with what was written".to_owned());
+    let started = preset::since_epoch();
+    let measured = engine.one_by_one(&plan, async |cell| {
+        let (way, scenario) = (ways.get(cell.arm), scenarios.get(cell.subject));
+        let (way, (act, times)) = way.copied().zip(scenario.copied()).ok_or(Failure::Missing)?;
+        chain.perform(&mut talk, (way, act, times), patience).await
+    })?;
+    Ok(preset::results("transport", &plan, Known { sizes: Vec::new(), notes }, measured, started))
+}
+
+/// Finds out which chain the node is of, and what may be written there.
+async fn chain(talk: &mut Talk, patience: Patience) -> anyhow::Result<(Chain, Vec<String>)> {
+    let meter = &mut Meter::default();
+    let node = "the node";
+    match talk.call(Way::Http, "eth_chainId", &json!([]), meter).await {
+        Ok(id) => evm(talk, id.as_str().unwrap_or_default(), patience).await,
+        Err(Failure::Rpc(_)) => match talk.call(Way::Http, "getGenesisHash", &json!([]), meter).await {
+            Ok(genesis) => solana(talk, genesis.as_str().unwrap_or_default(), patience).await,
+            Err(failure) => bail!("{node} is neither of an EVM chain nor of Solana: {failure}"),
+        },
+        Err(failure) => bail!("{node} does not answer: {failure}"),
+    }
+}
+
+async fn evm(talk: &mut Talk, id: &str, patience: Patience) -> anyhow::Result<(Chain, Vec<String>)> {
+    let meter = &mut Meter::default();
+    let version = version(talk, "web3_clientVersion").await;
+    let mut notes = vec![format!("EVM chain {}, {version}", clean(id))];
+    let accounts = talk.call(Way::Http, "eth_accounts", &json!([]), meter).await.unwrap_or_default();
+    let payer = accounts.get(0).and_then(Value::as_str).filter(|_| evm::DEVELOPMENT.contains(&id));
+    let Some(payer) = payer else {
+        notes.push("No development chain with an account that the node signs for: nothing is written, and the newest block is read".to_owned());
+        return Ok((Chain::Evm(Evm::read_only()), notes));
+    };
+    match Evm::deploy(talk, payer, patience).await {
+        Ok(evm) => Ok((Chain::Evm(evm), notes)),
+        Err(failure) => bail!("the storage contract could not be deployed: {failure}"),
+    }
+}
+
+async fn solana(talk: &mut Talk, genesis: &str, patience: Patience) -> anyhow::Result<(Chain, Vec<String>)> {
+    if solana::PUBLIC.contains(&genesis) {
+        bail!(
+            "this is a public cluster: both reading and writing need transfers; use a test cluster, such as solana-test-validator"
+        );
+    }
+    let version = version(talk, "getVersion").await;
+    match Solana::funded(talk, patience).await {
+        Ok(solana) => Ok((Chain::Solana(Box::new(solana)), vec![format!("Solana, {version}")])),
+        Err(failure) => bail!("the node gives no lamports for transfers (requestAirdrop): {failure}"),
+    }
+}
+
+async fn version(talk: &mut Talk, method: &str) -> String {
+    let version = talk.call(Way::Http, method, &json!([]), &mut Meter::default()).await.unwrap_or_default();
+    let text = version.as_str().or_else(|| version.get("solana-core").and_then(Value::as_str));
+    text.map_or("unknown version".to_owned(), |text| format!("version {}", clean(text)))
+}

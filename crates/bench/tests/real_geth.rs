@@ -1,0 +1,105 @@
+//! `bench` against a real development chain of geth (`scripts/install-geth`). What was printed is kept in `target/bench-real`.
+
+#![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test that cannot prepare its scene fails")]
+
+use clap::Parser;
+use faultline_bench::args::BenchArgs;
+use faultline_testkit::Result;
+use faultline_testkit::binaries::{NO_GETH_MESSAGE, geth};
+use faultline_testkit::eventually::{Look, wait_for};
+use faultline_testkit::ports::PortBlock;
+use faultline_testkit::process::{Program, Running};
+use faultline_testkit::rpc::Rpc;
+use serde_json::{Value, json};
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A development chain that makes a block for each transaction. The order of the fields is the order of their end.
+struct Node {
+    _running: Running,
+    http: SocketAddr,
+    url: String,
+    websocket: String,
+    _folder: tempfile::TempDir,
+    _ports: PortBlock,
+}
+
+fn start(program: PathBuf) -> Result<Node> {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let ports = PortBlock::claim(20_000)?;
+    let mut set: Vec<String> = ["--dev", "--nodiscover", "--ipcdisable", "--http", "--ws"].map(str::to_owned).into();
+    let mut named = |name: &str, value: String| set.extend([format!("--{name}"), value]);
+    named("datadir", folder.path().join("data").display().to_string());
+    named("http.port", ports.port(10).to_string());
+    named("ws.port", ports.port(11).to_string());
+    named("authrpc.port", ports.port(12).to_string());
+    named("port", "0".to_owned());
+    named("maxpeers", "0".to_owned());
+    named("verbosity", "2".to_owned());
+    let output = folder.path().join("geth.out");
+    let mut running = Running::start(&Program { path: program, arguments: set, environment: Vec::new(), output })?;
+    let http = SocketAddr::from(([127, 0, 0, 1], ports.port(10)));
+    wait_for(PATIENCE, "geth answers", || {
+        running.check()?;
+        let asked = Rpc::new(http).call("eth_blockNumber", json!([]));
+        Ok(asked.map_or_else(|error| Look::NotYet(error.to_string()), |_| Look::Ready(())))
+    })?;
+    let (url, websocket) = (format!("http://{http}"), format!("ws://127.0.0.1:{}", ports.port(11)));
+    Ok(Node { _running: running, http, url, websocket, _folder: folder, _ports: ports })
+}
+
+#[derive(Parser)]
+struct Cli {
+    #[command(flatten)]
+    args: BenchArgs,
+}
+
+/// What `faultline bench` would print, and its exit code.
+fn bench(words: &[&str], kept: &str) -> (String, u8) {
+    let cli = Cli::try_parse_from(["bench"].iter().chain(words)).expect("good words");
+    let (said, code) = faultline_bench::run(&cli.args).expect("results");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/bench-real");
+    fs::create_dir_all(&folder).expect("target");
+    fs::write(folder.join(kept), &said).expect("target");
+    (said, code)
+}
+
+#[test]
+#[ignore = "needs geth (scripts/install-geth): .ci/run --long, or cargo test -p faultline-bench --test real_geth -- --ignored"]
+fn http_and_websocket_write_and_read_the_same_on_a_real_chain() -> Result<()> {
+    let Some(program) = geth() else {
+        println!("{NO_GETH_MESSAGE}");
+        return Ok(());
+    };
+    let node = start(program)?;
+    let file = tempfile::tempdir().expect("a temporary folder");
+    let file = file.path().join("run.flb").display().to_string();
+    let words = ["transport", &node.url, "--websocket", &node.websocket, "--rounds", "60", "--out", &file];
+    let (said, code) = bench(&words, "transport-geth.txt");
+    // What was read was what was written, each time, over every transport; otherwise there are failures.
+    assert!(code == 0 && !said.contains("not what was written"), "{said}");
+    for scenario in ["SINGLE WRITE", "30 WRITES IN A ROW", "SINGLE READ", "30 READS IN A ROW"] {
+        let part = said.split(&format!("=== {scenario} ===")).nth(1).expect(scenario);
+        for arm in ["http: ", "http-new: ", "websocket: "] {
+            let line = part.lines().find_map(|line| line.strip_prefix(arm)).expect(arm);
+            let mean: f64 = line.trim_end_matches(" ms").replace(',', "").parse().expect("a mean");
+            assert!(mean > 0.0, "{said}");
+        }
+    }
+    // A new connection for each of thirty requests takes longer than one for all.
+    assert!(said.contains("http-new is slower than http by"), "{said}");
+    assert_eq!(bench(&["report", &file], "transport-again.txt"), (said, 0));
+    // An independent reader: the contract holds the number of the last write. One round is a warm-up, and each way writes 31 times.
+    let call = |method: &str, params: Value| Rpc::new(node.http).call(method, params).expect(method);
+    let block = call("eth_getBlockByNumber", json!(["0x1", true]));
+    let receipt = call("eth_getTransactionReceipt", json!([block["transactions"][0]["hash"]]));
+    let stored = call("eth_getStorageAt", json!([receipt["contractAddress"], "0x0", "latest"]));
+    assert_eq!(stored.as_str(), Some(format!("0x{:064x}", 61 * 3 * 31).as_str()));
+    let sent = call("eth_getTransactionCount", json!([block["transactions"][0]["from"], "latest"]));
+    assert_eq!(sent.as_str(), Some(format!("{:#x}", 61 * 3 * 31 + 1).as_str()), "and the deployment");
+    Ok(())
+}
