@@ -161,4 +161,22 @@ mod tests {
         assert!(out.contains(" ms against one"), "{out}");
         assert!(out.contains("Send account of 2 to any: no difference is shown"), "{out}");
     }
+
+    #[test]
+    fn a_node_that_fails_to_give_slow_answers_is_not_the_faster_one() {
+        let (fast, slow) = (|_: u64| 10_000_000, |_: u64| 90_000_000);
+        let cells: [crate::results::tests::Pretended<'_>; 4] =
+            [("one", 1, &fast), ("two", 1, &fast), ("one", 2, &slow), ("two", 2, &slow)];
+        let mut results = results(40, &cells);
+        // The second node gives none of the slow answers in half of the rounds.
+        for sample in results.samples.iter_mut().filter(|sample| sample.cell == 3 && sample.round < 20) {
+            (sample.phases, sample.failure) = (None, Some("timeout".to_owned()));
+        }
+        let out = tables(&results);
+        let mixed = out.split("=== the mixed load ===").nth(1).unwrap();
+        assert!(mixed.contains("Total time for 40 requests to one: 2.000 seconds"), "{out}");
+        assert!(mixed.contains("Average time per request to two: 0.050000 seconds"), "{out}");
+        assert!(mixed.contains("20 of 40 rounds are left out: not every answer was good"), "{out}");
+        assert!(out.contains("left out, since not every answer was good: two"), "{out}");
+    }
 }
