@@ -122,8 +122,11 @@ pub struct NodesArgs {
     /// Where the nodes answer JSON-RPC; the first is the reference.
     #[arg(value_name = "URL", num_args = 2..=8, required = true)]
     pub urls: Vec<String>,
-    /// Methods to ask: getBlock, getBlockTime, getBlocksWithLimit, getSlot, getLatestBlockhash, getEpochInfo.
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "getBlock,getBlockTime,getSlot")]
+    /// What the nodes are of: solana, evm, starknet.
+    #[arg(long, value_name = "CHAIN", default_value = "solana")]
+    pub chain: String,
+    /// Methods to ask [default: getBlock,getBlockTime,getSlot; on other chains two or three of theirs].
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub methods: Vec<String>,
     /// Slots for methods that have one, drawn anew in each round [default: those that all nodes have].
     #[arg(long, value_name = "FROM:TO", value_parser = parse_range)]

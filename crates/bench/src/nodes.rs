@@ -1,37 +1,21 @@
 //! `bench nodes`: which of several nodes answers the same requests faster.
 
+mod chain;
 mod study;
 
 use crate::answer::Expected;
 use crate::args::NodesArgs;
 use crate::endpoint::Endpoint;
-use crate::plan::{Arm, Cell, LinkKind, Plan, RANDOM, Subject};
+use crate::plan::{Arm, Cell, LinkKind, Plan, Subject};
 use crate::preset::{self, Known};
 use crate::results::Results;
 use crate::run::Engine;
 use crate::stream::Shape;
 use anyhow::{Context as _, ensure};
+use chain::{CHAINS, Chain};
 use faultline_command::args::WrongUsage;
 use faultline_text::{clean, count};
 use serde_json::Value;
-
-/// Methods, their parameters, and whether every node must give the same result.
-const METHODS: [(&str, &str, bool); 6] = [
-    ("getBlock", r#"[{random},{"encoding":"json","maxSupportedTransactionVersion":0,"rewards":false}]"#, true),
-    ("getBlockTime", "[{random}]", true),
-    ("getBlocksWithLimit", "[{random},100]", true),
-    ("getSlot", r#"[{"commitment":"processed"}]"#, false),
-    ("getLatestBlockhash", "[]", false),
-    ("getEpochInfo", "[]", false),
-];
-
-/// What all nodes are asked first, at the same moment: the newest slot, the newest that stays, the oldest block, what it is.
-const FIRST: [(&str, &str); 4] = [
-    ("getSlot", r#"[{"commitment":"processed"}]"#),
-    ("getSlot", r#"[{"commitment":"finalized"}]"#),
-    ("getFirstAvailableBlock", "[]"),
-    ("getVersion", "[]"),
-];
 
 /// Measures, and shows what was measured.
 ///
@@ -39,19 +23,27 @@ const FIRST: [(&str, &str); 4] = [
 /// Wrong usage, a node that does not answer, nodes that are not in sync.
 pub(crate) fn run(args: &NodesArgs) -> anyhow::Result<(String, u8)> {
     let nodes = nodes(args)?;
+    let chain = chain(args)?;
     let authorities = args.ca.as_deref();
-    let first = first(args, &nodes);
+    let first = first(args, chain, &nodes);
     let (known, range) = match args.output.dry_run {
         true => (Known::default(), args.slots.unwrap_or((0, 0))),
-        false => in_sync(args, &nodes, &Engine::new(&first, authorities)?.probe_json(&first)?)?,
+        false => in_sync(args, chain, &nodes, &Engine::new(&first, authorities)?.probe_json(&first)?)?,
     };
-    let plan = plan(args, nodes, range)?;
+    let plan = plan(args, chain, nodes, range)?;
     preset::run("nodes", &plan, (&args.output, authorities), |_| Ok(known))
 }
 
 /// The study's own tables.
 pub(crate) fn study(results: &Results) -> String {
     study::tables(results)
+}
+
+/// The chain that was named.
+fn chain(args: &NodesArgs) -> anyhow::Result<&'static Chain> {
+    let found = CHAINS.iter().find(|chain| chain.name == args.chain);
+    let known = || CHAINS.iter().map(|chain| chain.name).collect::<Vec<_>>().join(", ");
+    Ok(found.ok_or_else(|| WrongUsage(format!("--chain: {:?} is none of {}", args.chain, known())))?)
 }
 
 /// The nodes by their names.
@@ -81,7 +73,9 @@ fn with_nodes(args: &NodesArgs, nodes: &[(String, Endpoint)]) -> Plan {
     }
 }
 
-fn first(args: &NodesArgs, nodes: &[(String, Endpoint)]) -> Plan {
+fn first(args: &NodesArgs, chain: &Chain, nodes: &[(String, Endpoint)]) -> Plan {
+    let questions: Vec<(usize, (&str, &str))> =
+        chain.first.iter().enumerate().filter_map(|(subject, question)| Some((subject, (*question)?))).collect();
     let ask = |(subject, (method, params)): (usize, (&str, &str)), arm: usize| Cell {
         arm,
         subject,
@@ -90,56 +84,68 @@ fn first(args: &NodesArgs, nodes: &[(String, Endpoint)]) -> Plan {
         numbers: None,
         expected: Expected::Json { same: false },
     };
-    let cells = FIRST.into_iter().enumerate().flat_map(|what| (0..nodes.len()).map(move |arm| ask(what, arm)));
-    let subjects = FIRST.map(|(method, _)| Subject { name: method.to_owned() }).into();
-    Plan { cells: cells.collect(), subjects, ..with_nodes(args, nodes) }
+    let cells = questions.into_iter().flat_map(|what| (0..nodes.len()).map(move |arm| ask(what, arm)));
+    let subject =
+        |question: &Option<(&str, &str)>| Subject { name: question.map_or("", |(method, _)| method).to_owned() };
+    Plan { cells: cells.collect(), subjects: chain.first.iter().map(subject).collect(), ..with_nodes(args, nodes) }
 }
 
-/// What the nodes say of themselves, and the slots that all of them have.
-fn in_sync(args: &NodesArgs, nodes: &[(String, Endpoint)], answers: &[Value]) -> anyhow::Result<(Known, (u64, u64))> {
-    let of = |what: usize, node: usize| answers.get(what * nodes.len() + node).unwrap_or(&Value::Null);
-    let slots = |what: usize| -> anyhow::Result<Vec<u64>> {
-        let slot = |node: usize| of(what, node).as_u64().context("a node answers with a slot that is none");
-        (0..nodes.len()).map(slot).collect()
+/// What the nodes say of themselves, and the slots or blocks that all of them have.
+fn in_sync(
+    args: &NodesArgs,
+    chain: &Chain,
+    nodes: &[(String, Endpoint)],
+    answers: &[Value],
+) -> anyhow::Result<(Known, (u64, u64))> {
+    let mut answers = answers.iter();
+    // Of each question that is asked, one answer for each node.
+    let [heads, stays, oldest, versions] =
+        chain.first.map(|question| question.map(|_| answers.by_ref().take(nodes.len()).collect::<Vec<&Value>>()));
+    let heights = |of: Option<Vec<&Value>>| -> anyhow::Result<Vec<u64>> {
+        let Some(of) = of else { return Ok(vec![0]) };
+        ensure!(of.len() == nodes.len(), "a node does not answer");
+        of.into_iter().map(|value| chain::height(value).context("a node answers with a slot that is none")).collect()
     };
-    let (heads, finalized, oldest) = (slots(0)?, slots(1)?, slots(2)?);
+    let (heads, stays, oldest) = (heights(heads)?, heights(stays)?, heights(oldest)?);
     let newest = heads.iter().copied().max().unwrap_or(0);
     let mut notes = Vec::new();
     for (place, ((name, _), head)) in nodes.iter().zip(&heads).enumerate() {
-        let version = of(3, place).get("solana-core").and_then(Value::as_str).map_or("unknown".to_owned(), clean);
-        let behind = newest - head;
+        let version = versions.as_ref().and_then(|versions| chain::version(versions.get(place)?));
+        let (version, behind) = (version.map_or("unknown".to_owned(), clean), newest - head);
         notes.push(format!("{name}: version {version}, slot {}, {behind} behind the newest", count(*head)));
         let most = args.max_lag;
         ensure!(behind <= most, "{name} is {behind} slots behind: nodes within {most} are compared (--max-lag)");
     }
-    let range = match args.slots {
-        Some(range) => range,
-        None => (oldest.into_iter().max().unwrap_or(0), finalized.into_iter().min().unwrap_or(0)),
-    };
+    let stays = stays.into_iter().min().unwrap_or(0);
+    let range = args.slots.unwrap_or((oldest.into_iter().max().unwrap_or(0), stays.saturating_sub(chain.left_out)));
     ensure!(range.0 <= range.1, "the nodes have no finalized block in common");
     notes.push(format!("random slots from {} to {}", count(range.0), count(range.1)));
     Ok((Known { sizes: Vec::new(), notes }, range))
 }
 
-fn plan(args: &NodesArgs, nodes: Vec<(String, Endpoint)>, range: (u64, u64)) -> anyhow::Result<Plan> {
+fn plan(args: &NodesArgs, chain: &Chain, nodes: Vec<(String, Endpoint)>, range: (u64, u64)) -> anyhow::Result<Plan> {
     let mut cells = Vec::new();
-    for (subject, name) in args.methods.iter().enumerate() {
-        let known = METHODS.iter().find(|(known, ..)| known == name);
-        let twice = args.methods.iter().filter(|other| *other == name).count() > 1;
+    let usual = || chain.usual.iter().map(|name| (*name).to_owned()).collect();
+    let methods: Vec<String> = if args.methods.is_empty() { usual() } else { args.methods.clone() };
+    for (subject, name) in methods.iter().enumerate() {
+        let known = chain.methods.iter().find(|(known, ..)| known == name);
+        let twice = methods.iter().filter(|other| *other == name).count() > 1;
         let Some((method, params, same)) = known.filter(|_| !twice) else {
-            let known = METHODS.map(|(name, ..)| name).join(", ");
-            return Err(WrongUsage(format!("--methods: {name:?}; each once, of {known}")).into());
+            let known = chain.methods.iter().map(|(name, ..)| *name).collect::<Vec<_>>().join(", ");
+            return Err(
+                WrongUsage(format!("--methods: {name:?}; each once, of {known} (--chain {})", chain.name)).into()
+            );
         };
         cells.extend((0..nodes.len()).map(|arm| Cell {
             arm,
             subject,
             link: arm,
             method: format!(r#""method":"{method}","params":{params}"#),
-            numbers: params.contains(RANDOM).then_some(range),
+            numbers: chain::draws(params).then_some(range),
             expected: Expected::Json { same: *same },
         }));
     }
-    let subjects = args.methods.iter().map(|name| Subject { name: name.clone() }).collect();
+    let subjects = methods.into_iter().map(|name| Subject { name }).collect();
     Ok(Plan { subjects, cells, ..with_nodes(args, &nodes) })
 }
 
@@ -178,10 +184,10 @@ mod tests {
         let nodes = nodes(&args).unwrap();
         let names: Vec<&str> = nodes.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(names, ["http://one:1", "http://two:2/...", "http://two:2/... (2)"]);
-        let (known, range) = in_sync(&args, &nodes, &answers([100, 98, 92])).unwrap();
+        let (known, range) = in_sync(&args, &CHAINS[0], &nodes, &answers([100, 98, 92])).unwrap();
         assert_eq!((range, known.notes.len()), ((9, 60), 4));
         assert!(known.notes[1].contains("version 2.0.0") && known.notes[1].contains("2 behind"), "{known:?}");
-        let plan = plan(&args, nodes, range).unwrap();
+        let plan = plan(&args, &CHAINS[0], nodes, range).unwrap();
         assert_eq!((plan.cells.len(), plan.cells[0].numbers, plan.cells[8].numbers), (9, Some((9, 60)), None));
     }
 
@@ -189,13 +195,30 @@ mod tests {
     fn nodes_that_are_not_in_sync_and_methods_that_are_not_known_are_refused() {
         let plain = args(&[]);
         let nodes = nodes(&plain).unwrap();
-        let refused = in_sync(&plain, &nodes, &answers([100, 98, 89])).unwrap_err().to_string();
+        let refused = in_sync(&plain, &CHAINS[0], &nodes, &answers([100, 98, 89])).unwrap_err().to_string();
         assert!(refused.contains("two:2/... (2) is 11 slots behind"), "{refused}");
-        assert!(in_sync(&args(&["--max-lag", "11"]), &nodes, &answers([100, 98, 89])).is_ok());
-        assert!(in_sync(&plain, &nodes, &answers([100, 98, 95])[..5]).is_err(), "a node without an answer");
+        assert!(in_sync(&args(&["--max-lag", "11"]), &CHAINS[0], &nodes, &answers([100, 98, 89])).is_ok());
+        assert!(in_sync(&plain, &CHAINS[0], &nodes, &answers([100, 98, 95])[..5]).is_err(), "a node without an answer");
         for bad in ["getBlok", "getSlot,getSlot"] {
-            let refused = plan(&args(&["--methods", bad]), nodes.clone(), (0, 1)).unwrap_err();
+            let refused = plan(&args(&["--methods", bad]), &CHAINS[0], nodes.clone(), (0, 1)).unwrap_err();
             assert!(refused.is::<WrongUsage>(), "{bad}");
         }
+    }
+
+    #[test]
+    fn blocks_of_an_evm_chain_are_drawn_below_those_that_may_still_change() {
+        let args = args(&["--chain", "evm"]);
+        let (chain, nodes) = (chain(&args).unwrap(), nodes(&args).unwrap());
+        let mut answers: Vec<Value> = ["0x88", "0x87", "0x88"].map(Value::from).into();
+        answers.extend(answers.clone());
+        answers.extend(["Geth/v1", "Geth/v2", "Other"].map(Value::from));
+        let (known, range) = in_sync(&args, chain, &nodes, &answers).unwrap();
+        assert_eq!(range, (0, 0x87 - 64));
+        assert!(known.notes[1].contains("version Geth/v2") && known.notes[1].contains("1 behind"), "{known:?}");
+        let plan = plan(&args, chain, nodes, range).unwrap();
+        let body = String::from_utf8(plan.cells[0].body(1, (1, 0)).to_vec()).unwrap();
+        assert!(body.contains(r#""eth_getBlockByNumber","params":["0x"#), "{body}");
+        let wrong = super::chain(&super::tests::args(&["--chain", "sol"])).unwrap_err();
+        assert!(wrong.is::<WrongUsage>(), "{wrong}");
     }
 }

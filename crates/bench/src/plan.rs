@@ -10,6 +10,9 @@ use std::time::Duration;
 /// Where a request has a number that is drawn anew in each round.
 pub(crate) const RANDOM: &str = "{random}";
 
+/// The same as a hexadecimal number.
+pub(crate) const HEX: &str = "{hex}";
+
 /// Requests that one run has at most: each is kept.
 pub(crate) const MOST_REQUESTS: u64 = 10_000_000;
 
@@ -45,7 +48,7 @@ pub(crate) struct Cell {
     pub(crate) subject: usize,
     /// Where it goes: a place in [`Plan::links`]. Those with the same place share connections.
     pub(crate) link: usize,
-    /// Method and parameters, as they are written in the request; [`RANDOM`] in it becomes a number.
+    /// Method and parameters, as they are written in the request; [`RANDOM`] and [`HEX`] in it become a number.
     pub(crate) method: String,
     /// From where to where these numbers are, both included; the same for all arms in a round.
     pub(crate) numbers: Option<(u64, u64)>,
@@ -63,7 +66,8 @@ impl Cell {
                 let place = (round << 16) ^ self.subject as u64;
                 let seed = seed ^ place.wrapping_mul(0x9e37_79b9_7f4a_7c15);
                 let number = fastrand::Rng::with_seed(seed).u64(from..=to.max(from));
-                Cow::Owned(self.method.replace(RANDOM, &number.to_string()))
+                let written = self.method.replace(RANDOM, &number.to_string());
+                Cow::Owned(written.replace(HEX, &format!("{number:#x}")))
             }
         };
         Bytes::from(format!(r#"{{"jsonrpc":"2.0","id":{id},{method}}}"#))

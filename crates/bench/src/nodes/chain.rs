@@ -1,0 +1,127 @@
+//! What the nodes of each chain are asked.
+
+use crate::plan::{HEX, RANDOM};
+use serde_json::Value;
+
+/// A method and its parameters.
+pub(super) type Question = (&'static str, &'static str);
+
+/// A kind of chain.
+#[derive(Debug)]
+pub(super) struct Chain {
+    pub(super) name: &'static str,
+    /// Methods, their parameters, and whether every node must give the same result.
+    pub(super) methods: &'static [(&'static str, &'static str, bool)],
+    /// Those that are asked unless others are named.
+    pub(super) usual: &'static [&'static str],
+    /// What all nodes are asked first, at the same moment: the newest slot or block, the newest that stays, the oldest if nodes
+    /// may not have all, what it is.
+    pub(super) first: [Option<Question>; 4],
+    /// So many are left out below the newest that stays.
+    pub(super) left_out: u64,
+}
+
+/// All that are known; the first unless another is named.
+pub(super) const CHAINS: [Chain; 3] = [
+    Chain {
+        name: "solana",
+        methods: &[
+            ("getBlock", r#"[{random},{"encoding":"json","maxSupportedTransactionVersion":0,"rewards":false}]"#, true),
+            ("getBlockTime", "[{random}]", true),
+            ("getBlocksWithLimit", "[{random},100]", true),
+            ("getSlot", r#"[{"commitment":"processed"}]"#, false),
+            ("getLatestBlockhash", "[]", false),
+            ("getEpochInfo", "[]", false),
+        ],
+        usual: &["getBlock", "getBlockTime", "getSlot"],
+        first: [
+            Some(("getSlot", r#"[{"commitment":"processed"}]"#)),
+            Some(("getSlot", r#"[{"commitment":"finalized"}]"#)),
+            Some(("getFirstAvailableBlock", "[]")),
+            Some(("getVersion", "[]")),
+        ],
+        left_out: 0,
+    },
+    Chain {
+        name: "evm",
+        methods: &[
+            ("eth_getBlockByNumber", r#"["{hex}",true]"#, true),
+            ("eth_getBlockReceipts", r#"["{hex}"]"#, true),
+            ("eth_getLogs", r#"[{"fromBlock":"{hex}","toBlock":"{hex}"}]"#, true),
+            ("eth_blockNumber", "[]", false),
+            ("eth_gasPrice", "[]", false),
+        ],
+        usual: &["eth_getBlockByNumber", "eth_getBlockReceipts", "eth_blockNumber"],
+        first: [
+            Some(("eth_blockNumber", "[]")),
+            Some(("eth_blockNumber", "[]")),
+            None,
+            Some(("web3_clientVersion", "[]")),
+        ],
+        // Two epochs of Ethereum, after which blocks are final.
+        left_out: 64,
+    },
+    Chain {
+        name: "starknet",
+        methods: &[
+            ("starknet_getBlockWithTxs", r#"[{"block_number":{random}}]"#, true),
+            (
+                "starknet_getEvents",
+                r#"[{"from_block":{"block_number":0},"to_block":{"block_number":{random}},"chunk_size":10}]"#,
+                true,
+            ),
+            ("starknet_blockHashAndNumber", "[]", false),
+        ],
+        usual: &["starknet_getBlockWithTxs", "starknet_getEvents"],
+        first: [
+            Some(("starknet_blockHashAndNumber", "[]")),
+            Some(("starknet_blockHashAndNumber", "[]")),
+            None,
+            Some(("starknet_specVersion", "[]")),
+        ],
+        left_out: 0,
+    },
+];
+
+/// Whether a request with these parameters has a number that is drawn.
+pub(super) fn draws(params: &str) -> bool {
+    params.contains(RANDOM) || params.contains(HEX)
+}
+
+/// A slot or the number of a block, as nodes write it.
+pub(super) fn height(value: &Value) -> Option<u64> {
+    match value {
+        Value::String(text) => u64::from_str_radix(text.strip_prefix("0x")?, 16).ok(),
+        Value::Object(fields) => fields.get("block_number")?.as_u64(),
+        other => other.as_u64(),
+    }
+}
+
+/// What a node says that it is.
+pub(super) fn version(value: &Value) -> Option<&str> {
+    value.as_str().or_else(|| value.get("solana-core")?.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn heights_and_versions_are_read_as_each_chain_writes_them() {
+        // The last is the answer that the study of nodes quotes.
+        let starknet = json!({"block_hash": "0x8e366ce31c3e4e34b5b5d31fd0564033966721cf93853a77b3a5741aba5188", "block_number": 451_104});
+        let heights = [json!(7), json!("0x1f"), starknet].map(|value| height(&value));
+        assert_eq!(heights, [Some(7), Some(31), Some(451_104)]);
+        assert_eq!([json!("31"), json!(-1), json!(null), json!("0x")].map(|value| height(&value)), [None; 4]);
+        assert_eq!(version(&json!("Geth/v1.16.9")), Some("Geth/v1.16.9"));
+        assert_eq!(version(&json!({"solana-core": "2.1.14"})), Some("2.1.14"));
+    }
+
+    #[test]
+    fn what_is_usually_asked_is_known() {
+        for chain in &CHAINS {
+            assert!(chain.usual.iter().all(|usual| chain.methods.iter().any(|(name, ..)| name == usual)));
+        }
+    }
+}
