@@ -8,40 +8,45 @@ use faultline_testkit::Result;
 use faultline_testkit::binaries::{NO_GETH_MESSAGE, geth};
 use faultline_testkit::eventually::{Look, wait_for};
 use faultline_testkit::ports::PortBlock;
-use faultline_testkit::process::{Program, Running};
+use faultline_testkit::process::{Program, Running, signal};
 use faultline_testkit::rpc::Rpc;
 use serde_json::{Value, json};
 use std::fs;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A development chain that makes a block for each transaction. The order of the fields is the order of their end.
+/// A node that answers over HTTP and WebSocket. The order of the fields is the order of their end.
 struct Node {
-    _running: Running,
+    running: Running,
     http: SocketAddr,
     url: String,
     websocket: String,
-    _folder: tempfile::TempDir,
     _ports: PortBlock,
 }
 
-fn start(program: PathBuf) -> Result<Node> {
-    let folder = tempfile::tempdir().expect("a temporary folder");
+fn words(words: &[&str]) -> Vec<String> {
+    words.iter().map(|word| (*word).to_owned()).collect()
+}
+
+/// Starts geth on a folder for data; `more` says of what chain.
+fn start(program: &Path, data: &Path, more: &[&str]) -> Result<Node> {
     let ports = PortBlock::claim(20_000)?;
-    let mut set: Vec<String> = ["--dev", "--nodiscover", "--ipcdisable", "--http", "--ws"].map(str::to_owned).into();
+    let mut set = words(&["--nodiscover", "--ipcdisable", "--http", "--ws"]);
+    set.extend(words(more));
     let mut named = |name: &str, value: String| set.extend([format!("--{name}"), value]);
-    named("datadir", folder.path().join("data").display().to_string());
+    named("datadir", data.display().to_string());
     named("http.port", ports.port(10).to_string());
     named("ws.port", ports.port(11).to_string());
     named("authrpc.port", ports.port(12).to_string());
     named("port", "0".to_owned());
     named("maxpeers", "0".to_owned());
     named("verbosity", "2".to_owned());
-    let output = folder.path().join("geth.out");
-    let mut running = Running::start(&Program { path: program, arguments: set, environment: Vec::new(), output })?;
+    let output = data.with_extension("out");
+    let program = Program { path: program.to_owned(), arguments: set, environment: Vec::new(), output };
+    let mut running = Running::start(&program)?;
     let http = SocketAddr::from(([127, 0, 0, 1], ports.port(10)));
     wait_for(PATIENCE, "geth answers", || {
         running.check()?;
@@ -49,7 +54,26 @@ fn start(program: PathBuf) -> Result<Node> {
         Ok(asked.map_or_else(|error| Look::NotYet(error.to_string()), |_| Look::Ready(())))
     })?;
     let (url, websocket) = (format!("http://{http}"), format!("ws://127.0.0.1:{}", ports.port(11)));
-    Ok(Node { _running: running, http, url, websocket, _folder: folder, _ports: ports })
+    Ok(Node { running, http, url, websocket, _ports: ports })
+}
+
+/// Waits until a program has ended well.
+fn ended(running: &mut Running) -> Result<()> {
+    wait_for(PATIENCE, "geth ends", || {
+        Ok(running.ended_with()?.map_or(Look::NotYet("not yet".to_owned()), Look::Ready))
+    })
+    .map(|status| assert!(status.success(), "{status}"))
+}
+
+/// What a command of geth prints.
+fn geth_prints(program: &Path, data: &Path, command: &[&str]) -> Result<String> {
+    let mut arguments =
+        vec!["--datadir".to_owned(), data.display().to_string(), "--verbosity".to_owned(), "1".to_owned()];
+    arguments.extend(words(command));
+    let output = data.with_extension(format!("{}.out", command[0].trim_start_matches('-')));
+    let of = Program { path: program.to_owned(), arguments, environment: Vec::new(), output: output.clone() };
+    ended(&mut Running::start(&of)?)?;
+    Ok(fs::read_to_string(output).expect("what geth printed"))
 }
 
 #[derive(Parser)]
@@ -75,9 +99,9 @@ fn http_and_websocket_write_and_read_the_same_on_a_real_chain() -> Result<()> {
         println!("{NO_GETH_MESSAGE}");
         return Ok(());
     };
-    let node = start(program)?;
-    let file = tempfile::tempdir().expect("a temporary folder");
-    let file = file.path().join("run.flb").display().to_string();
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let node = start(&program, &folder.path().join("data"), &["--dev"])?;
+    let file = folder.path().join("run.flb").display().to_string();
     let words = ["transport", &node.url, "--websocket", &node.websocket, "--rounds", "60", "--out", &file];
     let (said, code) = bench(&words, "transport-geth.txt");
     // What was read was what was written, each time, over every transport; otherwise there are failures.
@@ -101,5 +125,46 @@ fn http_and_websocket_write_and_read_the_same_on_a_real_chain() -> Result<()> {
     assert_eq!(stored.as_str(), Some(format!("0x{:064x}", 61 * 3 * 31).as_str()));
     let sent = call("eth_getTransactionCount", json!([block["transactions"][0]["from"], "latest"]));
     assert_eq!(sent.as_str(), Some(format!("{:#x}", 61 * 3 * 31 + 1).as_str()), "and the deployment");
+    Ok(())
+}
+
+#[test]
+#[ignore = "needs geth (scripts/install-geth): .ci/run --long, or cargo test -p faultline-bench --test real_geth -- --ignored"]
+fn two_storage_engines_with_the_same_chain_give_the_same_answers() -> Result<()> {
+    let Some(program) = geth() else {
+        println!("{NO_GETH_MESSAGE}");
+        return Ok(());
+    };
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let made = folder.path().join("made");
+    let mut maker = start(&program, &made, &["--dev"])?;
+    let write = ["transport", &maker.url, "--websocket", &maker.websocket, "--rounds", "3", "--in-a-row", "20"];
+    assert_eq!(bench(&write, "chain-geth.txt").1, 0);
+    signal(maker.running.pid(), "TERM")?;
+    ended(&mut maker.running)?;
+    let genesis = folder.path().join("genesis.json");
+    let printed = geth_prints(&program, &made, &["dumpgenesis"])?;
+    fs::write(&genesis, printed.lines().find(|line| line.starts_with('{')).expect("a genesis")).expect("a file");
+    let chain = folder.path().join("chain.rlp").display().to_string();
+    geth_prints(&program, &made, &["export", &chain])?;
+    let mut nodes = Vec::new();
+    for engine in ["leveldb", "pebble"] {
+        let data = folder.path().join(engine);
+        geth_prints(&program, &data, &["--db.engine", engine, "init", &genesis.display().to_string()])?;
+        geth_prints(&program, &data, &["import", &chain])?;
+        nodes.push(start(&program, &data, &["--networkid", "1337"])?);
+    }
+    let [first, second] = nodes.as_slice() else { unreachable!("two engines") };
+    let (said, code) =
+        bench(&["nodes", &first.url, &second.url, "--chain", "evm", "--rounds", "500"], "nodes-geth.txt");
+    assert_eq!(code, 0, "{said}");
+    for expected in [
+        "=== eth_getBlockByNumber ===",
+        "=== the mixed load ===",
+        "version Geth/v1.",
+        "equal to the reference's in all",
+    ] {
+        assert!(said.contains(expected), "{expected}: {said}");
+    }
     Ok(())
 }
