@@ -26,6 +26,7 @@ use faultline_command::progress::Progress;
 use faultline_command::signals::Signals;
 use pace::{Asked, LOOK, Pace};
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::pin::pin;
 use std::rc::Rc;
@@ -84,7 +85,8 @@ impl Engine {
         self.with_signals(&shared.pace, look, async {
             // Before the schedule begins: a client that asks often has a connection.
             let mut first = Connections::new(plan, self.tls.clone());
-            for cell in &plan.cells {
+            let mut tried = BTreeSet::new();
+            for cell in plan.cells.iter().filter(|cell| tried.insert(cell.link)) {
                 first.open(plan, cell).await;
             }
             shared.idle.borrow_mut().push(first);

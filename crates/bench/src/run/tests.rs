@@ -218,3 +218,20 @@ fn a_worker_that_fails_is_an_error() {
     });
     assert!(format!("{:#}", failed.unwrap_err()).contains("a worker failed"));
 }
+
+#[test]
+fn a_node_that_does_not_accept_costs_its_timeout_once_before_a_run() {
+    // A link so long that no connection is made in time.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let server = Server::start(|_, _| Reply::After(Duration::ZERO));
+    let mut plan = plan(&server, 1, 1, None).as_ref().clone();
+    plan.links[0].shape = Shape { added: Duration::from_secs(60), rate: None };
+    plan.links[0].endpoint = Endpoint::read(&format!("http://{address}")).unwrap();
+    plan.cells = vec![plan.cells[0].clone(); 100];
+    (plan.timeout, plan.rounds) = (Duration::from_millis(400), 0);
+    let begun = clock::uptime();
+    let measured = Engine::new(&plan, None).unwrap().run(&Rc::new(plan)).unwrap();
+    // A hundred times would be forty seconds.
+    assert!(measured.samples.is_empty() && clock::uptime() - begun < Duration::from_secs(20));
+}
