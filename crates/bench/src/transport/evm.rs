@@ -34,6 +34,9 @@ const GAS: &str = "0x30d40";
 /// Heads may be missed; a receipt is asked for at least so often.
 const NO_HEAD: Duration = Duration::from_secs(1);
 
+/// Between two looks at whether the newest state is that after the last write.
+const NEXT_LOOK: Duration = Duration::from_millis(10);
+
 /// Chain ids of development chains: geth and Ganache, Hardhat and Anvil.
 pub(super) const DEVELOPMENT: [&str; 2] = ["0x539", "0x7a69"];
 
@@ -91,6 +94,10 @@ impl Evm {
             let number = stored.as_str().and_then(|word| u64::from_str_radix(word.trim_start_matches("0x"), 16).ok());
             self.value = number.ok_or(Failure::Wrong)?;
             self.unsure = false;
+        }
+        // A node may give a receipt a moment before its newest state is that after the write.
+        while self.read(talk, Way::HttpNew, &mut Meter::default()).await == Err(Failure::Wrong) {
+            sleep(NEXT_LOOK).await;
         }
         if talk.connect(way).await? && self.contract.is_some() {
             talk.call(way, "eth_subscribe", &json!(["newHeads"]), &mut Meter::default()).await?;
