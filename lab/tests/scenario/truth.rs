@@ -14,6 +14,9 @@ pub(crate) const TICK: f64 = 1.0;
 /// of the one after that, already arrive at the follower; one more for the time that an answer takes.
 pub(crate) const UNDER_WAY: u64 = 3;
 
+/// A follower that replays more slots than this in a second is catching up: the cluster here makes about two.
+const CATCHING_UP: u64 = 5;
+
 /// The daemon's `[phase]` configuration, times in seconds.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Thresholds {
@@ -176,6 +179,9 @@ struct LifeOf {
     replayed: u64,
     /// The highest of its slots, and when it was first given.
     newest: Option<(u64, f64)>,
+    /// Its slot about a second ago, and when it was last seen to be catching up.
+    lately: Option<(u64, f64)>,
+    caught_up: Option<f64>,
     maybe_near: Lasting,
     surely_near: Lasting,
     maybe_far: Lasting,
@@ -199,6 +205,8 @@ impl Default for LifeOf {
             first_slot: None,
             replayed: 0,
             newest: None,
+            lately: None,
+            caught_up: None,
             maybe_near,
             surely_near,
             maybe_far,
@@ -219,6 +227,14 @@ impl LifeOf {
         {
             self.newest = Some((lowest, now));
         }
+        let Some((lowest, _)) = slot else { return };
+        let (before, at) = *self.lately.get_or_insert((lowest, now));
+        if lowest.saturating_sub(before) > CATCHING_UP {
+            self.caught_up = Some(now);
+        }
+        if now - at >= TICK {
+            self.lately = Some((lowest, now));
+        }
     }
 
     fn goes_on(&mut self, glance: &Glance, distance: Option<Range>, thresholds: Thresholds) {
@@ -235,7 +251,9 @@ impl LifeOf {
         let came = self.replayed >= thresholds.at_tip_slots;
         // Nor does the daemon call it at the tip while its slot stands still.
         let moves = self.newest.is_some_and(|(_, at)| now - at <= TICK);
-        let near = came && moves && holds(|(_, highest), of| highest + UNDER_WAY <= of.at_tip_slots);
+        // The time near the tip counts from the end of catching up, which the daemon sees by the next answer.
+        let caught_up = self.caught_up.is_none_or(|at| now - at > TICK);
+        let near = came && moves && caught_up && holds(|(_, highest), of| highest + UNDER_WAY <= of.at_tip_slots);
         self.surely_near.holds(now, near);
         self.maybe_near.holds(now, holds(|(lowest, _), of| lowest <= of.at_tip_slots + UNDER_WAY));
         self.surely_far.holds(now, holds(|(lowest, _), of| lowest > of.behind_slots + UNDER_WAY));
