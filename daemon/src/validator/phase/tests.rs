@@ -175,9 +175,20 @@ fn a_validator_that_comes_on_faster_than_a_cluster_is_not_near_the_tip_yet() {
     life.lives(40, stopped());
     assert_eq!(life.lives(3, running(200)), Some(Phase::Behind));
     let hurries = Second { evidence: Evidence { hurries: true, ..running(7).evidence }, ..running(7) };
-    assert_eq!(life.lives(59, hurries), Some(Phase::Behind), "7 slots behind the tip that it knew before the pause");
+    assert_eq!(life.lives(20, hurries), Some(Phase::Behind), "7 slots behind the tip that it knew before the pause");
     assert_eq!(life.lives(59, running(0)), Some(Phase::Behind));
     assert_eq!(life.lives(1, running(0)), Some(Phase::AtTip));
+}
+
+#[test]
+fn a_cluster_of_short_slots_is_no_catch_up_at_the_start_nor_long_after_a_pause() {
+    let fast = Second { evidence: Evidence { hurries: true, ..running(0).evidence }, ..running(0) };
+    let mut life = Life::new();
+    assert_eq!(life.lives(61, fast), Some(Phase::AtTip));
+    life.lives(40, stopped());
+    life.lives(3, Second { evidence: Evidence { behind: Some(200), ..fast.evidence }, ..fast });
+    assert_eq!(life.lives(60, fast), Some(Phase::Behind));
+    assert_eq!(life.lives(27, fast), Some(Phase::AtTip));
 }
 
 #[test]

@@ -1,14 +1,14 @@
 //! The phase over time.
 //!
 //! While the validator starts, the admin socket tells the phase (or, without a right on it, the log). Once its services run,
-//! the distance to the tip does: at the tip when at most `at_tip_slots` behind for `at_tip_for` without coming on faster than a
-//! cluster, behind when more than `behind_slots` behind for `behind_for` after that, catching up before it was first there.
+//! the distance to the tip does: at the tip when at most `at_tip_slots` behind for `at_tip_for`, behind when more than
+//! `behind_slots` behind for `behind_for` after that, catching up before it was first there.
 //!
 //! Time counts for a phase once the next evidence has come. Without evidence for [`PATIENCE`] ([`SLOW_PATIENCE`] where only
 //! pushes tell the slot) the phase is unknown, and so is the time from the last evidence on. When evidence comes back, what it
 //! shows decides that time: beyond `behind_slots` the validator was behind, and so it was if it makes up more than
-//! `at_tip_slots` within seconds, or if it stays beyond `at_tip_slots` for [`UNDECIDED`]. After a pause its first answers may not know the new tip yet,
-//! so that being near counts after [`SETTLE`] only.
+//! `at_tip_slots` within seconds, or if it stays beyond `at_tip_slots` for [`UNDECIDED`]. After a pause its first answers may not
+//! know the new tip yet, so that being near counts after [`SETTLE`] only, and from the end of a catch-up ([`AFTER_PAUSE`]).
 //!
 //! A validator that has not yet told how far it is, is initializing, for however long: a start searches and downloads for many
 //! minutes without a push, and without a right on the admin socket nothing else is heard of it.
@@ -40,6 +40,10 @@ const SETTLE: Duration = Duration::from_secs(8);
 /// Between the two thresholds both phases can be right for one that was at the tip before the pause: it may not have been farther
 /// away in the pause either. After this long without coming near, it is taken to have been behind.
 const UNDECIDED: Duration = Duration::from_secs(30);
+
+/// So long after a pause, an answer in which the slot comes on faster than a cluster begins the time near the tip anew. Not for ever:
+/// test clusters with short slots are always so fast.
+const AFTER_PAUSE: Duration = Duration::from_secs(30);
 
 /// Time between two ticks in which the daemon itself did not run; more with longer intervals.
 const ASLEEP: Duration = Duration::from_secs(5);
@@ -125,6 +129,8 @@ pub struct Tracker {
     open: Duration,
     /// Since when evidence is back, while the phase is unknown.
     back_since: Option<Stamp>,
+    /// When evidence came back last.
+    woke: Option<Stamp>,
     seconds: [Duration; Phase::ALL.len()],
     last: Option<Stamp>,
     near_since: Option<Stamp>,
@@ -169,6 +175,7 @@ impl Tracker {
             renewed: Stamp::default(),
             open: Duration::ZERO,
             back_since: None,
+            woke: None,
             seconds: [Duration::ZERO; Phase::ALL.len()],
             last: None,
             near_since: None,
@@ -213,6 +220,7 @@ impl Tracker {
 
     fn forget(&mut self) {
         (self.near_since, self.far_since, self.back_since, self.kept) = (None, None, None, None);
+        self.woke = None;
         (self.told, self.known, self.evidence_at, self.stalled) = (false, true, None, None);
     }
 
@@ -278,7 +286,9 @@ impl Tracker {
             self.phase = self.next(now, evidence);
             return;
         }
-        let long = now.since(*self.back_since.get_or_insert(now));
+        let back_since = *self.back_since.get_or_insert(now);
+        self.woke = Some(back_since);
+        let long = now.since(back_since);
         let was_at_tip = self.phase == Phase::AtTip;
         let next = self.next(now, evidence);
         let near = self.config.at_tip_slots;
@@ -331,7 +341,8 @@ impl Tracker {
         let current = if self.phase.runs() { self.phase } else { Phase::CatchingUp };
         let Some(behind) = evidence.behind else { return current };
         // Who comes on faster than a cluster was catching up until now.
-        let near_since = self.near_since.filter(|_| !evidence.hurries).unwrap_or(now);
+        let is_after_pause = self.woke.is_some_and(|woke| now.since(woke) < AFTER_PAUSE);
+        let near_since = self.near_since.filter(|_| !(evidence.hurries && is_after_pause)).unwrap_or(now);
         self.near_since = (behind <= self.config.at_tip_slots).then_some(near_since);
         self.far_since = (behind > self.config.behind_slots).then(|| self.far_since.unwrap_or(now));
         let lasts = |since: Option<Stamp>, long: Duration| since.is_some_and(|since| now.since(since) >= long);
