@@ -12,7 +12,7 @@ const PROMISED: usize = 1550;
 const POOLS: usize = 152;
 
 /// Series of what the golden case lacks. Four disks; every reason, code and kind there is; `None` for what is off by default.
-const NOT_ON_THE_PAGE: [(&str, Option<usize>); 27] = [
+const NOT_ON_THE_PAGE: [(&str, Option<usize>); 31] = [
     ("agave_accounts_storages", Some(1)),
     ("agave_bank_transactions", Some(1)),
     ("agave_cgroup_io_bytes_total", Some(8)),
@@ -21,7 +21,10 @@ const NOT_ON_THE_PAGE: [(&str, Option<usize>); 27] = [
     ("agave_heap_bytes", Some(6)),
     ("agave_kept_up", Some(1)),
     ("agave_process_block_io_delay_seconds_total", Some(1)),
-    // Only an instrumented build would tell it.
+    // Only an instrumented build reports these.
+    ("agave_program_cache_eviction_examined_total", None),
+    ("agave_program_cache_eviction_passes_total", None),
+    ("agave_program_cache_eviction_seconds_total", None),
     ("agave_program_cache_prune_seconds", None),
     ("agave_program_cache_prunes_stale_total", Some(1)),
     // Counted with the pools.
@@ -41,6 +44,7 @@ const NOT_ON_THE_PAGE: [(&str, Option<usize>); 27] = [
     ("faultline_ingest_bytes_total", Some(1)),
     ("faultline_ingest_connections", Some(1)),
     ("faultline_ingest_requests_total", Some(9)),
+    ("faultline_marks_total", Some(17)),
     ("faultline_recorder_dropped_total", Some(1)),
     ("faultline_recorder_rows_total", Some(1)),
 ];
