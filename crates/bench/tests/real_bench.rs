@@ -120,11 +120,11 @@ fn interrupted(node: &Node, file: &str) {
 }
 
 /// Over a link of 2 Mbit/s the bytes that compression saves decide, by as much as they take.
-fn slowed(node: &Node) {
-    let words = ["encoding", &node.url, "--rounds", "30", "--warm-up", "1", "--links", "0ms,20ms@2Mbit"];
+fn slowed(node: &Node, file: &str) {
+    let words = ["encoding", &node.url, "--rounds", "15", "--warm-up", "1", "--links", "0ms,20ms@2Mbit", "--out", file];
     let (table, code) = bench(&words, "encoding-links.txt").expect("results");
     assert!(code == 0 && table.contains("(MEAN) - getAccountInfo over +20 ms 2 Mbit/s ==="), "{table}");
-    let (said, _) = bench(&[&words[..], &["--format", "json"]].concat(), "encoding-links.json").expect("results");
+    let (said, _) = bench(&["report", file, "--format", "json"], "encoding-links.json").expect("results");
     let said: serde_json::Value = serde_json::from_str(&said).expect("JSON");
     let with = |list: &str, subject: &str, arm: &str| {
         let all = said[list].as_array().expect(list);
@@ -185,8 +185,8 @@ fn encodings_of_real_accounts_are_compared_in_the_studys_tables_and_their_bytes_
     for expected in ["=== getBlock ===", "=== the mixed load ===", "Send getBlock to ", "version 2.", "equal to the"] {
         assert!(twice.contains(expected), "{expected}: {twice}");
     }
-    slowed(&node);
-    let words = ["transport", &node.url, "--rounds", "3", "--warm-up", "0", "--in-a-row", "2"];
+    slowed(&node, &kept.path().join("slowed.flb").display().to_string());
+    let words = ["transport", &node.url, "--rounds", "2", "--warm-up", "0", "--in-a-row", "2"];
     let (said, code) = bench(&words, "transport-solana.txt").expect("results");
     assert!(code == 0 && said.contains("Solana, version 2."), "{said}");
     for scenario in ["SINGLE WRITE", "2 WRITES IN A ROW", "SINGLE READ", "2 READS IN A ROW"] {

@@ -229,7 +229,7 @@ impl LifeOf {
         }
         let Some((lowest, _)) = slot else { return };
         let (before, at) = *self.lately.get_or_insert((lowest, now));
-        if lowest.saturating_sub(before) > CATCHING_UP {
+        if lowest.saturating_sub(before) as f64 > CATCHING_UP as f64 * (now - at).max(TICK) {
             self.caught_up = Some(now);
         }
         if now - at >= TICK {
@@ -291,7 +291,9 @@ impl LifeOf {
         };
         let at_most = share(self.first_maybe, self.elsewhere);
         let at_least = share(self.first_surely, self.in_doubt);
-        (at_most.is_some_and(|share| share >= KEPT_UP), at_least.is_some_and(|share| share < KEPT_UP))
+        // Where it was never certainly at the tip, it may have been, and elsewhere since.
+        let not = at_least.or(at_most).is_some_and(|share| share < KEPT_UP);
+        (at_most.is_some_and(|share| share >= KEPT_UP), not)
     }
 }
 
