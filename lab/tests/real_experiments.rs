@@ -39,8 +39,8 @@ const MIB: u64 = 1 << 20;
 const RATE: u32 = 300;
 /// Length of a run, in seconds.
 const MINUTE: u32 = 60;
-/// Of one run of each cache: the smaller one misses 2,700 times, the larger one 640.
-const ONE_RUN: u32 = 40;
+/// Of one run of each cache: the smaller one misses 2,000 times, the larger one 640.
+const ONE_RUN: u32 = 30;
 
 /// Nothing of an experiment is left: no process, no group.
 fn nothing_is_left(seen: &BTreeSet<CacheTotals>, paths: &[&Path]) {
