@@ -58,6 +58,17 @@ mod tests {
         }
     }
 
+    /// A scrape adds the labels of the target, and calls a metric's own label of that name `exported_` and the name.
+    #[test]
+    fn no_label_is_one_that_a_scrape_adds() {
+        for metric in all() {
+            for label in metric.labels {
+                let added = ["job", "instance"].contains(label) || label.starts_with("exported_");
+                assert!(!added, "{} carries {label}", metric.name);
+            }
+        }
+    }
+
     #[test]
     fn every_metric_says_what_it_is_and_where_it_comes_from() {
         for metric in all() {
