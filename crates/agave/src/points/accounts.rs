@@ -104,8 +104,8 @@ datapoint! {
     WriteCacheFlush {
         /// How long rooted slots took; what is flushed beyond them, because the cache is too large, is not in it.
         elapsed_us: u64 = "flush_roots_elapsed",
-        /// Bytes of accounts written. Since 2.3.
-        flushed_bytes: u64 = "account_bytes_flushed",
+        /// Bytes of accounts written. Since 2.3; the second name since 4.4.
+        flushed_bytes: u64 = "account_bytes_flushed" | "account_bytes_stored",
     }
 }
 

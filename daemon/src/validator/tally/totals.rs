@@ -302,6 +302,15 @@ mod tests {
     }
 
     #[test]
+    fn both_names_of_what_a_flush_wrote_are_one() {
+        let mut totals = Totals::default();
+        totals.add(&known("accounts_db-flush_accounts_cache,host_id=A account_bytes_flushed=4i 1"));
+        totals.add(&known("accounts_db-flush_accounts_cache,host_id=A account_bytes_stored=3i 2"));
+        let flushed = [("agave_write_cache_flushes_total", 2.0), ("agave_write_cache_flushed_bytes_total", 7.0)];
+        assert_eq!(told(&totals), flushed.map(|(name, value)| (name, String::new(), value)));
+    }
+
+    #[test]
     fn deltas_add_up_and_those_of_another_tally_too() {
         let mut totals = Totals::default();
         let requests = known(
