@@ -9,7 +9,7 @@ pub mod stall;
 mod tps;
 
 pub use course::{Course, End, KeptUp, Phase};
-pub use numbers::{Cache, Growth, Levels, Numbers, TpsNumbers, cache_times, growth, numbers};
+pub use numbers::{Cache, Growth, Levels, Numbers, TpsNumbers, cache_times, growth, numbers, prune_us};
 pub use pools::{PoolFaults, pool_faults};
 pub use replay::{Contents, cache_slots, contents, is_own, replayed, slots};
 pub use span::Span;

@@ -90,7 +90,7 @@ pub struct Cache {
     pub loading: Summary,
     /// `elapsed_ms` of `bank-forks_set_root`, which the study's prune time repeats; in ms.
     pub set_root: Summary,
-    /// By root, in ms; only of an instrumented build, as all below.
+    /// By root that was pruned for, in ms; only of an instrumented build, as all below.
     pub prune: Summary,
     /// Passes of eviction by root.
     pub evict_passes: Summary,
@@ -249,12 +249,17 @@ fn cache(run: &Run, window: Span) -> Cache {
         time: summary::summary(&cache_times(run, window)),
         loading: summary::summary(&slots().map(loading).collect::<Vec<_>>()),
         set_root: summary::summary(&roots.map(|point| point.elapsed_ms.map(|ms| ms as f64)).collect::<Vec<_>>()),
-        prune: timed(|point| point.prune_us, 1e-3),
+        prune: timed(prune_us, 1e-3),
         evict_passes: timed(|point| point.evict_passes, 1.0),
         evict: timed(|point| point.evict_us, 1e-3),
         evict_examined: timed(|point| point.evict_examined, 1.0),
         with_filter: slots().next().is_some_and(|point| point.filter_executable_us.is_none()),
     }
+}
+
+/// The time of pruning at a root, in µs; `None` of a root without a prune, which the daemon's histogram does not have either.
+pub fn prune_us(point: &CacheTimesPoint) -> Option<u64> {
+    point.prune_us.filter(|_| point.prunes.is_some_and(|prunes| prunes > 0))
 }
 
 /// In order of time, in ms.
@@ -295,4 +300,15 @@ fn busy(run: &Run, window: Span) -> impl Iterator<Item = &faultline_recording::R
 /// Program cache time by replayed slot with transactions, in order of time, in µs.
 pub fn cache_times(run: &Run, window: Span) -> Vec<Option<f64>> {
     busy(run, window).map(|point| point.program_cache_us.map(|us| us as f64)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_root_without_a_prune_has_no_time_of_one() {
+        let of = |prunes| prune_us(&CacheTimesPoint { prune_us: Some(7), prunes, ..CacheTimesPoint::default() });
+        assert_eq!([Some(2), Some(0), None].map(of), [Some(7), None, None]);
+    }
 }

@@ -6,7 +6,7 @@ use super::classes::histogram;
 use super::model::{BarSeries, Bars, Block, Chart, Section};
 use super::subject::Part;
 use super::subject::{Subject, Subjects};
-use crate::measure::{Numbers, cache_times};
+use crate::measure::{Numbers, cache_times, prune_us};
 use crate::run::{Run, Signal};
 use faultline_recording::ProgramCachePoint;
 use faultline_stats::summary::Summary;
@@ -109,7 +109,7 @@ pub(crate) fn section(subjects: &Subjects<'_>) -> Section {
     ));
     if subjects.all.iter().any(|subject| !subject.run.points.cache_times.is_empty()) {
         let note = "From program-cache-times, which builds by scripts/install-agave --instrumented report at each root: the time \
-                    within the prune, and within all eviction passes since the root before, also those that evicted nothing; \
+                    within the prune (a root without one does not count), and within all eviction passes since the root before, also those that evicted nothing; \
                     neither has the wait for the cache's lock.";
         blocks.extend(tables(subjects, &head("prune", "Prune and eviction time", Part::Usual, note), TIMED));
     }
@@ -192,7 +192,7 @@ fn histograms(subjects: &Subjects<'_>) -> Vec<Block> {
     let prune = |subject: &Subject<'_>| -> Vec<Option<f64>> {
         let (run, window) = (subject.run, subject.usual.window);
         let within = run.points.cache_times.iter().filter(|point| window.holds(run.at(point.time_unix_ns)));
-        within.map(|point| point.prune_us.map(|us| us as f64 / 1e3)).collect()
+        within.map(|point| prune_us(point).map(|us| us as f64 / 1e3)).collect()
     };
     [
         draw("prune-histogram", "Time of pruning the program cache", "Time (ms)", "Roots", &prune),

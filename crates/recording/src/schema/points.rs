@@ -191,7 +191,7 @@ point! {
         slot: u64,
         /// Pruning.
         prune_us: u64,
-        /// How often.
+        /// How often. At a root with 0, `prune_us` is not the time of a prune.
         prunes: u64,
         /// Eviction passes, by all threads.
         evict_us: u64,
