@@ -76,6 +76,8 @@ datapoint! {
     AccountsLoads {
         /// In the write cache.
         from_write_cache: u64 = "num_loaded_from_write_cache",
+        /// In the write cache, by way of the index. Only in 4.1.
+        from_index_cache: u64 = "num_loaded_from_index_cache",
         /// In the read cache.
         from_read_cache: u64 = "num_loaded_from_read_cache",
         /// In account files, by way of the index.

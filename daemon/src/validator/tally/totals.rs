@@ -146,6 +146,7 @@ impl Totals {
             }
             Known::AccountsLoads(loads) => {
                 self.sum(Total::LoadedWriteCache, loads.from_write_cache);
+                self.sum(Total::LoadedWriteCache, loads.from_index_cache);
                 self.sum(Total::LoadedReadCache, loads.from_read_cache);
                 self.sum(Total::LoadedStorage, loads.from_storage);
             }
@@ -317,14 +318,14 @@ mod tests {
             "repair_service-my_requests,host_id=A repair-total=9i,shred-count=7i,highest-shred-count=1i,orphan-count=1i 1",
         );
         let loads = known(
-            "accounts_db_load_accounts,host_id=A num_loaded_from_write_cache=3i,num_loaded_from_read_cache=2i,num_loaded_from_index_storage=1i 1",
+            "accounts_db_load_accounts,host_id=A num_loaded_from_write_cache=3i,num_loaded_from_read_cache=2i,num_loaded_from_index_cache=5i,num_loaded_from_index_storage=1i 1",
         );
         (0..3).for_each(|_| totals.add(&requests));
         totals.add(&loads);
         let other = totals.clone();
         totals.merge(&other);
         let expected = [
-            ("agave_accounts_loaded_total", "write_cache", 6.0),
+            ("agave_accounts_loaded_total", "write_cache", 16.0),
             ("agave_accounts_loaded_total", "read_cache", 4.0),
             ("agave_accounts_loaded_total", "storage", 2.0),
             ("agave_repair_requests_total", "shred", 42.0),
