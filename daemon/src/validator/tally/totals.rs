@@ -98,11 +98,13 @@ struct Job {
 
 impl Job {
     fn told(&mut self, count: u64, time: i64, heard: Duration) {
-        self.count = Some(count);
+        let before = self.count.replace(count);
         let began = self.began.take();
         if count > 0 {
-            // A second one at the same time goes on from where the first began. The end of one may have been lost.
-            self.began = began.filter(|_| count > 1).or(Some((time, heard)));
+            // A second one at the same time goes on from where the first began, and so does what is left when one of two ends.
+            // The end of one may have been lost.
+            let goes_on = count > 1 || before > Some(count);
+            self.began = began.filter(|_| goes_on).or(Some((time, heard)));
             return;
         }
         let Some((began, first)) = began else { return };
@@ -356,6 +358,8 @@ mod tests {
             32.0
         );
         assert_eq!(after(&[("shrink", 1, 100, 110), ("shrink", 2, 105, 110), ("shrink", 1, 110, 110)]), 0.0);
+        let both = [("shrink", 1, 100, 110), ("shrink", 2, 105, 110), ("shrink", 1, 110, 110), ("shrink", 0, 120, 120)];
+        assert_eq!(after(&both), 20.0, "one of two ended");
         assert_eq!(after(&[("clean", 1, 100, 110), ("clean", 1, 200, 210), ("clean", 0, 201, 210)]), 1.0, "a lost end");
         assert_eq!(after(&[("clean", 0, 100, 110)]), 0.0, "it began before the daemon");
         assert_eq!(after(&[("clean", 1, 100, 110), ("clean", 0, 3705, 110)]), 0.0, "the clock was set");
