@@ -37,8 +37,8 @@ impl Trace {
         };
         let numbers = self.slots.iter().skip(slots - chosen.len());
         for ((place, slot), from) in (0..).zip(numbers).zip(chosen) {
-            let transactions = self.slots[from].transactions;
-            half.add_slot(Slot { transactions, ..*slot }, self.calls_of(from))?;
+            let Slot { transactions, kind, .. } = self.slots[from];
+            half.add_slot(Slot { transactions, kind, ..*slot }, self.calls_of(from))?;
             let begin = self.changes.partition_point(|change| (change.slot_index as usize) < from);
             for change in self.changes[begin..].iter().take_while(|change| change.slot_index as usize == from) {
                 half.add_change(Change { slot_index: place, ..*change })?;
@@ -51,6 +51,7 @@ impl Trace {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::trace::SlotKind;
 
     #[test]
     fn neighbours_stay_together_once_and_have_the_last_numbers() {
@@ -61,6 +62,11 @@ mod tests {
         let called: Vec<u32> = (0..65).map(|at| half.set(half.calls_of(at)[0].set())[0]).collect();
         assert!(called.chunks(5).all(|five| five[0] % 5 == 0 && five.windows(2).all(|two| two[0] + 1 == two[1])));
         assert!(called.is_sorted() && called.windows(2).any(|two| two[0] + 1 < two[1]), "{called:?}");
+        // The validator's own slots are all before those whose numbers the half has.
+        let mut kinds = trace.clone();
+        kinds.slots.iter_mut().take(60).for_each(|slot| slot.kind = SlotKind::Own);
+        let own = kinds.half(1).unwrap();
+        assert!((0..65).all(|at| (own.slots()[at].kind == SlotKind::Own) == (called[at] < 60)), "{own:?}");
         assert_eq!(half, trace.half(1).unwrap());
         assert_ne!(half, trace.half(2).unwrap());
         assert_eq!(Trace::new(trace.meta().clone()).half(1).unwrap().slots().len(), 0);
