@@ -3,7 +3,7 @@
 use crate::args::CheckArgs;
 use crate::predicted_run::{Predicted, Simulated};
 use crate::prediction::Range;
-use crate::prepared::{Prepared, Tested};
+use crate::prepared::{Prepared, Tested, mean_load};
 use crate::recorded::Recorded;
 use crate::trace_file::{self, path_of};
 use anyhow::{Context, ensure};
@@ -87,8 +87,9 @@ fn compare(prepared: &Prepared, tested: &Tested, other: &Path, seeds: u64) -> an
     let (compared_slots, simulated_slots) =
         if other_blocks { (&recorded.observed, &prepared.recorded.observed) } else { (&common, &common) };
     // Programs of another trace have other numbers.
-    let times = tested.fit.as_ref().map(|fit| compile_times(trace, &fit.model));
-    let compile_us = if own.is_some() { times.as_ref() } else { None }.unwrap_or(&tested.compile_us);
+    let model = tested.fit.as_ref().map_or_else(|| mean_load(&recorded.observed), |fit| fit.model);
+    let own_us = own.as_ref().map(|own| compile_times(own, &model));
+    let compile_us = own_us.as_ref().unwrap_or(&tested.compile_us);
     let slots = simulated_slots.iter().map(|o| o.slot).collect();
     let predicted = Predicted::of(Simulated { rule: prepared.rule, trace, compile_us, entries, slots, seeds }, {
         other_blocks.then(|| calls(trace, compared_slots, simulated_slots))

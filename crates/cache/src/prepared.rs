@@ -5,7 +5,7 @@ use crate::recorded::{Recorded, agave};
 use crate::trace_file::{self, path_of};
 use anyhow::Context;
 use faultline_cachesim::Rule;
-use faultline_cachesim::cost::{self, Fit, Model};
+use faultline_cachesim::cost::{self, Fit, Model, Observed};
 use faultline_cachesim::predict::{Begin, Plan, SelfTest, by_slot, self_test};
 use faultline_cachesim::trace::{Coverage, Trace};
 use std::path::Path;
@@ -41,6 +41,15 @@ pub(crate) struct Tested {
     pub(crate) fit: Option<Fit>,
     /// Of each program.
     pub(crate) compile_us: Vec<u64>,
+}
+
+/// What a load took in the mean of the slots that have its time, and nothing else.
+pub(crate) fn mean_load(observed: &[Observed]) -> Model {
+    let (us, loads) = observed.iter().fold((0.0, 0.0), |(us, loads), o| match o.compile_us {
+        Some(more) => (us + more as f64, loads + (o.insertions + o.reloads) as f64),
+        None => (us, loads),
+    });
+    Model { a: if loads > 0.0 { us / loads } else { 0.0 }, ..Model::default() }
 }
 
 impl Prepared {
@@ -83,12 +92,7 @@ impl Prepared {
     pub(crate) fn test(&self) -> anyhow::Result<Tested> {
         let observed = &self.recorded.observed;
         // Some rules evict by compile time: begin with the mean of a load.
-        let sums = observed.iter().fold((0.0, 0.0), |(us, loads), o| match o.compile_us {
-            Some(more) => (us + more as f64, loads + (o.insertions + o.reloads) as f64),
-            None => (us, loads),
-        });
-        let mean = Model { a: if sums.1 > 0.0 { sums.0 / sums.1 } else { 0.0 }, ..Model::default() };
-        let first = cost::compile_times(&self.trace, &mean);
+        let first = cost::compile_times(&self.trace, &mean_load(observed));
         let loaded = by_slot(&self.plan(&[], &first, None), self.entries)?.loaded();
         let fit = cost::fit(observed, &loaded, RESAMPLES, SEED);
         let compile_us = fit.as_ref().map_or(first, |fit| cost::compile_times(&self.trace, &fit.model));
