@@ -14,6 +14,7 @@ use faultline_command::output::json;
 use faultline_text::{count, number, table};
 use serde::Serialize;
 use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
 use std::path::Path;
 
 /// If so many percent of the other run's transactions are in slots of both, only these slots are compared.
@@ -21,6 +22,8 @@ const LEAST_COMMON: f64 = 50.0;
 /// Off by more percent than this is too much, and below so many by more than this number.
 const MOST_OFF: f64 = 10.0;
 const FEW: f64 = 100.0;
+/// Runs whose lengths differ by more are not scaled well: first uses of programs do not grow with the load.
+const SCALED: RangeInclusive<f64> = 0.8..=1.25;
 
 #[derive(Debug, Serialize)]
 struct Said {
@@ -30,6 +33,8 @@ struct Said {
     same_slots: bool,
     /// Whether the other run's own lookups are simulated, from the trace next to it.
     own_blocks: bool,
+    /// Of whole runs: how many times as many transactions with programs the other run has.
+    times: Option<f64>,
     /// Slots that are compared.
     slots: usize,
     /// How long a load took in the mean, in the first run and in this one.
@@ -91,16 +96,15 @@ fn compare(prepared: &Prepared, tested: &Tested, other: &Path, seeds: u64) -> an
     let own_us = own.as_ref().map(|own| compile_times(own, &model));
     let compile_us = own_us.as_ref().unwrap_or(&tested.compile_us);
     let slots = simulated_slots.iter().map(|o| o.slot).collect();
-    let predicted = Predicted::of(Simulated { rule: prepared.rule, trace, compile_us, entries, slots, seeds }, {
-        other_blocks.then(|| calls(trace, compared_slots, simulated_slots))
-    })?;
+    let times = other_blocks.then(|| calls(trace, compared_slots, simulated_slots));
+    let predicted = Predicted::of(Simulated { rule: prepared.rule, trace, compile_us, entries, slots, seeds }, times)?;
     let mut counters = counts(compared_slots, &predicted);
     let us_of_a_load = us_of_a_load(&prepared.recorded.observed).zip(us_of_a_load(compared_slots));
     if let Some(fit) = &tested.fit {
         counters.extend(cache_times(compared_slots, &predicted, (fit, trace), us_of_a_load));
     }
     let (run, own_blocks, slots) = (other.display().to_string(), own.is_some(), compared_slots.len());
-    Ok(Said { run, entries, same_slots, own_blocks, slots, us_of_a_load, counters })
+    Ok(Said { run, entries, same_slots, own_blocks, times, slots, us_of_a_load, counters })
 }
 
 fn counts(recorded: &[Observed], predicted: &Predicted) -> Vec<Compared> {
@@ -217,7 +221,7 @@ fn page(said: &Said) -> String {
         )
     });
     format!(
-        "{}: {} entries, {} slots {}\n{}{}",
+        "{}: {} entries, {} slots {}\n{}{}{}",
         said.run,
         count(said.entries),
         count(said.slots as u64),
@@ -228,6 +232,32 @@ fn page(said: &Said) -> String {
                 "of other blocks; predictions scaled by the number of transactions, and intervals have how blocks differ",
         },
         table(&["counter", "recorded", "predicted", "off by %", "interval"], said.counters.iter().map(row).collect()),
+        said.times.map(scaled).unwrap_or_default(),
         load.unwrap_or_default()
     )
+}
+
+/// By how much predictions were scaled, and whether that is too much.
+fn scaled(times: f64) -> String {
+    let scaled = format!("scaled by {}: as many times the transactions with programs\n", number(times, 2));
+    if SCALED.contains(&times) {
+        return scaled;
+    }
+    let least_most = [SCALED.start(), SCALED.end()].map(|end| number(*end, 2));
+    format!(
+        "{scaled}warning: outside {} to {}, predictions are wrong by what does not grow with the load, as first uses of programs: \
+         compare runs of about the same length, or fetch the trace of the other run\n",
+        least_most[0], least_most[1]
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_of_another_length_is_warned_of() {
+        let warned = [0.79, 0.8, 1.0, 1.25, 1.26].map(|times| scaled(times).contains("warning"));
+        assert_eq!(warned, [true, false, false, false, true]);
+    }
 }

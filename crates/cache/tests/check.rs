@@ -65,9 +65,11 @@ fn a_run_on_a_slower_machine_is_checked_at_its_own_costs_and_other_blocks_have_w
     assert!(own["off_percent"].as_f64().unwrap().abs() < 3.0, "{own}");
     let us = &said[0]["us_of_a_load"];
     assert!((us[1].as_f64().unwrap() / us[0].as_f64().unwrap() - 1.5).abs() < 0.02, "{us}");
+    assert!((said[0]["times"].as_f64().unwrap() - 1.0).abs() < 0.05, "{said}");
     // Over the same slots the interval has only the draws.
     let (drawn, _) = check(&small, &small);
     assert_eq!((&said[0]["same_slots"], &drawn[0]["same_slots"]), (&json!(false), &json!(true)));
+    assert_eq!(drawn[0]["times"], Value::Null);
     let width = |said: &Value, name: &str| {
         let range = &counter(said, name)["predicted"];
         range["high"].as_f64().unwrap() - range["low"].as_f64().unwrap()
