@@ -30,10 +30,14 @@ impl Interval {
     }
 
     /// Of a run over other blocks of the same load, `times` as many: the draws vary, the blocks that are known, and the others.
-    /// `values` are of the known ones, and so are the halves. `None` where these say nothing.
+    /// `values` are of the known ones, and so are the halves: the interval is in their scale, and the caller multiplies it by `times`.
+    /// `None` where these say nothing.
     pub fn of_other_blocks(values: &[f64], halves: &Halves, times: f64) -> Option<Self> {
         let draws = Self::of_runs(values)?;
-        let sd = (draws.sd.powi(2) + halves.variance()? * (1.0 + 1.0 / times)).sqrt();
+        // Draws add up: so many times as many vary by so many times the variance, not by its square. What else makes the values
+        // vary, how sure costs are, is the same in all of them.
+        let others = (draws.sd.powi(2) - halves.draws).max(0.0);
+        let sd = (others + halves.draws / times + halves.variance()? * (1.0 + 1.0 / times)).sqrt();
         // A variance is as sure as there are blocks.
         let n = (values.len() as f64).min(halves.blocks);
         Some(Self::around(draws.mean, sd, n.max(2.0)))
@@ -123,5 +127,20 @@ mod tests {
         assert!(interval.low > 2.0 && interval.holds(12.0) && !interval.holds(30.0));
         assert_eq!(Interval::of_runs(&[1.0]), None);
         assert_eq!(Interval::of_runs(&[0.0, 0.0, 5.0]).unwrap().low, 0.0);
+    }
+
+    #[test]
+    fn the_variance_of_draws_grows_with_the_run_and_that_of_costs_with_its_square() {
+        let halves =
+            |draws| Halves { means: vec![(6.0, 50.0); 4], runs: 4.0, blocks: 8.0, draws, counted: 100.0, all: 100.0 };
+        for times in [0.25, 1.0, 4.0] {
+            // Of the variance 4, that of the draws, and of how sure costs are.
+            for (draws, costs) in [(4.0, 0.0), (1.0, 3.0)] {
+                let interval = Interval::of_other_blocks(&[10.0, 12.0, 14.0], &halves(draws), times).unwrap();
+                let whole = (times * interval.sd).powi(2);
+                let expected = draws * times + costs * times.powi(2);
+                assert!((whole - expected).abs() < 1e-9, "{times}: {whole} {expected}");
+            }
+        }
     }
 }
