@@ -82,7 +82,7 @@ fn counter_of<'a>(run: &'a Value, name: &str) -> &'a Value {
 }
 
 /// The time is predicted within 10 %, or, since other work slows this machine down by more than that from one run to the next, within
-/// 10 % where a load takes as much longer as it did in the mean of the run.
+/// 10 % where a load takes as much longer as it did in the mean of the run (decision 22; `cache check` itself does not judge that row).
 fn times_are_near(runs: &[Value]) {
     for run in runs {
         let [first, here] = [0, 1].map(|at| run["us_of_a_load"][at].as_f64().expect("a time"));

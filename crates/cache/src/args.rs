@@ -124,7 +124,7 @@ pub struct PoliciesArgs {
 Slots that both runs replayed are compared. If there are few and OTHER has a trace next to it, its own lookups are simulated, and \
 RUN has the costs of a load. Without one whole runs are compared, and predictions are scaled by the number of transactions: this \
 assumes the same kind of load. Ranges then have how blocks of RUN differ from one another, too. The time at its own costs is that with \
-loads that take as long as they took in OTHER: a busy machine is slower. The exit code is 1 if a counter is off by more than 10 % (by more than 10 where \
+loads that take as long as they took in OTHER: a busy machine is slower. It is not judged. The exit code is 1 if another counter is off by more than 10 % (by more than 10 where \
 fewer than 100 were recorded).")]
 pub struct CheckArgs {
     /// The recording with a trace.

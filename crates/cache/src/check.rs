@@ -22,6 +22,8 @@ const LEAST_COMMON: f64 = 50.0;
 /// Off by more percent than this is too much, and below so many by more than this number.
 const MOST_OFF: f64 = 10.0;
 const FEW: f64 = 100.0;
+/// The time with loads as slow as in the other run. Since it is made with that run's own times, it is shown and not judged.
+const OWN_COSTS: &str = "at its own costs, ms";
 /// Runs whose lengths differ by more are not scaled well: first uses of programs do not grow with the load.
 const SCALED: RangeInclusive<f64> = 0.8..=1.25;
 
@@ -63,7 +65,7 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<(String, u8)> {
     for other in &args.others {
         runs.push(compare(&prepared, &tested, other, args.source.seeds).with_context(|| other.display().to_string())?);
     }
-    let all = || runs.iter().flat_map(|run| &run.counters);
+    let all = || runs.iter().flat_map(|run| &run.counters).filter(|counter| counter.name != OWN_COSTS);
     let text = if args.json {
         json(&runs)?
     } else {
@@ -140,7 +142,7 @@ fn cache_times(
         Some(compared(name, us as f64 * 1e-3, range))
     };
     let slower = us_of_a_load.filter(|(first, _)| *first > 0.0).map(|(first, other)| other / first);
-    let own = slower.and_then(|slower| time("at its own costs, ms", slower));
+    let own = slower.and_then(|slower| time(OWN_COSTS, slower));
     time("cache time, ms", 1.0).into_iter().chain(own).collect()
 }
 

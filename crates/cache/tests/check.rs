@@ -24,6 +24,11 @@ fn check(run: &Path, other: &Path) -> (Value, u8) {
     (serde_json::from_str(&said).unwrap(), code)
 }
 
+fn page(run: &Path, other: &Path) -> String {
+    let words = ["cache", "check"].map(OsStr::new).into_iter().chain([run, other].map(AsRef::as_ref));
+    faultline_cache::run(&Command::try_parse_from(words).unwrap().args).unwrap().0
+}
+
 #[test]
 fn a_run_on_a_slower_machine_is_checked_at_its_own_costs_and_other_blocks_have_wider_ranges() {
     let (folder, small, _) = runs();
@@ -60,6 +65,12 @@ fn a_run_on_a_slower_machine_is_checked_at_its_own_costs_and_other_blocks_have_w
     let counter = |said: &Value, name: &str| -> Value {
         said[0]["counters"].as_array().unwrap().iter().find(|counter| counter["name"] == name).unwrap().clone()
     };
+    // The four counts and the time are judged, and its own costs are not.
+    let counters = said[0]["counters"].as_array().unwrap().iter();
+    let judged = counters.filter(|counter| counter["name"] != "at its own costs, ms");
+    let inside = judged.filter(|counter| counter["inside"] == true).count();
+    let page = page(&small, &other);
+    assert!(page.contains(&format!("{inside} of 5 values are inside")), "{page}");
     let [time, own] = ["cache time, ms", "at its own costs, ms"].map(|name| counter(&said, name));
     assert_eq!((code, &time["within"], &own["within"]), (1, &json!(false), &json!(true)));
     assert!(own["off_percent"].as_f64().unwrap().abs() < 3.0, "{own}");
