@@ -47,9 +47,9 @@ datapoint! {
         estimate_mem_bytes: u64 = "estimate_mem_bytes",
         /// Entries there is room for in memory. Since 3.1.
         capacity_in_mem: u64 = "capacity_in_mem",
-        /// Delta: lookups that memory answered.
+        /// Delta: accesses that memory answered, by lookups and by stores; since 4.1 also by writing through to disk.
         gets_from_mem: u64 = "gets_from_mem",
-        /// Delta: lookups that memory did not answer.
+        /// Delta: accesses that memory did not answer.
         gets_missing: u64 = "gets_missing",
         /// Deltas: entries found in the bucket map on disk, lookups that it could not answer, and the times of both. Absent if the whole
         /// index is in memory, like all that follows.

@@ -63,7 +63,7 @@ const INDEX: &[Quantity] = &[
         let [index, data] = [Signal::IndexDiskIndex, Signal::IndexDiskData].map(|signal| level(s, n, signal).max);
         Some((index? + data?) / GIB)
     }),
-    quantity("Lookups found in memory", "%", 3, |s, n| {
+    quantity("Accesses found in memory", "%", 3, |s, n| {
         let [found, missing] = [Signal::IndexFound, Signal::IndexMissing].map(|signal| increase(s, n, signal));
         ratio(100.0 * found?, found? + missing?)
     }),
@@ -114,8 +114,9 @@ pub(crate) fn section(subjects: &Subjects<'_>) -> Option<Section> {
     let note = "Accounts of recent slots, flushed to files once they are rooted. Bytes flushed since Agave 2.3.";
     blocks.extend(tables(subjects, &head("write-cache", "Accounts write cache", Part::Usual, note), WRITE_CACHE));
     let note = "From accounts_index, which comes every 10 s. Memory: entries times their size as the validator estimates it, since \
-                3.1 with unused capacity. What is on disk is the bucket map; without one, lookups missing in memory are of accounts \
-                that do not exist.";
+                3.1 with unused capacity. What is on disk is the bucket map; without one, what is missing in memory are accounts that do \
+                not exist. Accesses are lookups and stores, and since 4.1 writing through to disk, so that they do not compare between \
+                runs with and without an index on disk.";
     blocks.extend(tables(subjects, &head("accounts-index", "Accounts index", Part::Usual, note), INDEX));
     let note = "From accounts_db_active; a job counts when it ends.";
     blocks.extend(tables(subjects, &head("accounts-jobs", "Background jobs of the accounts", Part::Usual, note), JOBS));

@@ -108,9 +108,9 @@ signals! {
     IndexInMemory = validator::INDEX_IN_MEMORY, [];
     /// Memory of the index.
     IndexBytes = validator::INDEX_BYTES, [];
-    /// Lookups of the index that memory answered, a counter.
+    /// Accesses to the index, by lookups and stores, that memory answered, a counter.
     IndexFound = validator::INDEX_LOOKUPS, ["found"];
-    /// Lookups of the index that memory did not answer, a counter.
+    /// Accesses to the index that memory did not answer, a counter.
     IndexMissing = validator::INDEX_LOOKUPS, ["missing"];
     /// Entries of the index found on disk, a counter.
     DiskFound = validator::INDEX_DISK_LOOKUPS, ["found"];
