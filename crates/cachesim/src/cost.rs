@@ -148,7 +148,9 @@ const ROUNDS: usize = 8;
 
 /// The two numbers, neither negative, with which `x * first + y * second` comes nearest to `z`. The variance of a sum grows with the
 /// sum, so each row is divided by what is expected of it. Then all rows together have the sum of `z`: the time of the whole run is
-/// predicted as it was. Plain least squares follow the slots with most loads, in which one load takes longer or shorter than elsewhere.
+/// predicted as it was. That does not hold where one number became 0: rows of which nothing is expected then are left out from
+/// there on, and so is what they took. Plain least squares follow the slots with most loads, in which one load takes longer or
+/// shorter than elsewhere.
 fn costs(rows: &[(f64, f64, f64)]) -> (f64, f64) {
     let sum = |number: fn(&(f64, f64, f64)) -> f64| rows.iter().map(number).sum::<f64>();
     let [x, y] = [sum(|row| row.0), sum(|row| row.1)].map(|sum| if sum > 0.0 { 1.0 / sum } else { 0.0 });
