@@ -66,11 +66,11 @@ impl Runner<'_> {
     }
 }
 
-/// Lifts the limit of a search that is ended early: what is squeezed would hardly hear that it is to end. What cannot be lifted
+/// Lifts the limit of a search that is ended early, or could not be lifted at its end: what is squeezed would hardly hear that it is to end. What cannot be lifted
 /// is told.
 pub(super) fn lift(run: &mut Running) {
-    let goes_on = run.search.as_ref().is_some_and(|search| !search.is_over());
-    let Some(launched) = run.launched.as_mut().filter(|_| goes_on) else { return };
+    let may_hold = run.search.as_ref().is_some_and(Searching::may_hold);
+    let Some(launched) = run.launched.as_mut().filter(|_| may_hold) else { return };
     if let Err(error) = relimit(&mut **launched, None) {
         run.notes.push(format!("warning: its limit of memory could not be lifted: {error:#}"));
     }

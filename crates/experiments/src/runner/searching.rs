@@ -89,6 +89,11 @@ impl Searching {
         count("under_oom") > 0 || now > before
     }
 
+    /// Whether there may be a limit: while it goes on, and if the last one could not be lifted.
+    pub(super) fn may_hold(&self) -> bool {
+        !self.is_over() || self.owed.is_some()
+    }
+
     pub(super) fn is_over(&self) -> bool {
         self.answer.is_some()
     }
