@@ -33,6 +33,8 @@ const LOST: u64 = 20;
 const STALLED: f64 = 20.0;
 /// A limit that depends on what was not read for so long is lifted.
 const BLIND: Duration = Duration::from_secs(5);
+/// Why, if the recorder is at work all the while.
+const SILENT: &str = "it has stopped saying how far behind it is";
 /// References before anything is tried.
 const REFERENCES: usize = 2;
 /// Dwells from one reference to the next.

@@ -1,7 +1,7 @@
 //! The limit from second to second: from above and in small steps, since one large step reclaims more than it has to; and
 //! what lifts it at once.
 
-use super::{Act, BLIND, LOST, Reading, STALLED};
+use super::{Act, BLIND, LOST, Reading, SILENT, STALLED};
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -37,6 +37,8 @@ pub(super) struct Approach {
     lowered: Option<Duration>,
     /// When unreclaimable memory and slots behind were last read.
     seen: Option<Duration>,
+    /// When something else was missing than slots behind in a fresh tick, if anything was: since then only it is silent.
+    heard: Duration,
     /// The last second of unreclaimable memory.
     unreclaimable: VecDeque<(Duration, u64)>,
     /// The largest rise of it within a second, at the tip.
@@ -55,6 +57,7 @@ impl Approach {
             set: Duration::ZERO,
             lowered: None,
             seen: None,
+            heard: Duration::ZERO,
             unreclaimable: VecDeque::new(),
             burst: 0,
             refaults: VecDeque::new(),
@@ -82,6 +85,9 @@ impl Approach {
         if reading.unreclaimable.is_some() && reading.behind.is_some() || self.seen.is_none() {
             self.seen = Some(reading.at);
         }
+        if !reading.is_silent() {
+            self.heard = reading.at;
+        }
         let least = self.unreclaimable.iter().map(|(_, bytes)| *bytes).min();
         let risen = reading.unreclaimable.zip(least).map(|(now, least)| now.saturating_sub(least));
         self.burst = self.burst.max(risen.unwrap_or(0));
@@ -95,7 +101,8 @@ impl Approach {
         } else if risen.zip(self.headroom).is_some_and(|(risen, headroom)| risen > headroom / 2) {
             Some("unreclaimable memory rose by half of the headroom within a second")
         } else if self.seen.is_some_and(|seen| reading.at.saturating_sub(seen) > BLIND) {
-            Some("its memory or its distance to the tip could not be read")
+            let silent = reading.at.saturating_sub(self.heard) > BLIND;
+            Some(if silent { SILENT } else { "its memory or its distance to the tip could not be read" })
         } else {
             None
         }
@@ -124,8 +131,9 @@ impl Approach {
         let target = page(unreclaimable.saturating_add(headroom));
         self.headroom = Some(headroom);
         if self.limit.is_none() {
-            // What was stalled without it is not its doing.
+            // What was stalled or silent without it is not its doing.
             self.stalls.clear();
+            (self.seen, self.heard) = (Some(reading.at), reading.at);
         }
         let next = match self.limit {
             None => target.max(page(memory)),

@@ -2,7 +2,7 @@
 
 use super::evidence::{Evidence, Verdict};
 use super::reference::References;
-use super::{BLIND, Reading};
+use super::{BLIND, Reading, SILENT};
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -19,9 +19,11 @@ const BUSY: f64 = 0.05;
 /// ... and, for what they ran, so many times as long as in a reference, show a busy host.
 const BUSIER: f64 = 2.0;
 /// A cluster with less than this share of a reference's slots is slow, and following it is easy.
-const SLOW: f64 = 0.8;
+const SLOW: f64 = 0.95;
 /// Slots are counted over this time at least: what a recording says is up to a second old, which matters in a shorter one.
 const RATE: Duration = Duration::from_secs(30);
+/// Replay times of less than this share of a reference's slots say too little of replay: pushes bring them late.
+const FEW: f64 = 0.25;
 /// A limit that was exceeded in more than this share of the looks did not hold.
 const EXCEEDED: f64 = 0.1;
 /// Without a reading for so long, nobody knows what happened.
@@ -35,8 +37,12 @@ pub(super) struct Dwell {
     first: Reading,
     last: Reading,
     seen: Duration,
-    /// Longest time between two readings, or without slots behind or memory in them.
+    /// When something else was missing than slots behind in a fresh tick, or nothing was.
+    heard: Duration,
+    /// Longest time between two readings, or without slots behind or memory in them; not that of a silent validator.
     gap: Duration,
+    /// Whether the validator was silent for too long while its recorder was at work.
+    silent: bool,
     most: Option<u64>,
     beginning: (u64, u64),
     end: VecDeque<(Duration, u64)>,
@@ -58,7 +64,9 @@ impl Dwell {
             last: first.clone(),
             first: first.clone(),
             seen: reading.at,
+            heard: reading.at,
             gap: Duration::ZERO,
+            silent: false,
             most: None,
             beginning: (0, 0),
             end: VecDeque::new(),
@@ -79,8 +87,13 @@ impl Dwell {
     pub(super) fn take(&mut self, reading: &Reading) {
         let at = reading.at;
         self.gap = self.gap.max(at.saturating_sub(self.last.at));
+        if !reading.is_silent() {
+            self.heard = at;
+        }
         if reading.behind.is_some() && reading.unreclaimable.is_some() {
             self.seen = at;
+        } else if at.saturating_sub(self.heard) > BLIND {
+            self.silent = true;
         } else if at.saturating_sub(self.seen) > BLIND {
             self.gap = self.gap.max(at.saturating_sub(self.seen));
         }
@@ -154,6 +167,7 @@ impl Dwell {
         let rank = (0.95 * self.replay.len() as f64).ceil() as usize;
         Evidence {
             seconds,
+            replayed: self.replay.len(),
             behind_most: self.most,
             behind_first: mean(self.beginning.0, self.beginning.1),
             behind_last: mean(self.end.iter().map(|(_, behind)| behind).sum(), self.end.len() as u64),
@@ -172,6 +186,9 @@ impl Dwell {
     pub(super) fn verdict(mut self, at_tip: u64, usual: &References, danger: Option<&str>) -> (Verdict, Evidence) {
         let mut evidence = self.evidence();
         let mut fails: Vec<String> = danger.map(str::to_owned).into_iter().collect();
+        if self.silent && danger != Some(SILENT) {
+            fails.push(SILENT.to_owned());
+        }
         fails.extend(behind(&evidence, at_tip));
         if let (Some(now), Some(usual)) = (evidence.replay_p95_us, usual.replay())
             && now > SLOWER * usual
@@ -190,6 +207,10 @@ impl Dwell {
         // One that kept up on a busy host would have kept up on a quiet one.
         if !fails.is_empty() {
             void.extend(busy(&evidence, usual));
+        } else if long
+            && usual.replayed().is_some_and(|usual| (evidence.replayed as f64) < FEW * usual * evidence.seconds)
+        {
+            void.push(format!("the replay of only {} slots became known", evidence.replayed));
         } else if f64::from(self.looks.1) > EXCEEDED * f64::from(self.looks.0) {
             void.push("its memory was above the limit, which the kernel could not reclaim".to_owned());
         }
@@ -207,6 +228,7 @@ impl Dwell {
         let mut evidence = self.evidence();
         let mut void = self.unknown(&evidence);
         void.extend(danger.map(str::to_owned));
+        void.extend(self.silent.then(|| SILENT.to_owned()));
         void.extend(behind(&evidence, at_tip));
         void.extend(busy(&evidence, usual));
         let verdict = if void.is_empty() { Verdict::KeptUp } else { Verdict::Void };

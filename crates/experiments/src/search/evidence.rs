@@ -25,6 +25,9 @@ pub struct Evidence {
     pub behind_first: Option<f64>,
     /// See there.
     pub behind_last: Option<f64>,
+    /// Slots whose replay time is known; not written down.
+    #[serde(skip)]
+    pub replayed: usize,
     /// 95 % of the slots were replayed within this time, in microseconds.
     pub replay_p95_us: Option<f64>,
     /// Refaults a second.

@@ -14,6 +14,8 @@ pub struct Reading {
     pub unreclaimable: Option<u64>,
     /// Memory of the group, page cache included, in bytes.
     pub memory: Option<u64>,
+    /// Whether the recorder is at work: its newest tick is fresh, whatever is in it.
+    pub fresh: bool,
     /// Slots behind the tip.
     pub behind: Option<u64>,
     /// The tip.
@@ -30,6 +32,13 @@ pub struct Reading {
     pub replay_ran: Option<Duration>,
     /// The slots whose replay became known since the last reading; pushes bring it up to ten seconds late.
     pub replays: Vec<Replayed>,
+}
+
+impl Reading {
+    /// Whether only the validator says nothing: recorder and memory could be read.
+    pub(super) fn is_silent(&self) -> bool {
+        self.fresh && self.behind.is_none() && self.unreclaimable.is_some()
+    }
 }
 
 /// One slot's replay.

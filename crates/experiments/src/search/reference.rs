@@ -22,6 +22,12 @@ impl References {
         self.median(|evidence| evidence.replay_p95_us)
     }
 
+    /// Slots whose replay time was known, a second; `None` if there were none.
+    pub(super) fn replayed(&self) -> Option<f64> {
+        self.replay()?;
+        self.median(|evidence| (evidence.seconds > 0.0).then(|| evidence.replayed as f64 / evidence.seconds))
+    }
+
     pub(super) fn refaults(&self) -> Option<f64> {
         self.median(|evidence| evidence.refaults)
     }

@@ -2,6 +2,7 @@ use super::*;
 use plant::{Plant, seconds};
 
 mod plant;
+mod silence;
 
 const MIB: u64 = 1 << 20;
 

@@ -105,7 +105,7 @@ impl Eyes {
             }
         }
         if told.tick.is_some_and(|(_, seen)| at.saturating_sub(seen) <= FRESH) {
-            (reading.behind, reading.tip) = (told.behind, told.tip);
+            (reading.fresh, reading.behind, reading.tip) = (true, told.behind, told.tip);
         }
     }
 }

@@ -1,0 +1,74 @@
+//! What is not said.
+
+use super::*;
+
+/// The dwell under a limit that ends as readings are changed so, and why.
+fn ended(change: fn(&mut Reading)) -> (Verdict, Vec<String>) {
+    let (mut machine, mut plant) = squeezed();
+    for _ in 0..4 * 300 {
+        let mut reading = plant.read();
+        change(&mut reading);
+        for act in machine.look(&reading) {
+            match act {
+                Act::Limit(limit) => plant.limit(limit),
+                Act::Line(Line::Dwell { verdict, evidence, .. }) => return (verdict, evidence.why),
+                _ => {}
+            }
+        }
+    }
+    panic!("no end of the dwell");
+}
+
+#[test]
+fn a_validator_that_a_limit_silences_fails_and_a_silent_recorder_shows_nothing() {
+    let silent = |reading: &mut Reading| (reading.behind, reading.tip) = (None, None);
+    assert_eq!(ended(silent), (Verdict::Failed, vec![SILENT.to_owned()]));
+    let stale = |reading: &mut Reading| (reading.fresh, reading.behind, reading.tip) = (false, None, None);
+    assert_eq!(ended(stale).0, Verdict::Void);
+    let nothing = |reading: &mut Reading| (reading.behind, reading.unreclaimable) = (None, None);
+    assert_eq!(ended(nothing).0, Verdict::Void);
+}
+
+#[test]
+fn a_reference_in_which_it_is_silent_shows_nothing() {
+    let reading = |second: u64| Reading {
+        at: seconds(second),
+        fresh: true,
+        behind: (second % 20 < 10).then_some(0),
+        unreclaimable: Some(MIB),
+        ..Reading::default()
+    };
+    let mut dwell = Dwell::begin(&reading(0), seconds(40));
+    (1..=40).for_each(|second| dwell.take(&reading(second)));
+    let (verdict, evidence) = dwell.reference(32, &References::default(), None);
+    assert_eq!((verdict, evidence.why), (Verdict::Void, vec![SILENT.to_owned()]));
+}
+
+/// A dwell of 40 s in which the tip rises by so many slots, and so many are known to be replayed.
+fn dwell(slots: u64, replayed: u64) -> Dwell {
+    let reading = |second: u64| Reading {
+        at: seconds(second),
+        fresh: true,
+        behind: Some(0),
+        tip: Some(slots * second / 40),
+        unreclaimable: Some(MIB),
+        replays: (second < replayed).then_some(Replayed { at: seconds(second), us: 1000.0 }).into_iter().collect(),
+        ..Reading::default()
+    };
+    let mut dwell = Dwell::begin(&reading(0), seconds(40));
+    (1..=40).for_each(|second| dwell.take(&reading(second)));
+    dwell
+}
+
+#[test]
+fn a_tip_that_rises_slower_or_replay_that_is_not_known_shows_nothing_unless_it_failed() {
+    let mut usual = References::default();
+    usual.take(&dwell(100, 40).reference(32, &References::default(), None).1);
+    let verdict = |slots, replayed, danger| dwell(slots, replayed).verdict(32, &usual, danger).0;
+    assert_eq!(verdict(100, 40, None), Verdict::KeptUp);
+    assert_eq!(verdict(96, 20, None), Verdict::KeptUp);
+    assert_eq!(verdict(92, 40, None), Verdict::Void);
+    assert_eq!(verdict(100, 0, None), Verdict::Void);
+    assert_eq!(verdict(100, 5, None), Verdict::Void);
+    assert_eq!(verdict(100, 0, Some("it is too far behind")), Verdict::Failed);
+}
