@@ -46,6 +46,8 @@ pub struct Now {
 pub struct Watch {
     kind: Kind,
     rules: Stop,
+    /// Whether a search ends it when its time is up.
+    searches: bool,
     stale: Duration,
     began: Now,
     executing: Option<Duration>,
@@ -67,6 +69,7 @@ impl Watch {
         Watch {
             kind: plan.workload.kind,
             rules: plan.stop.clone(),
+            searches: plan.search.is_some(),
             stale: STALE.max(interval * STALE_INTERVALS),
             began: now,
             executing: None,
@@ -124,7 +127,7 @@ impl Watch {
     fn decide(&self, now: Duration) -> Option<Why> {
         let since = |from: Duration| now.saturating_sub(from);
         let over = |from: Duration, most: Option<Duration>| most.is_some_and(|most| since(from) >= most);
-        if self.counted_from().is_some_and(|from| since(from) >= self.rules.duration) {
+        if !self.searches && self.counted_from().is_some_and(|from| since(from) >= self.rules.duration) {
             return Some(Why::TimeUp);
         }
         if self.kind == Kind::Replay || self.unheard() >= self.stale {

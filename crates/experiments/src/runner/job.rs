@@ -134,7 +134,12 @@ fn longest(plan: &Plan) -> Option<Duration> {
         (Kind::Validator, CountedFrom::FirstTransaction) => stop.first_transaction_within?,
         (Kind::Replay, _) | (_, CountedFrom::Start) => Duration::ZERO,
     };
-    Some(before + stop.duration + stop.grace + SPARE)
+    // A search counts its time from the tip on, and a start may take as long.
+    let (before, length) = match &plan.search {
+        Some(search) => (before.max(search.most), search.most),
+        None => (before, stop.duration),
+    };
+    Some(before + length + stop.grace + SPARE)
 }
 
 /// Labels of a run's recording.
@@ -155,6 +160,16 @@ pub(super) fn labels(plan: &Plan, run: &Scheduled, turn: u32) -> Vec<(String, St
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_search_may_take_as_long_to_the_tip_as_from_there_on() {
+        let text = "name = \"s\"\nfolder = \"/f\"\n[workload]\ncommand = [\"v\"]\nledger = \"/l\"\n\
+                    [begin]\nhow = \"download\"\n\
+                    [stop]\nfirst_transaction_within = \"1h\"\ngrace = \"1m\"\n\
+                    [search]\nwhat = \"memory\"\nfrom = \"1G\"\nmost = \"20h\"\n";
+        let plan = crate::plan::parse(text, Path::new("/plan.toml")).unwrap();
+        assert_eq!(longest(&plan), Some(Duration::from_secs(40 * 3600 + 60) + SPARE));
+    }
 
     #[test]
     fn a_users_home_and_numbers_are_what_passwd_says() {

@@ -150,3 +150,13 @@ fn a_first_transaction_that_is_told_late_makes_no_run_too_long() {
     assert_eq!(decided(&mut watch, 200, of), Some((40, Why::TimeUp)));
     assert_eq!(watch.too_late(), None);
 }
+
+#[test]
+fn a_search_ends_by_itself_and_one_without_progress_is_ended_all_the_same() {
+    let mut plan = plan("validator", "duration = \"60s\"\nno_progress_for = \"50s\"");
+    let (from, second) = (1 << 30, Duration::from_secs(1));
+    plan.search =
+        Some(crate::plan::Search { from, settle: second, dwell: second, width: 0.1, most: second, horizon: second });
+    let of = |second: u64| executing(second, 5, second.min(100));
+    assert_eq!(decided(&mut watch(&plan), 300, of), Some((150, Why::NoProgress)));
+}
