@@ -11,7 +11,7 @@ use crate::schedule::{Scheduled, Turn};
 use crate::targets::Target;
 use crate::watch::{Watch, Why};
 use anyhow::Context;
-use faultline_isolation::{Evidence, Launched};
+use faultline_isolation::{End, Evidence, Launched};
 use faultline_record::opening;
 use faultline_record::recorder::{Addresses, USUAL_INTERVAL, metrics_variables, with_its_words};
 use std::ffi::OsString;
@@ -60,6 +60,29 @@ enum Found {
     /// Its time is up, and it still runs.
     TimeUp,
     Over,
+}
+
+/// What the system says of a run.
+struct Asked {
+    ended: Option<End>,
+    evidence: Evidence,
+    /// Whether something of it was killed for its memory.
+    killed: bool,
+    /// How its recorder ended, and its last words.
+    recorder_ended: Option<(End, String)>,
+    /// Whether nothing of it is left; not asked while its first process runs.
+    empty: bool,
+}
+
+/// Asks everything before anything is concluded, so that a system that does not answer is borne at one place.
+fn ask(run: &mut Running) -> anyhow::Result<Asked> {
+    let launched = run.launched.as_mut().context("it was never begun")?;
+    let ended = launched.ended()?;
+    let evidence = launched.evidence()?;
+    let killed = killed_for_memory(&evidence);
+    let empty = ended.is_some() && !killed && launched.is_empty()?;
+    let recorder_ended = run.recorder.as_mut().map(|recorder| recorder.ended()).transpose()?.flatten();
+    Ok(Asked { ended, evidence, killed, recorder_ended, empty })
 }
 
 impl Runner<'_> {
@@ -293,30 +316,27 @@ impl Runner<'_> {
     }
 
     fn look(&mut self, run: &mut Running) -> anyhow::Result<Found> {
-        let (Some(launched), Some(watch)) = (run.launched.as_mut(), run.watch.as_mut()) else {
-            anyhow::bail!("it was never begun");
-        };
-        let asked = launched.ended().and_then(|ended| Ok((ended, launched.evidence()?)));
-        let (ended, evidence) = match run.search {
+        let asked = ask(run);
+        let Asked { ended, evidence, killed, recorder_ended, empty } = match run.search {
             // Hours are not lost to a moment in which the system does not answer.
-            Some(_) => match run.trouble.bear(self.world.now().uptime, asked.map_err(anyhow::Error::from))? {
+            Some(_) => match run.trouble.bear(self.world.now().uptime, asked)? {
                 Some(seen) => seen,
                 None => return Ok(Found::Runs),
             },
             None => asked?,
         };
-        let killed = killed_for_memory(&evidence);
+        let watch = run.watch.as_mut().context("it was never begun")?;
         if let Some(recorder) = &mut run.recorder {
             for complaint in recorder.complaints() {
                 self.world.tell(&format!("run {}: faultlined: {complaint}", run.scheduled.run));
             }
-            if let (Some((end, words)), false) = (recorder.ended()?, ended.is_some()) {
-                anyhow::bail!("faultlined ended in the middle of the run{}", with_its_words(end, &words));
-            }
+        }
+        if let (Some((end, words)), false) = (recorder_ended, ended.is_some()) {
+            anyhow::bail!("faultlined ended in the middle of the run{}", with_its_words(end, &words));
         }
         if ended.is_some() && !killed {
             // What writes its output or the like may need a moment to see that it has ended.
-            let lingered = std::mem::replace(&mut run.lingers, !launched.is_empty()?);
+            let lingered = std::mem::replace(&mut run.lingers, !empty);
             if run.lingers && !lingered {
                 return Ok(Found::Runs);
             }
@@ -337,8 +357,6 @@ impl Runner<'_> {
         if let Some(silent) = watch.silent() {
             anyhow::bail!("nothing was recorded for {}", faultline_text::time(silent));
         }
-        // A search ends by itself when its time is up.
-        let why = why.filter(|why| run.search.is_none() || *why != Why::TimeUp);
         if run.why.is_none() {
             run.why = why.map(|why| (why, evidence));
         }
