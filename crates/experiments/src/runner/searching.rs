@@ -60,18 +60,23 @@ impl Searching {
         Ok(Searching { machine, observer, answer: None, out_of_memory: 0, owed: None, trouble: Trouble::default() })
     }
 
-    /// What is known at this moment, and the evidence behind it. Nothing is known while the group cannot be looked at, or its
-    /// limit is not where it was to be: a dwell shows nothing then.
+    /// What is known at this moment, and the evidence behind it. Nothing is known while its limit is not where it
+    /// was to be: a dwell shows nothing then.
     ///
     /// # Errors
     /// That has lasted for too long.
     pub(super) fn read(&mut self, now: Duration, launched: &mut dyn Launched) -> anyhow::Result<(Reading, Evidence)> {
         let owed = self.owed.map_or(Ok(()), |bytes| relimit(launched, bytes));
+        let moved = owed.is_ok();
         let asked = owed.and_then(|()| Ok(launched.evidence()?));
+        if moved {
+            self.owed = None;
+        }
         let Some(evidence) = self.trouble.bear(now, asked)? else {
-            return Ok((Reading { at: now, ..Reading::default() }, Evidence::default()));
+            // Who holds the group need not answer for its files and the recording to be read.
+            let seen = moved.then(|| self.observer.read(now));
+            return Ok((seen.unwrap_or(Reading { at: now, ..Reading::default() }), Evidence::default()));
         };
-        self.owed = None;
         let out_of_memory = self.is_out_of_memory(&evidence);
         Ok((Reading { out_of_memory, ..self.observer.read(now) }, evidence))
     }
