@@ -175,6 +175,10 @@ impl Machine {
             .is_none_or(|usual| self.approach.refaults().is_some_and(|now| now <= usual * REFAULTS + REFAULTS_MORE));
         if waited >= self.rules.settle && self.is_near(reading) && calm {
             self.next(reading, acts);
+        } else if waited > (self.rules.settle + self.rules.dwell) * PATIENCE && self.is_near(reading) {
+            // More is read from the disk than before, whatever the limit: that is usual from now on.
+            self.again = Some(Aim::Reference);
+            self.next(reading, acts);
         } else if waited > (self.rules.settle + self.rules.dwell) * PATIENCE {
             let why = format!("it has not recovered without a limit for {}", faultline_text::time(waited));
             self.end(Outcome::Inconclusive { why }, acts);
