@@ -35,6 +35,8 @@ const STALLED: f64 = 20.0;
 const BLIND: Duration = Duration::from_secs(5);
 /// Why, if the recorder is at work all the while.
 const SILENT: &str = "it has stopped saying how far behind it is";
+/// Why a dwell has failed that the validator did not outlive.
+pub(crate) const ENDED: &str = "the validator ended";
 /// References before anything is tried.
 const REFERENCES: usize = 2;
 /// Dwells from one reference to the next.
@@ -152,6 +154,21 @@ impl Machine {
     /// The interval so far, in bytes of headroom, once anything failed; for people who watch.
     pub fn bracket(&self) -> staircase::Interval {
         self.staircase.interval()
+    }
+
+    /// Takes that the validator has ended by itself: nothing is tried any more. The line of the dwell that was cut short, if it was
+    /// under a limit.
+    pub fn validator_ended(&mut self) -> Option<Line> {
+        let (Stage::Approaching(aim, _, dwell) | Stage::Dwelling(aim, dwell)) =
+            std::mem::replace(&mut self.stage, Stage::Over)
+        else {
+            return None;
+        };
+        let headroom = aim.headroom().filter(|_| self.approach.limit().is_some())?;
+        let (_, evidence) = dwell.verdict(self.at_tip, &self.references, Some(ENDED));
+        let evidence = Box::new(Evidence { why: vec![ENDED.to_owned()], ..evidence });
+        let confirms = matches!(aim, Aim::Confirm { .. });
+        Some(Line::Dwell { headroom: Some(headroom), confirms, verdict: Verdict::Failed, evidence })
     }
 
     fn starting(&mut self, since: Option<Duration>, reading: &Reading, acts: &mut Vec<Act>) {

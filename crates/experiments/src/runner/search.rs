@@ -47,20 +47,33 @@ impl Runner<'_> {
                         searching.relimit(launched, bytes);
                     }
                 }
-                Act::Line(line) => {
-                    self.world.tell(&format!("run {number}: {}", in_words(&line)));
-                    let mark = mark(&line);
-                    self.write(Entry::Search { run: number, attempt, line }).map_err(Halt::Journal)?;
-                    if let (Some((name, kind)), Some(recorder)) = (mark, &mut run.recorder) {
-                        recorder.mark(&name, kind);
-                    }
-                }
+                Act::Line(line) => self.search_line(run, line)?,
                 Act::Over(answer) => {
                     searching.answer = Some((*answer).clone());
                     run.why = Some((Why::TimeUp, evidence.clone()));
                     self.write(Entry::SearchAnswer { run: number, attempt, answer }).map_err(Halt::Journal)?;
                 }
             }
+        }
+        Ok(())
+    }
+
+    /// Writes down in which dwell a validator ended by itself, if it did in one under a limit.
+    pub(super) fn ends_in_search(&mut self, run: &mut Running) -> Result<(), Halt> {
+        let searching = run.search.as_mut().filter(|search| !search.is_over() && run.why.is_none());
+        match searching.and_then(|searching| searching.machine.validator_ended()) {
+            Some(line) => self.search_line(run, line),
+            None => Ok(()),
+        }
+    }
+
+    fn search_line(&mut self, run: &mut Running, line: Line) -> Result<(), Halt> {
+        let (number, attempt) = (run.scheduled.run, run.attempt);
+        self.world.tell(&format!("run {number}: {}", in_words(&line)));
+        let mark = mark(&line);
+        self.write(Entry::Search { run: number, attempt, line }).map_err(Halt::Journal)?;
+        if let (Some((name, kind)), Some(recorder)) = (mark, &mut run.recorder) {
+            recorder.mark(&name, kind);
         }
         Ok(())
     }
@@ -76,9 +89,13 @@ pub(super) fn lift(run: &mut Running) {
     }
 }
 
-/// What the recording, and whoever scrapes the recorder, is told of a dwell: a name, and what it counts as.
+/// What the recording, and whoever scrapes the recorder, is told of a dwell: a name, and what it counts as. One that
+/// was not tried is none.
 fn mark(line: &Line) -> Option<(String, &'static str)> {
-    let Line::Dwell { headroom, verdict, .. } = line else { return None };
+    let Line::Dwell { headroom, verdict, evidence, .. } = line else { return None };
+    if evidence.seconds <= 0.0 {
+        return None;
+    }
     let (said, kind) = match (verdict, headroom) {
         (Verdict::KeptUp, None) => ("kept up", "reference"),
         (Verdict::KeptUp, Some(_)) => ("kept up", "kept_up"),

@@ -302,7 +302,10 @@ impl Runner<'_> {
                 match self.look(run).map_err(|error| self.halt(run.scheduled.run, &error))? {
                     Found::Runs => {}
                     Found::TimeUp => time_is_up.push(place),
-                    Found::Over => self.conclude(runs, &[place])?,
+                    Found::Over => {
+                        self.ends_in_search(run)?;
+                        self.conclude(runs, &[place])?;
+                    }
                 }
             }
             let left = runs.iter().filter(|run| !run.over).count();

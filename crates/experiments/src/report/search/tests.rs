@@ -79,6 +79,11 @@ fn found() -> Outcome {
 
 /// An experiment whose search wrote this, `before` of it in an attempt that was cut off.
 fn experiment(folder: &Path, before: usize, answer: Option<Answer>) -> Experiment {
+    written(folder, before, lines(), answer)
+}
+
+/// The same, of these lines.
+fn written(folder: &Path, before: usize, newest: Vec<Line>, answer: Option<Answer>) -> Experiment {
     let text = format!(
         "name = \"least\"\nfolder = {:?}\nreplicates = 1\n[workload]\ncommand = [\"/bin/true\"]\nledger = \"/x/ledger\"\n\
          cluster = \"testnet\"\n[begin]\nhow = \"as-is\"\n[search]\nwhat = \"memory\"\nfrom = \"48G\"\n",
@@ -101,7 +106,7 @@ fn experiment(folder: &Path, before: usize, answer: Option<Answer>) -> Experimen
         entries.extend(searches(1, lines().into_iter().take(before).collect()));
     }
     entries.push(Entry::TurnBegun { turn: 1, attempt: 2 });
-    entries.extend(searches(2, lines()));
+    entries.extend(searches(2, newest));
     if let Some(answer) = answer {
         entries.push(Entry::SearchAnswer { run: 1, attempt: 2, answer: Box::new(answer) });
         let ending = Ending {
@@ -169,6 +174,43 @@ fn a_search_that_has_no_end_has_no_answer_and_one_that_began_anew_says_so() {
         "{section:#?}"
     );
     assert!(!said("The least headroom"), "{section:#?}");
+}
+
+#[test]
+fn a_validator_that_ended_in_a_dwell_is_said_to() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut lines = lines();
+    if let Some(Line::Dwell { evidence, .. }) = lines.last_mut() {
+        evidence.why = vec![crate::search::ENDED.to_owned()];
+    }
+    let experiment = written(folder.path(), 0, lines, None);
+    assert_eq!(
+        headline(&searches(&experiment, &[])).as_deref(),
+        Some(
+            "The validator ended by itself in a dwell with a headroom of 24.0 GiB, before the search was over: there is no answer."
+        )
+    );
+}
+
+#[test]
+fn an_end_that_was_not_tried_is_not_said_to_have_failed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let said = |untried: usize| {
+        let mut lines = lines();
+        let low = lines.iter_mut().filter_map(|line| match line {
+            Line::Dwell { confirms: true, verdict: Verdict::Failed, evidence, .. } => Some(evidence),
+            _ => None,
+        });
+        low.take(untried).for_each(|evidence| evidence.seconds = 0.0);
+        let experiment = written(folder.path(), 0, lines, Some(answer(found())));
+        let searches = searches(&experiment, &[]);
+        searches[0].paragraphs()[1].clone()
+    };
+    let high = "Tried again at double length, 26.0 GiB kept up 3 of 3 times";
+    let low = "24.0 GiB was not tried again, and counts as too small";
+    assert!(said(0).contains(&format!("{high}, and 24.0 GiB failed 3 of 3 times.")), "{}", said(0));
+    assert!(said(1).contains(&format!("{high}, and 24.0 GiB failed 2 of 2 times. {low}")), "{}", said(1));
+    assert!(said(3).contains(&format!("{high}. {low}")), "{}", said(3));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::{Dwell, EPOCH, Search};
 use crate::plan::Cluster;
-use crate::search::{Answer, Confirmed, Outcome, Verdict};
+use crate::search::{Answer, Confirmed, ENDED, Outcome, Verdict};
 use faultline_text::{bytes, number};
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ impl Search<'_> {
     /// The answer in a sentence.
     fn answer(&self) -> String {
         let Some(answer) = &self.searched.answer else {
-            return "The search has come to no end yet, or was cut off: there is no answer.".to_owned();
+            return self.without_answer();
         };
         match &answer.outcome {
             Outcome::Found { low, high, .. } => self.found(answer, *low, *high),
@@ -49,6 +49,17 @@ impl Search<'_> {
             Outcome::Inconclusive { why } => {
                 format!("Inconclusive: {why}. There is no size.{}", sentence(start(answer)))
             }
+        }
+    }
+
+    fn without_answer(&self) -> String {
+        let ended = |dwell: &Dwell<'_>| dwell.evidence.why.iter().any(|why| why == ENDED);
+        match self.dwells().last().filter(ended).and_then(|dwell| dwell.headroom) {
+            Some(headroom) => format!(
+                "The validator ended by itself in a dwell with a headroom of {}, before the search was over: there is no answer.",
+                bytes(headroom)
+            ),
+            None => "The search has come to no end yet, or was cut off: there is no answer.".to_owned(),
         }
     }
 
@@ -90,13 +101,42 @@ impl Search<'_> {
 
     fn of_headroom(&self, answer: &Answer) -> Option<String> {
         let Outcome::Found { low, middle, high } = answer.outcome else { return None };
-        let ends = answer.confirmed.as_ref().map_or_else(String::new, confirmed);
+        let ends = answer.confirmed.as_ref().map_or_else(String::new, |ends| self.confirmed(ends));
         Some(format!(
             "The least headroom over what cannot be reclaimed is between {} with 90 % confidence, most likely about {}.{ends} {}",
             range(low, high).replace(" to ", " and "),
             bytes(middle),
             self.failures(high)
         ))
+    }
+
+    fn confirmed(&self, ends: &Confirmed) -> String {
+        let untried = |end: u64| {
+            let of = |dwell: &Dwell<'_>| dwell.confirms && dwell.headroom == Some(end) && dwell.evidence.seconds <= 0.0;
+            u32::try_from(self.dwells().filter(of).count()).unwrap_or(u32::MAX)
+        };
+        let (high_untried, low_untried) = (untried(ends.high), untried(ends.low));
+        let high = ends.high_kept_up + ends.high_failed.saturating_sub(high_untried);
+        let low_failed = ends.low_failed.saturating_sub(low_untried);
+        let low = ends.low_kept_up + low_failed;
+        let tried = [
+            (high > 0).then(|| format!("{} kept up {} of {high} times", bytes(ends.high), ends.high_kept_up)),
+            (low > 0).then(|| format!("{} failed {low_failed} of {low} times", bytes(ends.low))),
+        ];
+        let tried: Vec<String> = tried.into_iter().flatten().collect();
+        let mut said = String::new();
+        if !tried.is_empty() {
+            said = format!(" Tried again at double length, {}.", tried.join(", and "));
+        }
+        for (end, untried) in [(ends.high, high_untried), (ends.low, low_untried)] {
+            if untried > 0 {
+                said.push_str(&format!(
+                    " {} was not tried again, and counts as too small: unreclaimable memory had risen by more than half of it within a second.",
+                    bytes(end)
+                ));
+            }
+        }
+        said
     }
 
     /// With at least so much headroom.
@@ -180,18 +220,6 @@ impl Search<'_> {
         );
         said
     }
-}
-
-fn confirmed(ends: &Confirmed) -> String {
-    format!(
-        " Tried again at double length, {} kept up {} of {} times, and {} failed {} of {} times.",
-        bytes(ends.high),
-        ends.high_kept_up,
-        ends.high_kept_up + ends.high_failed,
-        bytes(ends.low),
-        ends.low_failed,
-        ends.low_kept_up + ends.low_failed
-    )
 }
 
 fn cut_off(times: usize) -> Option<String> {

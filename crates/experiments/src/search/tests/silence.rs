@@ -1,4 +1,4 @@
-//! What is not said.
+//! What is not said, and what does not come back.
 
 use super::*;
 
@@ -71,4 +71,38 @@ fn a_tip_that_rises_slower_or_replay_that_is_not_known_shows_nothing_unless_it_f
     assert_eq!(verdict(100, 0, None), Verdict::Void);
     assert_eq!(verdict(100, 5, None), Verdict::Void);
     assert_eq!(verdict(100, 0, Some("it is too far behind")), Verdict::Failed);
+}
+
+#[test]
+fn a_validator_that_ends_under_a_limit_has_failed_there() {
+    let (mut machine, mut plant) = squeezed();
+    machine.look(&plant.read());
+    let Some(Line::Dwell { headroom, verdict, evidence, .. }) = machine.validator_ended() else { panic!("no line") };
+    assert_eq!((headroom, verdict), (Some(400 * MIB), Verdict::Failed));
+    assert_eq!(evidence.why, [ENDED]);
+    assert_eq!(machine.validator_ended(), None);
+    let mut machine = Machine::new(rules(), 32, false).expect("rules");
+    machine.look(&plant.read());
+    assert_eq!(machine.validator_ended(), None, "nothing was tried");
+}
+
+#[test]
+fn refaults_that_stay_high_are_usual_after_a_while() {
+    let mut plant = Plant::new(200 * MIB, 3);
+    let mut machine = Machine::new(rules(), 32, false).expect("rules");
+    let mut more = 0;
+    for _ in 0..4 * 9 * 3600 {
+        let mut reading = plant.read();
+        // Another load, from the middle of the search on.
+        more += if reading.at > seconds(2000) { 100 } else { 0 };
+        reading.refaults = reading.refaults.map(|refaults| refaults + more);
+        for act in machine.look(&reading) {
+            match act {
+                Act::Limit(limit) => plant.limit(limit),
+                Act::Line(_) => {}
+                Act::Over(answer) => return holds(&answer, 200 * MIB),
+            }
+        }
+    }
+    panic!("no end");
 }
