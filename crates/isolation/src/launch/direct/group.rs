@@ -55,7 +55,7 @@ impl Group {
                 memory: tops.memory.join(&name),
                 cpuset: tops.cpuset.as_ref().filter(|_| limits.cpus.is_some()).map(|top| top.join(&name)),
                 blkio: tops.blkio.as_ref().filter(|_| !limits.io.is_empty()).map(|top| top.join(&name)),
-                stalls: tops.stalls.as_ref().map(|stalls| stalls.folder.join(&name)),
+                stalls: None,
             }),
             GroupParent::V2(delegated) => {
                 room::enable(&delegated.folder, limits)?;
@@ -72,6 +72,11 @@ impl Group {
             made?;
         }
         group.removed = false;
+        // Stalls are good to know, and no reason not to run.
+        if let (Kind::V1(folders), GroupParent::V1(tops)) = (&mut group.kind, place) {
+            let stalls = tops.stalls.as_ref().map(|stalls| stalls.folder.join(&group.name));
+            folders.stalls = stalls.filter(|folder| make_folder(folder).is_ok());
+        }
         Ok(group)
     }
 
@@ -144,8 +149,19 @@ impl Group {
     }
 
     /// Puts a process in.
-    pub(super) fn enter(&self, pid: u32) -> Result<(), Error> {
-        self.folders().into_iter().try_for_each(|folder| write(&folder.join("cgroup.procs"), &pid.to_string()))
+    pub(super) fn enter(&mut self, pid: u32) -> Result<(), Error> {
+        let write = |folder: &Path| write(&folder.join("cgroup.procs"), &pid.to_string());
+        if let Kind::V1(folders) = &mut self.kind
+            && let Some(stalls) = folders.stalls.take_if(|stalls| write(stalls).is_err())
+        {
+            // Without its process, it would say that nothing ever stalls.
+            let _ = fs::remove_dir(stalls);
+        }
+        let stalls = match &self.kind {
+            Kind::V1(folders) => folders.stalls.as_deref(),
+            _ => None,
+        };
+        self.folders().into_iter().filter(|folder| Some(*folder) != stalls).try_for_each(write)
     }
 
     /// Lifts limits under which its processes wait for memory instead of hearing that they are to end, as far as that goes.
@@ -159,9 +175,21 @@ impl Group {
         }
     }
 
-    /// SIGTERM to all its processes.
+    /// SIGTERM to all its processes, once to each: with version 1 a process is in a folder of every controller.
     pub(super) fn ask_to_end(&self) -> Result<(), Error> {
-        self.folders().into_iter().try_for_each(|folder| procs::signal(folder, Signal::TERM))
+        let folders = match &self.kind {
+            Kind::V1(folders) => vec![folders.memory.as_path()],
+            Kind::V2 { .. } | Kind::Found(_) => self.folders(),
+        };
+        let mut asked = BTreeSet::new();
+        for folder in folders {
+            let listed = procs::list(folder)?;
+            if !listed.is_subset(&asked) {
+                procs::signal(folder, Signal::TERM)?;
+            }
+            asked.extend(listed);
+        }
+        Ok(())
     }
 
     /// Whether there is a process in it, or nobody can say.

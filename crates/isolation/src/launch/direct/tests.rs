@@ -1,6 +1,7 @@
-use super::place::GroupParent;
+use super::group::Group;
+use super::place::{GroupParent, Stalls, Tops};
 use super::*;
-use crate::Evidence;
+use crate::{Evidence, GroupName};
 use std::fs;
 use std::path::Path;
 
@@ -154,4 +155,25 @@ fn evidence_of_version_1_is_what_its_files_say_and_no_more() {
     let error = v1::evidence(&memory, None).unwrap_err().to_string();
     assert!(error.contains("memory.usage_in_bytes"), "{error}");
     assert!(v1::evidence(Path::new("/nonexistent/group"), None).is_err());
+}
+
+#[test]
+fn a_group_of_version_1_does_without_its_stalls_where_they_cannot_be_had() {
+    let (folder, _) = host(&[("memory/x", ""), ("stalls/x", "")]);
+    let at = |name: &str| folder.path().join(name);
+    let make = |stalls: &str, run: &str| {
+        let stalls = Some(Stalls { folder: at(stalls), top: at(stalls) });
+        let place = GroupParent::V1(Tops { memory: at("memory"), cpuset: None, blkio: None, stalls });
+        let name = GroupName { scope: "x".to_owned(), run: run.to_owned(), part: "validator".to_owned() };
+        Group::make(&place, &name, &Limits::default(), Vec::new()).unwrap()
+    };
+    let entered = |run: &str| at(&format!("memory/faultline.x.{run}.validator/cgroup.procs")).exists();
+    // A number that no process has.
+    make("missing", "r001_a1").enter(0).unwrap();
+    assert!(entered("r001_a1"));
+    let mut group = make("stalls", "r002_a1");
+    let stalls = at("stalls/faultline.x.r002_a1.validator");
+    fs::create_dir(stalls.join("cgroup.procs")).unwrap();
+    group.enter(0).unwrap();
+    assert!(entered("r002_a1"));
 }
