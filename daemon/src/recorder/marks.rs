@@ -7,6 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// Kinds that are counted apart: a label may not grow with time.
 const MOST: usize = 16;
+/// Kinds of a search, which always are: it can begin after many others.
+const SEARCH: [&str; 4] = ["kept_up", "failed", "void", "reference"];
 /// What others count as, and marks without a kind.
 const OTHER: &str = "other";
 
@@ -17,7 +19,8 @@ pub(super) struct Marks(Mutex<BTreeMap<Arc<str>, u64>>);
 impl Marks {
     pub(super) fn count(&self, kind: Option<&str>) {
         let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let kind = kind.filter(|kind| counts.contains_key(*kind) || counts.len() < MOST).unwrap_or(OTHER);
+        let has_room = |kind: &&str| SEARCH.contains(kind) || counts.contains_key(*kind) || counts.len() < MOST;
+        let kind = kind.filter(has_room).unwrap_or(OTHER);
         match counts.get_mut(kind) {
             Some(count) => *count += 1,
             None => drop(counts.insert(kind.into(), 1)),
@@ -51,5 +54,7 @@ mod tests {
         marks.count(Some("failed"));
         assert!(marks.readings().contains(&expected("failed", 3)));
         assert!(marks.readings().contains(&expected("other", 1 + 20 - (MOST as u64 - 2))));
+        marks.count(Some("void"));
+        assert!(marks.readings().contains(&expected("void", 1)), "a search's always count");
     }
 }
