@@ -34,7 +34,7 @@ const STALLED: f64 = 20.0;
 /// A limit that depends on what was not read for so long is lifted.
 const BLIND: Duration = Duration::from_secs(5);
 /// Why, if the recorder is at work all the while.
-const SILENT: &str = "it has stopped saying how far behind it is";
+const SILENT: &str = "the validator has stopped answering";
 /// Why a dwell has failed that the validator did not outlive.
 pub(crate) const ENDED: &str = "the validator ended";
 /// References before anything is tried.

@@ -35,9 +35,10 @@ pub struct Reading {
 }
 
 impl Reading {
-    /// Whether only the validator says nothing: recorder and memory could be read.
+    /// Whether only the validator says nothing: recorder and memory could be read. One whose tip is known answers, and has heard of
+    /// no newer one: the cluster may stand still.
     pub(super) fn is_silent(&self) -> bool {
-        self.fresh && self.behind.is_none() && self.unreclaimable.is_some()
+        self.fresh && self.behind.is_none() && self.tip.is_none() && self.unreclaimable.is_some()
     }
 }
 

@@ -25,6 +25,8 @@ fn a_validator_that_a_limit_silences_fails_and_a_silent_recorder_shows_nothing()
     assert_eq!(ended(silent), (Verdict::Failed, vec![SILENT.to_owned()]));
     let stale = |reading: &mut Reading| (reading.fresh, reading.behind, reading.tip) = (false, None, None);
     assert_eq!(ended(stale).0, Verdict::Void);
+    let no_newer_tip = |reading: &mut Reading| reading.behind = None;
+    assert_eq!(ended(no_newer_tip).0, Verdict::Void);
     let nothing = |reading: &mut Reading| (reading.behind, reading.unreclaimable) = (None, None);
     assert_eq!(ended(nothing).0, Verdict::Void);
 }
