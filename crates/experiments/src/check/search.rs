@@ -11,6 +11,9 @@ const SHORT: Duration = Duration::from_secs(60);
 /// What is recorded less often is too old for a search: it lifts its limit after five seconds without news.
 const OFTEN: Duration = Duration::from_secs(2);
 
+/// With it the validator tells its tip whenever it is asked.
+const FULL_API: &str = "--full-rpc-api";
+
 pub(super) fn check(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
     let Some(search) = &plan.search else { return };
     if let Ok(launcher) = &facts.launcher {
@@ -39,6 +42,7 @@ pub(super) fn check(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
         );
     }
     check_interval(plan, found);
+    check_api(plan, found);
     let shortest = search.shortest();
     if shortest > search.most {
         let (most, shortest) = (faultline_text::time(search.most), faultline_text::time(shortest));
@@ -79,6 +83,20 @@ fn check_launcher(launcher: &LauncherFacts, found: &mut Findings) {
                 launcher.name
             ),
             "use a host with cgroup version 2 mounted, and pressure (psi=1)",
+        );
+    }
+}
+
+fn check_api(plan: &Plan, found: &mut Findings) {
+    let arguments = plan.arms.iter().flat_map(|arm| &arm.arguments);
+    // A script may say it itself.
+    if plan.workload.binary.is_none() && !plan.workload.command.iter().any(|word| word.starts_with("--")) {
+        return;
+    }
+    if !plan.workload.command.iter().chain(arguments).any(|word| word == FULL_API) {
+        found.warn(
+            format!("the command has no {FULL_API}: only pushes tell the distance to the tip, up to 25 s late"),
+            format!("add {FULL_API} to workload.command, and keep --private-rpc"),
         );
     }
 }

@@ -583,3 +583,14 @@ fn a_folder_that_its_user_may_not_write_is_refused() {
     let facts = HostFacts { closed: BTreeMap::from([("/mnt/ledger".into(), why.to_owned())]), ..fit(&plan) };
     only(&plan, &facts, Refuse, &format!("ledger /mnt/ledger {why}: every run would exit immediately"));
 }
+
+#[test]
+fn a_search_whose_validator_does_not_tell_its_tip_is_warned_of() {
+    let (head, _) = TWO_ARMS.split_once("[stop]").unwrap();
+    let text = head.replace("replicates = 4\n", "") + "[search]\nwhat = \"memory\"\nfrom = \"1G\"\n";
+    let late = plan(&text);
+    let facts = |plan: &Plan| HostFacts { swap: Some(0), ..fit(plan) };
+    let warned = |plan: &Plan| told(plan, &facts(plan)).iter().any(|(_, what)| what.contains("no --full-rpc-api"));
+    assert!(warned(&late));
+    assert!(!warned(&plan(&text.replace("\"{ledger}\"]", "\"{ledger}\", \"--full-rpc-api\"]"))));
+}
