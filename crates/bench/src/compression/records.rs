@@ -22,6 +22,8 @@ use std::time::Duration;
 const TRIES: Tries = Tries { most: 8, first_wait: Duration::from_millis(500), patience: Duration::from_secs(30) };
 /// Slots that are asked for at once, where their blocks are.
 const SLOTS: u64 = 500;
+/// JSON-RPC codes for a block that was cleaned up, is not available, or whose slot was skipped (in the ledger, in the archive).
+const NOT_THERE: [i64; 4] = [-32001, -32004, -32007, -32009];
 /// Accounts in one request.
 const ACCOUNTS: usize = 100;
 /// What is kept in memory at most.
@@ -213,10 +215,9 @@ impl Node {
         let (mut newest_first, mut blocks, mut skipped) = (Vec::new(), 0_u64, 0_u64);
         let mut range = None;
         self.each_slot(|node, slot| {
-            match node.ask::<Box<RawValue>>("getBlock", &json!([slot, how(kind)])) {
-                Err(Trouble::Refused { .. }) | Ok(None) => skipped += 1,
-                Err(trouble) => return Err(trouble.into()),
-                Ok(Some(block)) => {
+            match there(node.ask::<Box<RawValue>>("getBlock", &json!([slot, how(kind)])))? {
+                None => skipped += 1,
+                Some(block) => {
                     blocks += 1;
                     range = Some((slot, range.map_or(slot, |(_, newest)| newest)));
                     let mut some = records_of(kind, &block).with_context(|| format!("block {slot}"))?;
@@ -232,7 +233,7 @@ impl Node {
         newest_first.reverse();
         let mut notes = Vec::new();
         if let Some((oldest, newest)) = range {
-            let but = if skipped > 0 { format!(", {skipped} others were refused") } else { String::new() };
+            let but = if skipped > 0 { format!(", {skipped} others are not there") } else { String::new() };
             notes.push(format!("{blocks} blocks, slots {oldest} to {newest}{but}"));
         }
         Ok((newest_first, notes))
@@ -249,7 +250,7 @@ impl Node {
             let how = json!({"encoding": "json", "transactionDetails": "accounts", "maxSupportedTransactionVersion": 0,
                 "rewards": false, "commitment": "finalized"});
             self.each_slot(|node, slot| {
-                if let Ok(Some(block)) = node.ask::<Named>("getBlock", &json!([slot, how])) {
+                if let Some(block) = there(node.ask::<Named>("getBlock", &json!([slot, how])))? {
                     keys.extend(block.transactions.into_iter().flat_map(|t| t.transaction.keys).map(|key| key.pubkey));
                 }
                 progress.at(0, &format!(", {} addresses", keys.len()));
@@ -313,6 +314,17 @@ impl Node {
     }
 }
 
+/// A block, if the node has it. What is refused for another reason would be refused for every block.
+///
+/// # Errors
+/// That reason.
+fn there<T>(block: Result<Option<T>, Trouble>) -> Result<Option<T>, Trouble> {
+    match block {
+        Err(Trouble::Refused { code, .. }) if NOT_THERE.contains(&code) => Ok(None),
+        other => other,
+    }
+}
+
 fn records_of(kind: Kind, block: &RawValue) -> anyhow::Result<Vec<Vec<u8>>> {
     if kind == Kind::Blocks {
         return Ok(vec![block.get().as_bytes().to_vec()]);
@@ -344,6 +356,19 @@ mod tests {
         fs::write(&path, "AAEC\nno base64!\n").unwrap();
         let said = format!("{:#}", from_files(&[path], usize::MAX).unwrap_err());
         assert!(said.contains("kept.b64: line 2"), "{said}");
+    }
+
+    #[test]
+    fn only_blocks_that_are_not_there_are_left_out() {
+        let refused = |code| Trouble::Refused { code, message: String::new() };
+        for code in NOT_THERE {
+            assert_eq!(there::<u8>(Err(refused(code))), Ok(None));
+        }
+        // Unknown method, no access, wrong parameters, no answer at all: nothing would come of asking for all other blocks.
+        for trouble in [refused(-32601), refused(-32000), refused(-32602), Trouble::Failed("refused".to_owned())] {
+            assert!(there::<u8>(Err(trouble)).is_err());
+        }
+        assert_eq!((there(Ok(Some(7))), there::<u8>(Ok(None))), (Ok(Some(7)), Ok(None)));
     }
 
     #[test]
