@@ -11,6 +11,9 @@ use std::collections::BTreeMap;
 /// Bytes that an account of Solana has at most, and room to notice one that claims more.
 const LARGEST_ACCOUNT: usize = (10 << 20) + 1;
 
+/// Begins the bytes of an answer that says that a slot was skipped; no JSON begins so.
+pub(crate) const SKIPPED: &str = "skipped ";
+
 /// How the data of an account is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Encoding {
@@ -148,7 +151,11 @@ impl Decoder {
         self.json = None;
         match expected {
             Expected::Json { same } => {
-                self.json = Some(result(body, id)?);
+                match result(body, id) {
+                    // That there is no block is an answer, too, which all nodes must give.
+                    Err(Failure::Skipped(code)) if same => self.bytes = format!("{SKIPPED}{code}").into_bytes(),
+                    other => self.json = Some(other?),
+                }
                 Ok(Decoded { slot: None, bytes: same })
             }
             Expected::Account(asked) => {
@@ -199,11 +206,17 @@ pub(crate) fn result<'a, R: Deserialize<'a>>(body: &'a [u8], id: u64) -> Result<
         // Who limits requests may do so before it reads their id.
         (Some(error), _) if is_limit(&error) => Err(Failure::RateLimited(None)),
         _ if answer.id.as_u64() != Some(id) => Err(Failure::WrongId),
+        (Some(error), _) if is_skip(&error) => Err(Failure::Skipped(error.code)),
         (Some(error), _) => Err(Failure::Rpc(error.code)),
         (None, Some(Some(result))) => Ok(result),
         (None, Some(None)) => Err(Failure::Missing),
         (None, None) => Err(Failure::Malformed),
     }
+}
+
+/// Solana's two codes for a slot without a block; a provider has one of them for a limit.
+fn is_skip(error: &RpcError) -> bool {
+    matches!(error.code, -32007 | -32009) && error.message.to_ascii_lowercase().contains("skipped")
 }
 
 /// Providers write 429 or -32429; -32005 is a limit with some and an unhealthy node with Solana.
@@ -274,6 +287,20 @@ mod tests {
         assert_eq!(bytes("null"), Err(Failure::Missing), "null is a result: what was asked for is not there");
         assert_eq!(bytes(r#"null,"error":{"code":-32000}"#), Err(Failure::Rpc(-32000)));
         assert_eq!(bytes(r#"7,"error":null"#), Ok(b"7".to_vec()));
+    }
+
+    #[test]
+    fn that_a_slot_was_skipped_is_an_answer_where_all_nodes_must_give_the_same() {
+        let skipped = |same: bool, message: &str| {
+            let mut decoder = Decoder::new().unwrap();
+            let body = format!(r#"{{"id":7,"error":{{"code":-32007,"message":"{message}"}}}}"#);
+            let decoded = decoder.decode(body.as_bytes(), 7, Expected::Json { same });
+            decoded.map(|_| decoder.bytes().to_vec())
+        };
+        let said = "Slot 5 was skipped, or missing due to ledger jump to recent snapshot";
+        assert_eq!(skipped(true, said), Ok(b"skipped -32007".to_vec()));
+        assert_eq!(skipped(false, said), Err(Failure::Skipped(-32007)));
+        assert_eq!(skipped(true, "50/second request"), Err(Failure::Rpc(-32007)));
     }
 
     #[test]

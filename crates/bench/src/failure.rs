@@ -18,6 +18,8 @@ pub(crate) enum Failure {
     Http(u16),
     /// An error object of JSON-RPC, by its code.
     Rpc(i64),
+    /// An error object that says that the slot was skipped, by its code.
+    Skipped(i64),
     /// An answer to another request.
     WrongId,
     /// Neither HTTP nor a JSON-RPC answer of the expected form.
@@ -38,7 +40,7 @@ impl fmt::Display for Failure {
             Failure::Closed => f.write_str("connection closed"),
             Failure::RateLimited(_) => f.write_str("rate limited"),
             Failure::Http(status) => write!(f, "HTTP {status}"),
-            Failure::Rpc(code) => write!(f, "JSON-RPC {code}"),
+            Failure::Rpc(code) | Failure::Skipped(code) => write!(f, "JSON-RPC {code}"),
             Failure::WrongId => f.write_str("wrong id"),
             Failure::Malformed => f.write_str("malformed answer"),
             Failure::TooLarge => f.write_str("answer too large"),

@@ -1,5 +1,6 @@
 //! Whether arms that must answer the same do.
 
+use crate::answer::SKIPPED;
 use crate::plan::Plan;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -19,6 +20,8 @@ pub(crate) struct Verdict {
 struct Answer {
     slot: Option<u64>,
     digest: (usize, u64),
+    /// That a slot was skipped.
+    skipped: bool,
 }
 
 /// The answers to one round's requests about one subject.
@@ -36,7 +39,7 @@ pub(crate) struct Verify {
     open: BTreeMap<(u64, usize), Round>,
     /// Arms that are asked about each subject.
     arms: Vec<usize>,
-    /// One per arm; the reference's stays empty.
+    /// One per arm; the reference's only counts the slots that it says were skipped and others have.
     pub(crate) verdicts: Vec<Verdict>,
 }
 
@@ -60,7 +63,7 @@ impl Verify {
     ) {
         let of_round = self.open.entry((round, subject)).or_default();
         of_round.asked += 1;
-        of_round.answers.extend(answer.map(|(slot, bytes)| (arm, Answer { slot, digest: digest(bytes) })));
+        of_round.answers.extend(answer.map(|(slot, bytes)| (arm, answer_of(slot, bytes))));
         if of_round.asked >= self.arms.get(subject).copied().unwrap_or(0) {
             let whole = self.open.remove(&(round, subject)).unwrap_or_default();
             self.compare(&whole);
@@ -69,6 +72,11 @@ impl Verify {
 
     fn compare(&mut self, round: &Round) {
         let Some((_, reference)) = round.answers.iter().find(|(arm, _)| *arm == 0) else { return };
+        // A block that another node has was not skipped: then the reference is the one that does not have it.
+        if reference.skipped && round.answers.iter().any(|(_, answer)| !answer.skipped) {
+            self.verdicts.iter_mut().take(1).for_each(|verdict| verdict.different += 1);
+            return;
+        }
         for (arm, answer) in round.answers.iter().filter(|(arm, _)| *arm != 0) {
             let Some(verdict) = self.verdicts.get_mut(*arm) else { continue };
             if answer.digest == reference.digest {
@@ -78,6 +86,10 @@ impl Verify {
             }
         }
     }
+}
+
+fn answer_of(slot: Option<u64>, bytes: &[u8]) -> Answer {
+    Answer { slot, digest: digest(bytes), skipped: bytes.starts_with(SKIPPED.as_bytes()) }
 }
 
 fn digest(bytes: &[u8]) -> (usize, u64) {
@@ -114,6 +126,20 @@ mod tests {
         assert_eq!(verify.verdicts[1], Verdict { equal: 1, different: 0 });
         assert_eq!(verify.verdicts[2], Verdict { equal: 1, different: 1 });
         assert_eq!(verify.verdicts[0], Verdict::default());
+    }
+
+    #[test]
+    fn a_skipped_slot_is_compared_and_who_lacks_a_block_is_the_one_that_differs() {
+        let mut verify = verify();
+        let rounds: [[&[u8]; 3]; 3] =
+            [[b"skipped -32007"; 3], [b"{}", b"{}", b"skipped -32007"], [b"skipped -32007", b"{}", b"{}"]];
+        for (round, answers) in rounds.iter().enumerate() {
+            for (arm, bytes) in answers.iter().enumerate() {
+                verify.answered((arm, 0), round as u64, Some((None, bytes)));
+            }
+        }
+        let found = verify.verdicts.iter().map(|verdict| (verdict.equal, verdict.different));
+        assert_eq!(found.collect::<Vec<_>>(), [(0, 1), (2, 0), (1, 1)]);
     }
 
     #[test]
