@@ -31,6 +31,9 @@ pub(crate) struct Compared {
     pub(crate) p: Option<f64>,
 }
 
+/// The least p-value of a family of comparisons must be able to be this after it was multiplied by their number.
+const WANTED: f64 = 0.025;
+
 /// How the intervals are made.
 pub(crate) fn plan() -> Plan {
     Plan::default()
@@ -42,17 +45,18 @@ pub(crate) fn compared(results: &Results) -> Vec<Compared> {
     let mut all = Vec::new();
     for arm in others {
         for (subject, size) in results.subjects() {
-            all.extend(one(results, (reference, arm), (subject, size)));
+            all.extend(one(results, (reference, arm), (subject, size), 1));
         }
     }
     all
 }
 
-/// An arm against another on one subject.
+/// An arm against another on one subject, as one of so many comparisons whose p-values are adjusted together.
 pub(crate) fn one(
     results: &Results,
     (reference, arm): (&str, &str),
     (subject, size): (&str, Option<u64>),
+    family: usize,
 ) -> Option<Compared> {
     let pairs = pairs(results, results.cell(reference, subject)?, results.cell(arm, subject)?);
     let differences: Vec<Option<f64>> = pairs.reference.iter().zip(&pairs.other).map(|(a, b)| Some(b - a)).collect();
@@ -65,20 +69,23 @@ pub(crate) fn one(
         mean: block::mean(&differences, &plan)?,
         median: pairs.quantile_difference(0.5, &plan),
         p95: pairs.quantile_difference(0.95, &plan).filter(|_| differences.len() >= 100),
-        p: p_of_zero(&differences, &plan),
+        p: p_of_zero(&differences, &plan, family),
     })
 }
 
 /// The p-value of the hypothesis that the mean is 0: one minus the highest level at which the interval of blocks of rounds leaves 0
-/// out. Not below ten over the number of resamples, where their tails end. `None` of fewer than two values, or if all are the same.
-fn p_of_zero(values: &[Option<f64>], plan: &Plan) -> Option<f64> {
-    let leaves_out = |p: f64| {
-        let estimate = block::mean(values, &Plan { level: 1.0 - p, ..*plan })?;
+/// out. Not below ten over the number of resamples, where their tails end: a large family needs more of them to show anything. `None` of fewer than two values, or if all are the same.
+fn p_of_zero(values: &[Option<f64>], plan: &Plan, family: usize) -> Option<f64> {
+    let with = |p: f64, resamples: usize| {
+        let estimate = block::mean(values, &Plan { level: 1.0 - p, resamples, ..*plan })?;
         (estimate.method != Method::None).then_some(estimate.low > 0.0 || estimate.high < 0.0)
     };
+    let leaves_out = |p: f64| with(p, plan.resamples);
     let least = 10.0 / plan.resamples.max(1000) as f64;
     if leaves_out(least)? {
-        return Some(least);
+        let of_family = WANTED / family.max(1) as f64;
+        let shown = of_family < least && with(of_family, (10.0 / of_family).ceil() as usize)?;
+        return Some(if shown { of_family } else { least });
     }
     // The interval of a higher level holds those of lower ones, so there is one level at which 0 gets out.
     let (mut inside, mut outside) = (least, 1.0);
@@ -133,15 +140,15 @@ mod tests {
         let noise: Vec<f64> = (0..400).map(|_| random.f64() - 0.5).collect();
         let shifted = |by: f64| noise.iter().map(|value| Some(value + by)).collect::<Vec<_>>();
         let mean = noise.iter().sum::<f64>() / 400.0;
-        assert!(p_of_zero(&shifted(-mean), &plan()).unwrap() > 0.9);
-        assert!(p_of_zero(&shifted(0.2), &plan()).unwrap() <= 0.001);
+        assert!(p_of_zero(&shifted(-mean), &plan(), 1).unwrap() > 0.9);
+        assert!(p_of_zero(&shifted(0.2), &plan(), 1).unwrap() <= 0.001);
         for by in [0.01, 0.02, 0.03, 0.04] {
             let values = shifted(by - mean);
             let interval = block::mean(&values, &plan()).unwrap();
-            let p = p_of_zero(&values, &plan()).unwrap();
+            let p = p_of_zero(&values, &plan(), 1).unwrap();
             assert_eq!(p < 0.05, interval.low > 0.0, "{p} {interval:?}");
         }
-        assert_eq!(p_of_zero(&[Some(1.0); 50], &plan()), None);
+        assert_eq!(p_of_zero(&[Some(1.0); 50], &plan(), 1), None);
     }
 
     #[test]

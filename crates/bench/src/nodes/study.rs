@@ -64,12 +64,15 @@ const ALPHA: f64 = 0.05;
 /// Which node each method is best sent to, where that is shown: every two nodes are compared on every method, with the p-values
 /// adjusted together. A node that failed to answer, or answered otherwise than the reference, is left out.
 fn routing(results: &Results, methods: &[&str]) -> String {
+    let arms = results.header.arms.len();
+    let family = methods.len() * arms * arms.saturating_sub(1) / 2;
     let mut compared: Vec<(&str, Compared)> = Vec::new();
     for method in methods {
         let sound = sound(results, method);
         for (place, reference) in sound.iter().enumerate() {
             let others = sound.iter().skip(place + 1);
-            let pairs = others.filter_map(|arm| Some((*reference, one(results, (reference, arm), (method, None))?)));
+            let pairs =
+                others.filter_map(|arm| Some((*reference, one(results, (reference, arm), (method, None), family)?)));
             compared.extend(pairs);
         }
     }
@@ -160,6 +163,24 @@ mod tests {
         assert!(out.contains("Send account of 1 to two, which saves "), "{out}");
         assert!(out.contains(" ms against one"), "{out}");
         assert!(out.contains("Send account of 2 to any: no difference is shown"), "{out}");
+    }
+
+    #[test]
+    fn a_clear_difference_is_shown_among_eight_nodes() {
+        let mut random = fastrand::Rng::with_seed(5);
+        let noise: Vec<u64> = (0..8 * 60).map(|_| random.u64(0..2_000_000)).collect();
+        let at = |arm: u64| {
+            let noise = &noise;
+            move |round: u64| if arm == 3 { 10_000_000 } else { 20_000_000 } + noise[(arm * 60 + round) as usize]
+        };
+        let made: Vec<_> = (0..8).map(at).collect();
+        let names = ["a", "b", "c", "d", "e", "f", "g", "h"];
+        let mut cells: Vec<crate::results::tests::Pretended<'_>> = Vec::new();
+        for size in [1, 2] {
+            cells.extend(names.iter().zip(&made).map(|(name, made)| (*name, size, made as &dyn Fn(u64) -> u64)));
+        }
+        let out = routing(&results(60, &cells), &["account of 1", "account of 2"]);
+        assert!(out.contains("Send account of 1 to d, which saves") && out.contains("of 2 to d, which saves"), "{out}");
     }
 
     #[test]

@@ -15,8 +15,9 @@ pub(crate) fn tables(results: &Results) -> String {
     let Some((reference, others)) = results.header.arms.split_first() else { return String::new() };
     let subjects: Vec<&str> = results.subjects().into_iter().map(|(name, _)| name).collect();
     let pairs = subjects.iter().flat_map(|subject| others.iter().map(move |arm| (*subject, arm)));
+    let family = subjects.len() * others.len();
     let compared: Vec<(&str, &String, Option<Compared>)> =
-        pairs.map(|(subject, arm)| (subject, arm, one(results, (reference, arm), (subject, None)))).collect();
+        pairs.map(|(subject, arm)| (subject, arm, one(results, (reference, arm), (subject, None), family))).collect();
     let p: Vec<Option<f64>> = compared.iter().map(|(.., compared)| compared.as_ref()?.p).collect();
     let adjusted = holm::adjust(&p);
     let mut out = String::new();
