@@ -110,7 +110,7 @@ fn measure(
     (ways, scenarios): (&[Way], &[Scenario]),
 ) -> anyhow::Result<Results> {
     let [http, websocket] = plan.links.as_slice() else { bail!("a transport without a node") };
-    let mut talk = Talk::new((http.clone(), websocket.clone()), engine.tls(), LIMIT);
+    let mut talk = Talk::new((http.clone(), websocket.clone()), engine.tls(), (LIMIT, args.timeout));
     let patience = Patience { poll: args.poll, timeout: args.timeout };
     let (mut chain, mut notes) = engine.first(chain(&mut talk, patience))?;
     talk.give_up();

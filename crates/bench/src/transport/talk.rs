@@ -14,7 +14,7 @@ use hyper::body::Bytes;
 use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::time::Duration;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsConnector;
 
 /// How to wait for what is not there yet.
@@ -68,6 +68,8 @@ pub(super) struct Talk {
     websocket: LinkKind,
     tls: Option<TlsConnector>,
     limit: usize,
+    /// For one call, or to connect.
+    timeout: Duration,
     link: Option<Link>,
     socket: Option<Socket>,
     news: VecDeque<Value>,
@@ -75,8 +77,13 @@ pub(super) struct Talk {
 }
 
 impl Talk {
-    pub(super) fn new((http, websocket): (LinkKind, LinkKind), tls: Option<TlsConnector>, limit: usize) -> Talk {
-        Talk { http, websocket, tls, limit, link: None, socket: None, news: VecDeque::new(), id: 0 }
+    pub(super) fn new(
+        (http, websocket): (LinkKind, LinkKind),
+        tls: Option<TlsConnector>,
+        limits: (usize, Duration),
+    ) -> Talk {
+        let (limit, timeout) = limits;
+        Talk { http, websocket, tls, limit, timeout, link: None, socket: None, news: VecDeque::new(), id: 0 }
     }
 
     /// Gives up all connections: after a failure nothing is known of what is still to come on them.
@@ -88,8 +95,13 @@ impl Talk {
     /// Makes the connection that this way keeps, if there is none; whether it is a new WebSocket, without subscriptions.
     ///
     /// # Errors
-    /// As [`Link::open`] and [`Socket::open`].
+    /// As [`Link::open`] and [`Socket::open`], and [`Failure::Timeout`].
     pub(super) async fn connect(&mut self, way: Way) -> Result<bool, Failure> {
+        let within = self.timeout;
+        timeout(within, self.connected(way)).await.map_err(|_| Failure::Timeout)?
+    }
+
+    async fn connected(&mut self, way: Way) -> Result<bool, Failure> {
         match way {
             Way::HttpNew => Ok(false),
             Way::Http => {
@@ -132,10 +144,14 @@ impl Talk {
     ) -> Result<Value, Failure> {
         self.id += 1;
         let body = json!({"jsonrpc": "2.0", "id": self.id, "method": method, "params": params}).to_string();
-        match way {
-            Way::WebSocket => self.over_socket(body, meter).await,
-            Way::Http | Way::HttpNew => self.over_http(way, body, meter).await,
-        }
+        let within = self.timeout;
+        let asked = async {
+            match way {
+                Way::WebSocket => self.over_socket(body, meter).await,
+                Way::Http | Way::HttpNew => self.over_http(way, body, meter).await,
+            }
+        };
+        timeout(within, asked).await.map_err(|_| Failure::Timeout)?
     }
 
     async fn over_http(&mut self, way: Way, body: String, meter: &mut Meter) -> Result<Value, Failure> {
@@ -212,5 +228,32 @@ impl Talk {
         let heard = socket.next().await?;
         meter.received += socket.wire.received.get() - received;
         serde_json::from_str(&heard.text).map_err(|_| Failure::Malformed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::endpoint::Endpoint;
+    use crate::stream::Shape;
+    use tokio::runtime::Builder;
+    use tokio::task::LocalSet;
+
+    #[test]
+    fn a_node_that_accepts_and_says_nothing_is_waited_for_no_longer_than_asked() {
+        let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", silent.local_addr().unwrap());
+        let link = || LinkKind { endpoint: Endpoint::read(&url).unwrap(), shape: Shape::default() };
+        let runtime = Builder::new_current_thread().enable_io().enable_time().build().unwrap();
+        let found = LocalSet::new().block_on(&runtime, async {
+            let mut talk = Talk::new((link(), link()), None, (1 << 20, Duration::from_millis(200)));
+            let meter = &mut Meter::default();
+            let both = async {
+                let called = talk.call(Way::Http, "eth_chainId", &json!([]), meter).await.map(drop);
+                (called, talk.connect(Way::WebSocket).await.map(drop))
+            };
+            timeout(Duration::from_secs(60), both).await
+        });
+        assert_eq!(found.ok(), Some((Err(Failure::Timeout), Err(Failure::Timeout))));
     }
 }
