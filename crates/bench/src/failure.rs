@@ -30,6 +30,8 @@ pub(crate) enum Failure {
     Missing,
     /// What was read is not what was written, or a write was refused by the chain.
     Wrong,
+    /// The WebSocket is of another chain than HTTP.
+    OtherChain,
 }
 
 impl fmt::Display for Failure {
@@ -46,6 +48,7 @@ impl fmt::Display for Failure {
             Failure::TooLarge => f.write_str("answer too large"),
             Failure::Missing => f.write_str("no such account or block"),
             Failure::Wrong => f.write_str("not what was written"),
+            Failure::OtherChain => f.write_str("WebSocket of another chain"),
         }
     }
 }

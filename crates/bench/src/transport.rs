@@ -154,9 +154,9 @@ async fn evm(talk: &mut Talk, id: &str, patience: Patience) -> anyhow::Result<(C
     let payer = accounts.get(0).and_then(Value::as_str).filter(|_| evm::DEVELOPMENT.contains(&id));
     let Some(payer) = payer else {
         notes.push("No development chain with an account that the node signs for: nothing is written, and the newest block is read".to_owned());
-        return Ok((Chain::Evm(Evm::read_only()), notes));
+        return Ok((Chain::Evm(Evm::read_only(id)), notes));
     };
-    match Evm::deploy(talk, payer, patience).await {
+    match Evm::deploy(talk, (id, payer), patience).await {
         Ok(evm) => Ok((Chain::Evm(evm), notes)),
         Err(failure) => bail!("the storage contract could not be deployed: {failure}"),
     }

@@ -42,6 +42,8 @@ pub(super) const DEVELOPMENT: [&str; 2] = ["0x539", "0x7a69"];
 
 /// The contract on a chain, or what is read where none may be deployed.
 pub(super) struct Evm {
+    /// The chain's id, as the node writes it.
+    id: String,
     /// Who pays, and the contract's address.
     contract: Option<(String, String)>,
     /// What is stored.
@@ -52,15 +54,15 @@ pub(super) struct Evm {
 
 impl Evm {
     /// A chain that is only read.
-    pub(super) fn read_only() -> Evm {
-        Evm { contract: None, value: 0, unsure: false }
+    pub(super) fn read_only(id: &str) -> Evm {
+        Evm { id: id.to_owned(), contract: None, value: 0, unsure: false }
     }
 
-    /// Deploys the contract; the node signs for `payer`.
+    /// Deploys the contract on the chain with that id; the node signs for `payer`.
     ///
     /// # Errors
     /// The node refuses, or the contract is not there in time.
-    pub(super) async fn deploy(talk: &mut Talk, payer: &str, patience: Patience) -> Result<Evm, Failure> {
+    pub(super) async fn deploy(talk: &mut Talk, (id, payer): (&str, &str), patience: Patience) -> Result<Evm, Failure> {
         let meter = &mut Meter::default();
         let transaction = json!([{"from": payer, "data": format!("0x{DEPLOYMENT}{CONTRACT}"), "gas": GAS}]);
         let hash = talk.call(Way::Http, "eth_sendTransaction", &transaction, meter).await?;
@@ -75,7 +77,8 @@ impl Evm {
         });
         let receipt = receipt.await.map_err(|_| Failure::Timeout)??;
         let address = receipt.get("contractAddress").and_then(Value::as_str).ok_or(Failure::Wrong)?;
-        Ok(Evm { contract: Some((payer.to_owned(), address.to_owned())), value: 0, unsure: false })
+        let contract = Some((payer.to_owned(), address.to_owned()));
+        Ok(Evm { id: id.to_owned(), contract, value: 0, unsure: false })
     }
 
     /// Whether there is something to write to.
@@ -100,8 +103,15 @@ impl Evm {
         while writes && self.read(talk, Way::HttpNew, &mut Meter::default()).await == Err(Failure::Wrong) {
             sleep(NEXT_LOOK).await;
         }
-        if talk.connect(way).await? && self.contract.is_some() {
-            talk.call(way, "eth_subscribe", &json!(["newHeads"]), &mut Meter::default()).await?;
+        if talk.connect(way).await? {
+            // Its address is another one: before anything is written there, it must be of the same chain.
+            let id = talk.call(way, "eth_chainId", &json!([]), &mut Meter::default()).await?;
+            if id.as_str() != Some(self.id.as_str()) {
+                return Err(Failure::OtherChain);
+            }
+            if self.contract.is_some() {
+                talk.call(way, "eth_subscribe", &json!(["newHeads"]), &mut Meter::default()).await?;
+            }
         }
         Ok(())
     }
