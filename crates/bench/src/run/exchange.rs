@@ -55,6 +55,10 @@ impl Connections {
         let place = cell.link;
         let begun = clock::uptime();
         let left = plan.timeout.saturating_sub(begun.saturating_sub(at));
+        if left.is_zero() {
+            // A timer that is over lets what it times begin: nothing is sent, and the connection is as good as before.
+            return Err(Failure::Timeout);
+        }
         let asked = match timeout(left, self.ask(plan, place, cell, id)).await {
             Ok(asked) => asked,
             Err(_) => Err(Failure::Timeout),

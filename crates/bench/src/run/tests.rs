@@ -175,6 +175,24 @@ fn a_node_that_is_not_there_is_an_error_of_every_request() {
 }
 
 #[test]
+fn a_request_whose_time_is_over_is_not_sent_and_costs_no_connection() {
+    let server = Server::start(|_, _| Reply::After(Duration::ZERO));
+    let plan = plan(&server, 1, 1, None);
+    let runtime = Builder::new_current_thread().enable_io().enable_time().build().unwrap();
+    let (late, good) = LocalSet::new().block_on(&runtime, async {
+        let (mut connections, mut decoder) = (Connections::new(&plan, None), Decoder::new().unwrap());
+        let cell = &plan.cells[0];
+        connections.open(&plan, cell).await;
+        let over = Plan { timeout: Duration::ZERO, ..plan.as_ref().clone() };
+        let late = connections.exchange(&over, cell, 0, &mut decoder, clock::uptime()).await;
+        (late, connections.exchange(&plan, cell, 1, &mut decoder, clock::uptime()).await)
+    });
+    assert_eq!(late.unwrap_err(), crate::failure::Failure::Timeout);
+    assert!(good.is_ok() && server.took.lock().unwrap().len() == 1);
+    assert_eq!(server.connections.load(std::sync::atomic::Ordering::SeqCst), 1);
+}
+
+#[test]
 fn an_open_loop_uses_few_connections_and_has_one_before_it_begins() {
     let server = Server::start(|_, _| Reply::After(Duration::ZERO));
     let measured = measure(&plan(&server, 200, 64, Some(200.0)));
