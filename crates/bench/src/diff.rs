@@ -5,6 +5,7 @@
 
 use crate::args::DiffArgs;
 use crate::compare;
+use crate::render;
 use crate::results::{CellHead, Results};
 use crate::store;
 use anyhow::ensure;
@@ -21,8 +22,8 @@ struct Changed {
     high: f64,
 }
 
-/// Compares two results; exit code 1 if anything is slower, or fails more often, by more than the margin, or if the runs were not
-/// asked the same.
+/// Compares two results; exit code 1 if anything is slower, or fails more often, by more than the margin, if the later run
+/// has problems of its own, or if the runs were not asked the same.
 ///
 /// # Errors
 /// A file that cannot be read; two runs that have nothing in common.
@@ -50,11 +51,13 @@ fn changes(before: &Results, after: &Results, margin: f64) -> anyhow::Result<(St
     let unlike =
         [one_sided(before, after, "after"), one_sided(after, before, "before"), settings(before, after)].concat();
     unlike.iter().for_each(|line| out += &format!("{line}\n"));
+    let problems = render::problems(after);
+    problems.iter().for_each(|problem| out += &format!("After: {problem}\n"));
     if before.header.nodes != after.header.nodes {
         let [a, b] = [before, after].map(|run| run.header.nodes.join(" and "));
         let _ = writeln!(out, "Other nodes: {a} before, {b} after");
     }
-    Ok((out, worse || !unlike.is_empty()))
+    Ok((out, worse || !unlike.is_empty() || !problems.is_empty()))
 }
 
 fn row(head: &CellHead, a: (&Results, usize), b: (&Results, usize), margin: f64) -> (Vec<String>, bool) {
@@ -160,6 +163,15 @@ mod tests {
         assert!(worse && out.contains("FAILS MORE"), "{out}");
         let other = results(30, &[("b", 904, &|_| 1)]);
         assert!(changes(&run(20), &other, 5.0).is_err());
+    }
+
+    #[test]
+    fn problems_of_the_later_run_are_named_and_no_success() {
+        let mut after = run(20);
+        after.header.verdicts[0].different = 3;
+        let (out, worse) = changes(&run(20), &after, 5.0).unwrap();
+        assert!(worse && out.contains("After: a FAILED: 3 answers differ"), "{out}");
+        assert!(!changes(&after, &run(20), 5.0).unwrap().1, "what was wrong before is over");
     }
 
     #[test]

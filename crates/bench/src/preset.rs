@@ -128,6 +128,9 @@ fn settings(plan: &Plan) -> BTreeMap<String, String> {
     set("requests at the same time", plan.workers.to_string());
     set("timeout", time(plan.timeout));
     set("largest answer", format!("{} bytes", count(plan.limit as u64)));
+    if let Some((from, to)) = plan.cells.iter().find_map(|cell| cell.numbers) {
+        set("random numbers", format!("{} to {}", count(from), count(to)));
+    }
     for cell in &plan.cells {
         let (arm, subject) = (plan.arms.get(cell.arm), plan.subjects.get(cell.subject));
         let of = arm.zip(subject).map(|(arm, subject)| format!("request of {} about {}", arm.name, subject.name));
