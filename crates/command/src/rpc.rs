@@ -145,7 +145,13 @@ impl Rpc {
                 Tried::Answer(answer) => return Ok(answer),
                 Tried::Never(trouble) => return Err(trouble),
                 Tried::Again(trouble, _) if left == 0 => return Err(trouble.after(self.tries.most)),
-                Tried::Again(_, asked) => sleep(asked.unwrap_or(wait).min(LONGEST_WAIT)),
+                Tried::Again(trouble, asked) => match pause(asked, wait) {
+                    Ok(pause) => sleep(pause),
+                    Err(asked) => {
+                        let asked = faultline_text::time(asked);
+                        return Err(Trouble::Failed(format!("{trouble}, and wants no request for {asked}")));
+                    }
+                },
             }
             wait = wait.saturating_mul(2);
         }
@@ -184,6 +190,17 @@ impl Rpc {
             }
             Err(error) => Tried::Again(failed(format!("the answer is not as expected: {error}")), None),
         }
+    }
+}
+
+/// How long to wait before the next try: what the node asks for, and at least what is waited anyway.
+///
+/// # Errors
+/// What it asks for, if that is too long to wait.
+fn pause(asked: Option<Duration>, own: Duration) -> Result<Duration, Duration> {
+    match asked {
+        Some(asked) if asked > LONGEST_WAIT => Err(asked),
+        asked => Ok(asked.unwrap_or_default().max(own.min(LONGEST_WAIT))),
     }
 }
 
@@ -227,6 +244,16 @@ fn in_words(error: &ureq::Error, patience: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_node_is_waited_for_as_long_as_it_asks_and_not_less_than_anyway() {
+        let seconds = Duration::from_secs;
+        assert_eq!(pause(None, seconds(4)), Ok(seconds(4)));
+        assert_eq!(pause(Some(seconds(0)), seconds(4)), Ok(seconds(4)));
+        assert_eq!(pause(Some(seconds(30)), seconds(4)), Ok(seconds(30)));
+        assert_eq!(pause(None, seconds(90)), Ok(LONGEST_WAIT));
+        assert_eq!(pause(Some(seconds(3600)), seconds(4)), Err(seconds(3600)), "asked earlier, it refuses again");
+    }
 
     #[test]
     fn a_refused_connection_names_host_and_port_and_nothing_else_of_the_address() {
