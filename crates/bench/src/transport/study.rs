@@ -26,15 +26,26 @@ pub(crate) fn tables(results: &Results) -> String {
         let mean = |arm: &str| Some(results.summary(results.cell(arm, subject)?).latency?.mean);
         for arm in &results.header.arms {
             let mean = mean(arm).map_or("no good answer".to_owned(), |mean| format!("{} ms", number(mean, 3)));
-            let _ = writeln!(out, "{arm}: {mean}");
+            let failed = failed(results, arm, subject);
+            let failed = if failed > 0 { format!(", {failed} FAILED") } else { String::new() };
+            let _ = writeln!(out, "{arm}: {mean}{failed}");
         }
         for ((_, arm, compared), p) in compared.iter().zip(&adjusted).filter(|((of, ..), _)| *of == subject) {
             let (Some(a), Some(compared)) = (mean(reference), compared) else { continue };
+            if [reference, *arm].iter().any(|arm| failed(results, arm, subject) > 0) {
+                let _ = writeln!(out, "{arm} is not compared with {reference}: not every one was good");
+                continue;
+            }
             let _ = writeln!(out, "{}", sentence((reference, arm), a, compared, p.is_some_and(|p| p < ALPHA)));
         }
         out.push('\n');
     }
     out
+}
+
+/// How many of them failed.
+fn failed(results: &Results, arm: &str, subject: &str) -> u64 {
+    results.cell(arm, subject).map_or(0, |cell| results.summary(cell).failures.values().sum())
 }
 
 fn sentence((reference, arm): (&str, &str), mean: f64, compared: &Compared, shown: bool) -> String {
@@ -77,5 +88,10 @@ mod tests {
         assert!(out.starts_with("=== ACCOUNT OF 1 ===\n\nhttp: 22.000 ms\n"), "{out}");
         assert!(out.contains("no difference between http-new and http is shown"), "{out}");
         assert!(out.contains("websocket is faster than http by 10.000 ms (45.5 %)"), "{out}");
+        let mut results = results(60, &cells);
+        (results.samples[5].phases, results.samples[5].failure) = (None, Some("timeout".to_owned()));
+        let out = tables(&results);
+        assert!(out.contains("websocket: ") && out.contains(" ms, 1 FAILED\n"), "{out}");
+        assert!(out.contains("websocket is not compared with http: not every one was good"), "{out}");
     }
 }
