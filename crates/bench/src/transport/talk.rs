@@ -11,11 +11,14 @@ use faultline_command::clock;
 use futures_util::FutureExt as _;
 use hyper::StatusCode;
 use hyper::body::Bytes;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsConnector;
+use tokio_tungstenite::tungstenite::Utf8Bytes;
 
 /// How to wait for what is not there yet.
 #[derive(Debug, Clone, Copy)]
@@ -62,6 +65,12 @@ impl Meter {
     }
 }
 
+/// Whether a message is an answer or what the node reports.
+#[derive(Deserialize)]
+struct Kind {
+    method: Option<IgnoredAny>,
+}
+
 /// The connections to one node, and what it reported on its own.
 pub(super) struct Talk {
     http: LinkKind,
@@ -72,7 +81,8 @@ pub(super) struct Talk {
     timeout: Duration,
     link: Option<Link>,
     socket: Option<Socket>,
-    news: VecDeque<Value>,
+    /// At most `limit` bytes of it.
+    news: VecDeque<Utf8Bytes>,
     id: u64,
 }
 
@@ -193,12 +203,15 @@ impl Talk {
             let heard = socket.next().await?;
             let first = socket.plain.first_read.replace(None).unwrap_or(heard.end);
             let cpu = clock::thread_cpu();
-            let value: Value = serde_json::from_str(&heard.text).map_err(|_| Failure::Malformed)?;
-            let news = value.get("method").is_some();
-            let answer = if news { None } else { Some(result(heard.text.as_bytes(), self.id)) };
+            let kind: Kind = serde_json::from_str(&heard.text).map_err(|_| Failure::Malformed)?;
+            let answer = if kind.method.is_some() { None } else { Some(result(heard.text.as_bytes(), self.id)) };
             meter.decode_cpu += clock::thread_cpu().saturating_sub(cpu);
             let Some(answer) = answer else {
-                self.news.push_back(value);
+                let kept: usize = self.news.iter().map(|news| news.len()).sum();
+                if kept + heard.text.len() > self.limit {
+                    return Err(Failure::TooLarge);
+                }
+                self.news.push_back(heard.text);
                 continue;
             };
             let phases = [first.saturating_sub(begun), heard.end.saturating_sub(first)];
@@ -220,8 +233,8 @@ impl Talk {
     /// # Errors
     /// The WebSocket ended, or what came is no JSON.
     pub(super) async fn notified(&mut self, meter: &mut Meter) -> Result<Value, Failure> {
-        if let Some(value) = self.news.pop_front() {
-            return Ok(value);
+        if let Some(news) = self.news.pop_front() {
+            return serde_json::from_str(&news).map_err(|_| Failure::Malformed);
         }
         let socket = self.socket.as_mut().ok_or(Failure::Closed)?;
         let received = socket.wire.received.get();
