@@ -142,7 +142,8 @@ fn plan(args: &NodesArgs, chain: &Chain, nodes: Vec<(String, Endpoint)>, range: 
             subject,
             link: arm,
             method: format!(r#""method":"{method}","params":{params}"#),
-            numbers: chain::draws(params).then_some(range),
+            numbers:
+                chain::draws(params).then_some((range.0, range.1.saturating_sub(chain::reach(method)).max(range.0))),
             expected: Expected::Json { same: *same },
         }));
     }
@@ -190,6 +191,10 @@ mod tests {
         assert!(known.notes[1].contains("version 2.0.0") && known.notes[1].contains("2 behind"), "{known:?}");
         let plan = plan(&args, &CHAINS[0], nodes, range).unwrap();
         assert_eq!((plan.cells.len(), plan.cells[0].numbers, plan.cells[8].numbers), (9, Some((9, 60)), None));
+        let limited = super::tests::args(&["--methods", "getBlocksWithLimit"]);
+        let of =
+            |range| super::plan(&limited, &CHAINS[0], super::nodes(&limited).unwrap(), range).unwrap().cells[0].numbers;
+        assert_eq!((of((9, 1000)), of((9, 60))), (Some((9, 850)), Some((9, 9))));
     }
 
     #[test]

@@ -83,6 +83,12 @@ pub(super) const CHAINS: [Chain; 3] = [
     },
 ];
 
+/// Further slots that are left out for a method below the newest that stays: a hundred blocks from a slot on, with those that are
+/// skipped between them, must all be finalized on every node.
+pub(super) fn reach(method: &str) -> u64 {
+    if method == "getBlocksWithLimit" { 150 } else { 0 }
+}
+
 /// Whether a request with these parameters has a number that is drawn.
 pub(super) fn draws(params: &str) -> bool {
     params.contains(RANDOM) || params.contains(HEX)
