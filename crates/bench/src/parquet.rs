@@ -45,9 +45,9 @@ pub(crate) fn requests(results: &Results) -> Columns {
         columns.push((name, whole(&|sample| sample.phases.and_then(|phases| phases.get(place).copied()))));
     }
     columns.extend([
-        ("decode_cpu_ns".to_owned(), whole(&|sample| Some(sample.decode_cpu_ns))),
-        ("sent".to_owned(), whole(&|sample| Some(sample.sent))),
-        ("received".to_owned(), whole(&|sample| Some(sample.received))),
+        ("decode_cpu_ns".to_owned(), whole(&|sample| sample.phases.map(|_| sample.decode_cpu_ns))),
+        ("sent".to_owned(), whole(&|sample| sample.phases.map(|_| sample.sent))),
+        ("received".to_owned(), whole(&|sample| sample.phases.map(|_| sample.received))),
         ("failure".to_owned(), text(&|sample| sample.failure.clone())),
         ("refused".to_owned(), whole(&|sample| Some(u64::from(sample.refused)))),
     ]);
@@ -67,6 +67,10 @@ mod tests {
         let of = |name: &str| columns.iter().find(|(column, _)| column == name).unwrap().1.clone();
         let Values::Integer(latency) = of("latency_ns") else { panic!("whole numbers") };
         assert_eq!((latency.len(), latency[4], latency[5], latency[6]), (60, None, Some(5), Some(3000)));
+        for unknown in ["decode_cpu_ns", "sent", "received"] {
+            let Values::Integer(values) = of(unknown) else { panic!("whole numbers") };
+            assert!(values[4].is_none() && values[5].is_some(), "{unknown} of a request that failed");
+        }
         assert_eq!(of("first_byte_ns"), of("latency_ns"), "all of a pretended latency");
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("run.parquet");

@@ -20,7 +20,7 @@ CREATE TABLE run (header TEXT NOT NULL);
 CREATE TABLE cell (cell INTEGER PRIMARY KEY, arm TEXT NOT NULL, subject TEXT NOT NULL, size INTEGER);
 CREATE TABLE sample (number INTEGER PRIMARY KEY, round INTEGER NOT NULL, cell INTEGER NOT NULL, at_ns INTEGER NOT NULL,
   queued_ns INTEGER, connect_ns INTEGER, tls_ns INTEGER, first_byte_ns INTEGER, transfer_ns INTEGER, decode_ns INTEGER,
-  decode_cpu_ns INTEGER NOT NULL, sent INTEGER NOT NULL, received INTEGER NOT NULL, failure TEXT, refused INTEGER NOT NULL);
+  decode_cpu_ns INTEGER, sent INTEGER, received INTEGER, failure TEXT, refused INTEGER NOT NULL);
 CREATE TABLE histogram (cell INTEGER NOT NULL, from_ns INTEGER NOT NULL, to_ns INTEGER NOT NULL, count INTEGER NOT NULL);
 ";
 
@@ -79,6 +79,7 @@ fn fill(database: &mut Connection, results: &Results) -> anyhow::Result<()> {
     }
     let mut insert = transaction.prepare("INSERT INTO sample VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)")?;
     for s in &results.samples {
+        let known = |number: u64| s.phases.map(|_| whole(number));
         let phase = |place: usize| s.phases.and_then(|phases| phases.get(place).copied()).map(whole);
         insert.execute(params![
             whole(s.number),
@@ -91,9 +92,9 @@ fn fill(database: &mut Connection, results: &Results) -> anyhow::Result<()> {
             phase(3),
             phase(4),
             phase(5),
-            whole(s.decode_cpu_ns),
-            whole(s.sent),
-            whole(s.received),
+            known(s.decode_cpu_ns),
+            known(s.sent),
+            known(s.received),
             s.failure,
             s.refused,
         ])?;
@@ -186,15 +187,17 @@ fn sample(row: &Row<'_>) -> anyhow::Result<Sample> {
             phases
         });
     }
+    // Nothing reads these of a request that failed.
+    let failed = phases.is_none();
     Ok(Sample {
         number: whole(0)?,
         round: u32::try_from(whole(1)?)?,
         cell: usize::try_from(whole(2)?)?,
         at_ns: whole(3)?,
         phases,
-        decode_cpu_ns: whole(10)?,
-        sent: whole(11)?,
-        received: whole(12)?,
+        decode_cpu_ns: if failed { 0 } else { whole(10)? },
+        sent: if failed { 0 } else { whole(11)? },
+        received: if failed { 0 } else { whole(12)? },
         failure: row.get(13)?,
         refused: u32::try_from(whole(14)?)?,
     })
@@ -211,6 +214,7 @@ mod tests {
         let path = folder.path().join("run.flb");
         let mut kept = results(30, &[("a", 904, &|round| round * 1000), ("b", 904, &|_| 5)]);
         (kept.samples[4].phases, kept.samples[4].failure) = (None, Some("timeout".to_owned()));
+        (kept.samples[4].decode_cpu_ns, kept.samples[4].sent, kept.samples[4].received) = (0, 0, 0);
         kept.cells[1].size = None;
         reserve(&path).unwrap();
         assert!(reserve(&path).is_err(), "no run is overwritten");
@@ -219,6 +223,9 @@ mod tests {
         let database = Connection::open(&path).unwrap();
         let counted: i64 = database.query_row("SELECT sum(count) FROM histogram", [], |row| row.get(0)).unwrap();
         assert_eq!(counted, 59);
+        let unknown = "SELECT count(*) FROM sample WHERE sent IS NULL AND received IS NULL AND decode_cpu_ns IS NULL";
+        let unknown: i64 = database.query_row(unknown, [], |row| row.get(0)).unwrap();
+        assert_eq!(unknown, 1, "0 is not what is not known");
     }
 
     #[test]
