@@ -57,9 +57,12 @@ impl Chain {
     ) -> Result<Exchanged, Failure> {
         // A client that asks often has its connections and subscriptions.
         timeout(patience.timeout, self.ready(talk, way)).await.map_err(|_| Failure::Timeout)??;
+        talk.forget_news();
         let (begun, mut meter) = (clock::uptime(), Meter::default());
-        for _ in 0..times {
-            talk.forget_news();
+        for place in 0..times {
+            if place > 0 {
+                talk.forget_news();
+            }
             let work = self.once(talk, (way, act), patience, &mut meter);
             timeout(patience.timeout, work).await.map_err(|_| Failure::Timeout)??;
         }
