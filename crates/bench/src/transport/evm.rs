@@ -126,7 +126,8 @@ impl Evm {
         meter: &mut Meter,
     ) -> Result<(), Failure> {
         let (payer, contract) = self.contract.as_ref().ok_or(Failure::Missing)?;
-        let data = format!("0x{:064x}", self.value + 1);
+        let next = self.value.checked_add(1).ok_or(Failure::Wrong)?;
+        let data = format!("0x{next:064x}");
         let transaction = json!([{"from": payer, "to": contract, "data": data, "gas": GAS}]);
         let hash = talk.call(way, "eth_sendTransaction", &transaction, meter).await?;
         loop {
@@ -142,7 +143,7 @@ impl Evm {
                 Err(other) => return Err(other),
             }
         }
-        self.value += 1;
+        self.value = next;
         Ok(())
     }
 

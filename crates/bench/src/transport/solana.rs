@@ -114,6 +114,7 @@ impl Solana {
         meter: &mut Meter,
     ) -> Result<(), Failure> {
         let lamports = self.next();
+        let after = self.lamports.checked_add(lamports).ok_or(Failure::Wrong)?;
         let transaction = self.transfer(lamports);
         if way != Way::WebSocket {
             let signature = send(talk, way, &transaction, meter).await?;
@@ -128,7 +129,7 @@ impl Solana {
                 return Err(Failure::Wrong);
             }
         }
-        self.lamports += lamports;
+        self.lamports = after;
         Ok(())
     }
 
@@ -141,7 +142,8 @@ impl Solana {
         meter: &mut Meter,
     ) -> Result<(), Failure> {
         let lamports = self.next();
-        let (transaction, after) = (self.transfer(lamports), self.lamports + lamports);
+        let after = self.lamports.checked_add(lamports).ok_or(Failure::Wrong)?;
+        let transaction = self.transfer(lamports);
         if way == Way::WebSocket {
             send(talk, Way::Http, &transaction, meter).await?;
             let has = |result: &Value| result.pointer("/value/lamports").and_then(Value::as_u64) == Some(after);
