@@ -7,6 +7,8 @@ use hyper::Uri;
 pub(crate) struct Endpoint {
     /// Whether TLS is spoken.
     pub(crate) tls: bool,
+    /// Whether it is that of a WebSocket.
+    websocket: bool,
     /// Name or address, without brackets.
     pub(crate) host: String,
     /// TCP port.
@@ -38,8 +40,10 @@ impl Endpoint {
     /// Where a node usually has its WebSocket: one port above HTTP if that is named, else on the same.
     pub(crate) fn usual_websocket(&self) -> Endpoint {
         let named = self.authority.strip_suffix(&format!(":{}", self.port));
-        let Some((name, port)) = named.zip(self.port.checked_add(1)) else { return self.clone() };
-        Endpoint { port, authority: format!("{name}:{port}"), ..self.clone() }
+        let Some((name, port)) = named.zip(self.port.checked_add(1)) else {
+            return Endpoint { websocket: true, ..self.clone() };
+        };
+        Endpoint { websocket: true, port, authority: format!("{name}:{port}"), ..self.clone() }
     }
 
     fn of(text: &str, [plain, tls]: [&str; 2], wanted: &str) -> Result<Endpoint, String> {
@@ -59,12 +63,18 @@ impl Endpoint {
         // A query without a path before it is none of HTTP's targets.
         let path = uri.path_and_query().map_or("/", |path| path.as_str());
         let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
-        Ok(Endpoint { tls, host, port, authority: authority.as_str().to_owned(), path })
+        let websocket = plain == "ws";
+        Ok(Endpoint { tls, websocket, host, port, authority: authority.as_str().to_owned(), path })
     }
 
     /// For people and files: without path and query, which may be a key.
     pub(crate) fn shown(&self) -> String {
-        let scheme = if self.tls { "https" } else { "http" };
+        let scheme = match (self.websocket, self.tls) {
+            (false, false) => "http",
+            (false, true) => "https",
+            (true, false) => "ws",
+            (true, true) => "wss",
+        };
         let rest = if self.path == "/" { "" } else { "/..." };
         format!("{scheme}://{}{rest}", self.authority)
     }
@@ -91,9 +101,14 @@ mod tests {
         let usual = |text: &str| Endpoint::read(text).unwrap().usual_websocket();
         let named = usual("http://[::1]:8899/x");
         assert_eq!((named.port, named.authority.as_str(), named.path.as_str()), (8900, "[::1]:8900", "/x"));
+        assert_eq!(named.shown(), "ws://[::1]:8900/...");
         let unnamed = usual("https://node.example/?key=1");
         assert_eq!((unnamed.port, unnamed.tls, unnamed.authority.as_str()), (443, true, "node.example"));
-        assert!(Endpoint::read_websocket("wss://node.example/").unwrap().tls);
+        let named = Endpoint::read_websocket("wss://node.example/").unwrap();
+        assert_eq!(
+            (named.tls, named.shown(), unnamed.shown()),
+            (true, "wss://node.example".to_owned(), "wss://node.example/...".to_owned())
+        );
         assert!(Endpoint::read_websocket("http://node.example/").unwrap_err().contains("ws://"));
     }
 
