@@ -82,12 +82,11 @@ pub(crate) fn with(
         let _ = std::fs::remove_file(out);
     }
     let results = done?;
-    // Before they are kept: a full disk takes the file, not what was measured.
+    // A full disk takes the file, not what is shown; what cannot be shown in this form is kept.
+    let kept = output.out.as_ref().map(|out| (out, store::write(out, &results)));
     let mut text = crate::shown(&results, output.format)?;
     let mut code = u8::from(!render::problems(&results).is_empty());
-    if let Some(out) = &output.out
-        && let Err(error) = store::write(out, &results)
-    {
+    if let Some((out, Err(error))) = kept {
         text += &format!("\nThe results could not be kept in {}: {error:#}\n", out.display());
         code = 1;
     }
