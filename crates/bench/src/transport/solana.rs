@@ -21,7 +21,7 @@ pub(super) const PUBLIC: [&str; 3] = [
 const AIRDROP: u64 = 10_000_000_000;
 /// What the account that is read has from the beginning: more than accounts need to stay.
 const FIRST: u64 = 1_000_000_000;
-/// A blockhash is valid for about a minute; a row of writes must end within that.
+/// A blockhash is valid for about a minute; within a row it is renewed as well.
 const BLOCKHASH_AGE: Duration = Duration::from_secs(20);
 
 /// The tool's account, and the one that it pays.
@@ -76,16 +76,22 @@ impl Solana {
         self.unsure = true;
     }
 
-    pub(super) async fn ready(&mut self, talk: &mut Talk, way: Way) -> Result<(), Failure> {
-        let meter = &mut Meter::default();
+    /// Asks for a new blockhash when the last one gets old.
+    pub(super) async fn renew(&mut self, talk: &mut Talk) -> Result<(), Failure> {
         let now = clock::uptime();
         if self.blockhash == [0; 32] || now.saturating_sub(self.blockhash_at) > BLOCKHASH_AGE {
             let options = json!([{"commitment": "confirmed"}]);
-            let latest = talk.call(Way::HttpNew, "getLatestBlockhash", &options, meter).await?;
+            let latest = talk.call(Way::HttpNew, "getLatestBlockhash", &options, &mut Meter::default()).await?;
             let text = latest.pointer("/value/blockhash").and_then(Value::as_str).ok_or(Failure::Wrong)?;
             bs58::decode(text).onto(&mut self.blockhash).map_err(|_| Failure::Wrong)?;
             self.blockhash_at = now;
         }
+        Ok(())
+    }
+
+    pub(super) async fn ready(&mut self, talk: &mut Talk, way: Way) -> Result<(), Failure> {
+        self.renew(talk).await?;
+        let meter = &mut Meter::default();
         if self.unsure {
             let options = json!([bs58::encode(self.target).into_string(), {"commitment": "processed"}]);
             let balance = talk.call(Way::HttpNew, "getBalance", &options, meter).await?;
