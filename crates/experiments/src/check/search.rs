@@ -95,7 +95,7 @@ fn check_api(plan: &Plan, found: &mut Findings) {
     }
     if !plan.workload.command.iter().chain(arguments).any(|word| word == FULL_API) {
         found.warn(
-            format!("the command has no {FULL_API}: only pushes tell the distance to the tip, up to 25 s late"),
+            format!("the command has no {FULL_API}: only pushes report the distance to the tip, up to 25 s late"),
             format!("add {FULL_API} to workload.command, and keep --private-rpc"),
         );
     }
