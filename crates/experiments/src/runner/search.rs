@@ -9,6 +9,9 @@ use crate::search::{Act, Line, Verdict};
 use crate::watch::Why;
 use anyhow::Context;
 
+/// How the note begins that is made once of marks that a recorder does not take.
+const NO_MARK: &str = "warning: the recorder took no mark of a dwell";
+
 impl Runner<'_> {
     /// Begins the search of a run whose plan has one.
     pub(super) fn begin_search(&mut self, run: &mut Running) -> anyhow::Result<()> {
@@ -73,7 +76,9 @@ impl Runner<'_> {
         let mark = mark(&line);
         self.write(Entry::Search { run: number, attempt, line }).map_err(Halt::Journal)?;
         if let (Some((name, kind)), Some(recorder)) = (mark, &mut run.recorder) {
-            recorder.mark(&name, kind);
+            let refused =
+                recorder.mark(&name, kind).err().filter(|_| !run.notes.iter().any(|note| note.starts_with(NO_MARK)));
+            run.notes.extend(refused.map(|error| format!("{NO_MARK}: {error:#}")));
         }
         Ok(())
     }

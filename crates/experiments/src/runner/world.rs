@@ -150,7 +150,10 @@ pub trait Recorder {
     fn complaints(&mut self) -> Vec<String>;
 
     /// Sets a mark in the recording, of this kind. Without one nothing is lost: the journal has it.
-    fn mark(&mut self, name: &str, kind: &str);
+    ///
+    /// # Errors
+    /// It takes none.
+    fn mark(&mut self, name: &str, kind: &str) -> anyhow::Result<()>;
 
     /// Waits until the recording says that the process it follows has ended; not for long.
     fn see_the_end(&mut self);

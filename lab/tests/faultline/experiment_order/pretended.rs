@@ -455,8 +455,9 @@ impl Recorder for Tape {
         Vec::new()
     }
 
-    fn mark(&mut self, name: &str, kind: &str) {
+    fn mark(&mut self, name: &str, kind: &str) -> anyhow::Result<()> {
         self.state.borrow_mut().log(&format!("mark {kind}: {name}"));
+        Ok(())
     }
 
     fn see_the_end(&mut self) {

@@ -158,10 +158,10 @@ impl Recorder for Daemon {
         all
     }
 
-    fn mark(&mut self, name: &str, kind: &str) {
+    fn mark(&mut self, name: &str, kind: &str) -> anyhow::Result<()> {
         let url = format!("http://{}/mark?name={}&kind={kind}", self.addresses.metrics, in_a_query(name));
         // A page behind TLS or a password takes none.
-        let _ = http::post(&url, "", MARKED);
+        http::post(&url, "", MARKED).map(drop).map_err(anyhow::Error::msg)
     }
 
     fn see_the_end(&mut self) {
