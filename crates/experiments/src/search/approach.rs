@@ -151,12 +151,9 @@ impl Approach {
                 target.max(next)
             }
         };
-        // One that holds is not asked for again. Version 1 may have refused one that memory is above.
-        if self.limit != Some(next) || memory > next {
-            acts.push(Act::Limit(Some(next)));
-        }
         self.limit = Some(next);
         self.set = reading.at;
+        acts.push(Act::Limit(self.limit));
         next == target
     }
 
