@@ -40,10 +40,13 @@ fn real_blocks_and_transactions_are_compressed_bundled_and_fetched_in_the_studys
     let cluster = Cluster::start_leader(options)?;
     let rpc = cluster.leader_rpc();
     let load = Load::start(rpc.address(), 200, 8)?;
-    wait_for(Duration::from_secs(60), "finalized transactions", || {
-        let transactions = rpc.call("getTransactionCount", json!([{"commitment": "finalized"}]))?;
-        let enough = transactions.as_u64().is_some_and(|count| count > 800);
-        Ok(if enough { Look::Ready(()) } else { Look::NotYet(transactions.to_string()) })
+    // A leader that gets little CPU time puts them into few blocks.
+    wait_for(Duration::from_secs(120), "finalized transactions in blocks enough", || {
+        let finalized = |method: &str| rpc.call(method, json!([{"commitment": "finalized"}]));
+        let (transactions, slot) = (finalized("getTransactionCount")?, finalized("getSlot")?);
+        let enough =
+            transactions.as_u64().is_some_and(|count| count > 800) && slot.as_u64().is_some_and(|slot| slot > 40);
+        Ok(if enough { Look::Ready(()) } else { Look::NotYet(format!("{transactions} by slot {slot}")) })
     })?;
     load.stop();
     let url = format!("http://{}", rpc.address());
