@@ -1,5 +1,5 @@
-//! Whether the validator of each arm has the options for the accounts caches that the arm sets. A validator refuses an
-//! option that it does not know at each start, after its snapshot was loaded into place.
+//! Whether the validator of each arm has the options for the accounts caches that the arm sets. A validator that does not know an
+//! option ends at once: each run of the arm would fail.
 
 use super::Findings;
 use super::cache::program_of;
@@ -8,21 +8,29 @@ use super::switch::look;
 use crate::plan::{Arm, Lane, Plan, expand};
 use std::path::Path;
 
-/// Options of agave-validator for the accounts caches, which releases from 2.0.25 to 4.4.0 have them, and what the others have.
+/// Options of agave-validator for the accounts caches, which releases from 2.0.25 to 4.4.0 have them, and what to do with others.
 const OPTIONS: &[(&str, &str, &str)] = &[
-    ("--accounts-db-read-cache-limit-mb", "until 3.1", "--accounts-db-read-cache-limit LOW,HIGH (in bytes, since 3.0)"),
-    ("--accounts-db-read-cache-limit", "since 3.0", "--accounts-db-read-cache-limit-mb LOW,HIGH (in MiB, until 3.1)"),
-    ("--accounts-db-cache-limit-mb", "in all, deprecated since 4.2", "--accounts-db-write-cache-limit (since 4.2)"),
-    ("--accounts-db-write-cache-limit", "since 4.2", "--accounts-db-cache-limit-mb (in MB)"),
     (
-        "--accounts-index-limit",
-        "since 4.0",
-        "--enable-accounts-disk-index (3.1), or none: until 3.0 the index is on disk",
+        "--accounts-db-read-cache-limit-mb",
+        "until 3.1",
+        "since 3.0 the option is --accounts-db-read-cache-limit LOW,HIGH (in bytes)",
     ),
-    ("--enable-accounts-disk-index", "since 3.1, deprecated since 4.0", "none: until 3.0 the index is on disk"),
-    ("--disable-accounts-disk-index", "until 3.1", "none: since 3.1 the index is in memory"),
-    ("--accounts-index-memory-limit-mb", "until 2.3", "--accounts-index-limit (since 4.0)"),
-    ("--accounts-index-bins", "in all", "no other option"),
+    (
+        "--accounts-db-read-cache-limit",
+        "since 3.0",
+        "until 3.1 there is --accounts-db-read-cache-limit-mb LOW,HIGH (in MiB)",
+    ),
+    (
+        "--accounts-db-cache-limit-mb",
+        "in all, deprecated since 4.2",
+        "since 4.2 the option is --accounts-db-write-cache-limit",
+    ),
+    ("--accounts-db-write-cache-limit", "since 4.2", "until 4.1 the option is --accounts-db-cache-limit-mb (in MB)"),
+    ("--accounts-index-limit", "since 4.0", "3.1 has --enable-accounts-disk-index; until 3.0 the index is on disk"),
+    ("--enable-accounts-disk-index", "since 3.1, deprecated since 4.0", "leave it out: until 3.0 the index is on disk"),
+    ("--disable-accounts-disk-index", "until 3.1", "leave it out: since 3.1 the index is in memory"),
+    ("--accounts-index-memory-limit-mb", "until 2.3", "since 4.0 the option is --accounts-index-limit"),
+    ("--accounts-index-bins", "in all", "check that the binary is an agave-validator"),
 ];
 
 /// Which of the options an arm's command has.
@@ -61,7 +69,7 @@ pub(super) fn check(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
                     format!(
                         "arm {name:?} gives {option}, which {shown} does not have (Agave has it {releases}): it would not start"
                     ),
-                    format!("other releases have {instead}"),
+                    *instead,
                 ),
                 Some(Switch::Script) => found.warn(
                     format!("arm {name:?} gives {option}, and {shown} is a script: whether its program has the option is not known"),
