@@ -13,12 +13,15 @@ use faultline_cachesim::{Counts, Trace};
 use faultline_command::output::json;
 use faultline_text::{count, number, table};
 use serde::Serialize;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use std::path::Path;
 
 /// If so many percent of the other run's transactions are in slots of both, only these slots are compared.
 const LEAST_COMMON: f64 = 50.0;
+/// Another cluster has slots of the same numbers, and by chance the same number of transactions in many of them. On one cluster
+/// so many percent of the slots that both runs have are equal: all but forks.
+const LEAST_EQUAL: usize = 90;
 /// Off by more percent than this is too much, and below so many by more than this number.
 const MOST_OFF: f64 = 10.0;
 const FEW: f64 = 100.0;
@@ -84,7 +87,7 @@ fn compare(prepared: &Prepared, tested: &Tested, other: &Path, seeds: u64) -> an
     let entries = recorded.entries.unwrap_or(prepared.rule.capacity);
     let theirs = transactions(&recorded.observed);
     ensure!(theirs > 0.0, "it has no slot with counters of the program cache and of its replay");
-    let of_both = of_both(prepared, &recorded.observed);
+    let of_both = of_both(prepared, &recorded);
     let same_slots = 100.0 * transactions(&of_both) / theirs >= LEAST_COMMON;
     let own = if same_slots { None } else { own_trace(&recorded, other)? };
     let trace = own.as_ref().unwrap_or(&prepared.trace);
@@ -176,10 +179,20 @@ fn own_trace(recorded: &Recorded, other: &Path) -> anyhow::Result<Option<Trace>>
     Ok(Some(trace))
 }
 
-/// Slots that both runs replayed. Another cluster has slots of the same numbers, and other transactions in them.
-fn of_both(prepared: &Prepared, observed: &[Observed]) -> Vec<Observed> {
-    let ours: BTreeSet<(u64, u64)> = prepared.recorded.slots.iter().copied().collect();
-    within(&prepared.trace, observed.iter().filter(|o| ours.contains(&(o.slot, o.transactions))))
+/// Slots that both runs replayed; none if the runs are of two clusters.
+fn of_both(prepared: &Prepared, recorded: &Recorded) -> Vec<Observed> {
+    let ours: BTreeMap<u64, u64> = prepared.recorded.slots.iter().copied().collect();
+    let theirs = recorded.slots.iter().map(|(slot, transactions)| (ours.get(slot), transactions));
+    let (shared, equal) = theirs.fold((0, 0), |(shared, equal), (ours, transactions)| match ours {
+        Some(ours) => (shared + 1, equal + usize::from(ours == transactions)),
+        None => (shared, equal),
+    });
+    let other_genesis = prepared.recorded.genesis.as_ref().zip(recorded.genesis.as_ref()).is_some_and(|(a, b)| a != b);
+    if other_genesis || 100 * equal < LEAST_EQUAL * shared {
+        return Vec::new();
+    }
+    let equal = |o: &&Observed| ours.get(&o.slot) == Some(&o.transactions);
+    within(&prepared.trace, recorded.observed.iter().filter(equal))
 }
 
 /// Those that are in the trace.

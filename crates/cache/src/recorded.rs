@@ -29,6 +29,8 @@ pub(crate) struct Recorded {
     pub(crate) own: BTreeSet<u64>,
     /// Time of replay, added up over threads, in microseconds; `None` if a part of it is unknown.
     pub(crate) replay_us: Option<f64>,
+    /// The genesis hash that the validator was told to expect: which cluster this is.
+    pub(crate) genesis: Option<String>,
     /// Whether the validator was asked to serve all of JSON-RPC.
     pub(crate) serves_rpc: bool,
 }
@@ -67,7 +69,8 @@ impl Recorded {
             replay.iter().filter_map(|point| Some((point.slot?, point.total_transactions?))).collect();
         let leader =
             |point: &faultline_recording::CostTrackerPoint| point.bank_slot.filter(|_| point.is_leader == Some(true));
-        let arguments = manifest["arguments"].as_array();
+        let arguments: Vec<&str> =
+            manifest["arguments"].as_array().into_iter().flatten().filter_map(|argument| argument.as_str()).collect();
         Ok(Recorded {
             version: manifest["validator"]["version"].as_str().map(ToOwned::to_owned),
             entries,
@@ -76,7 +79,8 @@ impl Recorded {
             slots: slots.into_iter().collect(),
             own: recording.cost_tracker_points()?.iter().filter_map(leader).collect(),
             replay_us: replay_us(&replay),
-            serves_rpc: arguments.into_iter().flatten().any(|argument| argument == "--full-rpc-api"),
+            genesis: expected_genesis(&arguments),
+            serves_rpc: arguments.contains(&"--full-rpc-api"),
         })
     }
 
@@ -85,6 +89,14 @@ impl Recorded {
         let version = self.version.as_deref()?;
         Some(agave(version))
     }
+}
+
+/// What follows `--expected-genesis-hash`, in the next argument or behind `=`.
+fn expected_genesis(arguments: &[&str]) -> Option<String> {
+    const OPTION: &str = "--expected-genesis-hash";
+    let at = arguments.iter().position(|argument| argument.starts_with(OPTION))?;
+    let joined = arguments.get(at)?.strip_prefix(OPTION)?.strip_prefix('=');
+    joined.or(arguments.get(at + 1).copied()).map(ToOwned::to_owned)
 }
 
 /// The Agave version that applies; what is no version is left as it is, to be refused by name.
@@ -151,4 +163,17 @@ fn replay_us(replay: &[ReplaySlotPoint]) -> Option<f64> {
         Some(parts.iter().map(|part| *part as f64).sum::<f64>())
     };
     replay.iter().map(of).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_expected_genesis_hash_is_found_in_both_spellings() {
+        let of = |arguments: &[&str]| expected_genesis(arguments);
+        assert_eq!(of(&["x", "--expected-genesis-hash", "a", "y"]).as_deref(), Some("a"));
+        assert_eq!(of(&["--expected-genesis-hash=b"]).as_deref(), Some("b"));
+        assert_eq!(of(&["--ledger", "l"]), None);
+    }
 }

@@ -154,10 +154,12 @@ fn another_run_of_the_same_slots_is_checked_counter_by_counter() {
         "{said}"
     );
     let other = folder.path().join("other.fltl");
-    // A new cluster has slots of the same numbers.
+    // A new cluster has slots of the same numbers, and by chance as many transactions in most of them.
     let mut others = points("512.lp");
     for point in &mut others {
-        if let Point::ReplaySlot(point) = point {
+        if let Point::ReplaySlot(point) = point
+            && point.slot.is_some_and(|slot| slot % 4 == 0)
+        {
             point.total_transactions = point.total_transactions.map(|transactions| transactions + 1);
         }
     }
