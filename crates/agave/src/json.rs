@@ -10,13 +10,14 @@ const METHOD_NOT_FOUND: i64 = -32601;
 
 /// One response object.
 #[derive(Debug, Deserialize)]
-pub(crate) struct Response {
+#[serde(bound(deserialize = "T: Deserialize<'de>"))]
+pub(crate) struct Response<T = Value> {
     /// `None` when the request could not be read.
     #[serde(default)]
     pub(crate) id: Option<Value>,
     // `"result": null` is an answer; a missing result is not.
-    #[serde(default, deserialize_with = "present")]
-    result: Option<Value>,
+    #[serde(default = "missing", deserialize_with = "present")]
+    result: Option<T>,
     #[serde(default)]
     error: Option<ErrorObject>,
 }
@@ -30,18 +31,22 @@ pub(crate) struct ErrorObject {
     pub(crate) data: Option<Value>,
 }
 
-fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
-    Value::deserialize(deserializer).map(Some)
+fn present<'de, T: Deserialize<'de>, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
+    T::deserialize(deserializer).map(Some)
 }
 
-impl Response {
+fn missing<T>() -> Option<T> {
+    None
+}
+
+impl<T> Response<T> {
     /// Whether this answers the request with this id.
     pub(crate) fn answers(&self, id: u64) -> bool {
         self.id.as_ref().and_then(Value::as_u64) == Some(id)
     }
 
     /// The result, or the error object.
-    pub(crate) fn outcome(self) -> Result<Result<Value, ErrorObject>, Error> {
+    pub(crate) fn outcome(self) -> Result<Result<T, ErrorObject>, Error> {
         match (self.error, self.result) {
             (Some(error), _) => Ok(Err(error)),
             (None, Some(result)) => Ok(Ok(result)),

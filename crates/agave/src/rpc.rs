@@ -3,9 +3,11 @@
 //! Agave answers JSON-RPC batches, so one POST carries everything a poll needs ([`Batch`]); answers are matched by id,
 //! not by order. RPC opens only after start-up, on `--rpc-port`; without that flag there is none.
 
-mod probe;
+mod single;
+mod votes;
 
-pub use probe::{PROBES, answered, question};
+pub use single::{PROBES, answered, question, result};
+pub use votes::{BlockProduction, ClusterNode, InContext, LAMPORTS_PER_SOL, LeaderSlots, VoteAccount, VoteAccounts};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

@@ -3,19 +3,17 @@
 //! At most one is under way, on a connection of its own. It is sent only to a process whose JSON-RPC has answered the
 //! poller before, so that a validator's start is no failure, and after failures less and less often.
 
-use super::Handle;
 use super::client::{Client, Failure};
-use super::poller::address;
+use super::door::Door;
 use crate::clock::Clock;
 use crate::config;
-use crate::hub::Latest;
-use crate::sources::admin::{AdminFacts, WhomToAsk};
 use crate::sources::asking::Beat;
 use crate::supervisor::Stop;
 use faultline_agave::{Error, rpc};
 use faultline_catalog::metrics::validator::{PROBE_FAILURES, PROBE_TIME};
 use faultline_catalog::{Histogram, Reading, TIME_BOUNDS, Value};
 use faultline_kernel::ProcessId;
+use serde_json::json;
 use std::sync::Arc;
 
 /// After failures so many beats are left out at most.
@@ -45,26 +43,16 @@ impl Counted {
 /// The task before it runs.
 pub struct Probe {
     config: config::Probe,
-    url: Option<String>,
     clock: Clock,
-    asked: WhomToAsk,
-    admin: Latest<AdminFacts>,
-    handle: Handle,
+    door: Door,
 }
 
 impl Probe {
-    /// Prepares; connects to nothing. It asks where the poller with that handle asks.
-    pub fn new(
-        config: &config::Config,
-        clock: Clock,
-        asked: WhomToAsk,
-        admin: Latest<AdminFacts>,
-        handle: Handle,
-    ) -> Probe {
-        let counted =
-            Counted { method: config.probe.method, time: Histogram::new(&TIME_BOUNDS), failures: [0; KINDS.len()] };
-        handle.count_probe(|standing| *standing = Some(counted));
-        Probe { config: config.probe.clone(), url: config.rpc.url.clone(), clock, asked, admin, handle }
+    /// Prepares; connects to nothing.
+    pub(crate) fn new(config: &config::Probe, clock: Clock, door: Door) -> Probe {
+        let counted = Counted { method: config.method, time: Histogram::new(&TIME_BOUNDS), failures: [0; KINDS.len()] };
+        door.handle.count_probe(|standing| *standing = Some(counted));
+        Probe { config: config.clone(), clock, door }
     }
 
     /// Asks until `stop`. Never ends before.
@@ -73,7 +61,7 @@ impl Probe {
         let mut current: Option<(ProcessId, Client)> = None;
         let (mut id, mut left_out, mut failed) = (0, 0, 0_u32);
         while beat.next().await {
-            let Some((process, url)) = self.open() else { continue };
+            let Some((process, url)) = self.door.open() else { continue };
             if current.as_ref().is_none_or(|(known, _)| *known != process) {
                 (current, left_out, failed) = (Some((process, Client::new())), 0, 0);
             }
@@ -84,20 +72,20 @@ impl Probe {
             let Some((_, client)) = &current else { continue };
             id += 1;
             let began = self.clock.now();
-            let question = rpc::question(self.config.method, id);
+            let question = rpc::question(self.config.method, &json!([]), id);
             let Some(answer) = beat.during(client.send(&url, question, self.config.timeout), || {}).await else {
                 return;
             };
             let took = self.clock.now().since(began);
             // Of a process that has ended meanwhile nothing is known.
-            if self.open().is_none_or(|(now, _)| now != process) {
+            if self.door.open().is_none_or(|(now, _)| now != process) {
                 continue;
             }
             let answered =
                 answer.and_then(|body| rpc::answered(self.config.method, id, &body).map_err(Failure::Answer));
             failed = answered.as_ref().map_or(failed.saturating_add(1), |()| 0);
             left_out = 2_u32.saturating_pow(failed).saturating_sub(1).min(MOST_LEFT_OUT);
-            self.handle.count_probe(|counted| {
+            self.door.handle.count_probe(|counted| {
                 let Some(counted) = counted else { return };
                 match answered.as_ref().map_err(kind) {
                     Ok(()) => counted.time.observe(took.as_secs_f64()),
@@ -112,15 +100,6 @@ impl Probe {
             });
         }
     }
-
-    /// The process that is followed and where it answers; `None` before its JSON-RPC has answered for the first time.
-    fn open(&self) -> Option<(ProcessId, hyper::Uri)> {
-        let asked = (self.asked)()?;
-        let facts = self.handle.facts().filter(|facts| facts.process == asked.process)?;
-        facts.slot_at?;
-        let url = address(self.url.as_deref(), &asked, self.admin.get().as_deref()).ok()?;
-        Some((asked.process, url))
-    }
 }
 
 fn kind(failure: &Failure) -> &'static str {
@@ -130,7 +109,7 @@ fn kind(failure: &Failure) -> &'static str {
         Failure::Status(..) => "http",
         Failure::Answer(Error::Rpc { .. } | Error::NotOffered { .. }) => "error",
         Failure::Answer(_) => "malformed",
-        Failure::TooLong => "too_large",
+        Failure::TooLong(_) => "too_large",
         Failure::Transport(_) => "connection",
     }
 }

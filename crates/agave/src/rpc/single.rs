@@ -1,17 +1,17 @@
 //! One question at a time, as a client of the node would send it.
 
-use super::Request;
 use crate::Error;
 use crate::json::{self, Response};
+use serde::de::{DeserializeOwned, IgnoredAny};
+use serde_json::{Value, json};
 
 /// What a probe may ask: methods without parameters, which every validator with RPC offers and answers from memory.
 pub const PROBES: [&str; 6] =
     ["getSlot", "getBlockHeight", "getEpochInfo", "getLatestBlockhash", "getTransactionCount", "getHealth"];
 
-/// The body to POST as `application/json`.
-pub fn question(method: &'static str, id: u64) -> String {
-    // A number and a name are always JSON.
-    serde_json::to_string(&Request { jsonrpc: "2.0", id, method, params: Vec::new() }).unwrap_or_default()
+/// The body to POST as `application/json`; `params` is an array.
+pub fn question(method: &'static str, params: &Value, id: u64) -> String {
+    json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string()
 }
 
 /// Whether this body answers the question with that id; what the result is does not matter.
@@ -20,11 +20,19 @@ pub fn question(method: &'static str, id: u64) -> String {
 /// [`Error::Garbage`] if it is no JSON-RPC, [`Error::Unanswered`] for another id, [`Error::Rpc`] and
 /// [`Error::NotOffered`] if the node refuses.
 pub fn answered(method: &'static str, id: u64, body: &[u8]) -> Result<(), Error> {
-    let response: Response = json::read(body)?;
+    result::<IgnoredAny>(method, id, body).map(drop)
+}
+
+/// The result in this body, which answers the question with that id. It is read as it comes: a large one is never held twice.
+///
+/// # Errors
+/// Those of [`answered`]; [`Error::Garbage`] also if the result is another than the method promises.
+pub fn result<T: DeserializeOwned>(method: &'static str, id: u64, body: &[u8]) -> Result<T, Error> {
+    let response: Response<T> = json::read(body)?;
     if !response.answers(id) {
         return Err(Error::Unanswered { method });
     }
-    response.outcome()?.map(drop).map_err(|error| error.into_error(method))
+    response.outcome()?.map_err(|error| error.into_error(method))
 }
 
 #[cfg(test)]
@@ -33,7 +41,8 @@ mod tests {
 
     #[test]
     fn an_answer_counts_whatever_it_says_and_a_refusal_or_another_answer_does_not() {
-        assert_eq!(question("getSlot", 3), r#"{"jsonrpc":"2.0","id":3,"method":"getSlot","params":[]}"#);
+        let asked: Value = serde_json::from_str(&question("getSlot", &json!([]), 3)).unwrap();
+        assert_eq!(asked, json!({"jsonrpc": "2.0", "id": 3, "method": "getSlot", "params": []}));
         let read = |body: &str| answered("getSlot", 3, body.as_bytes());
         assert_eq!(read(r#"{"jsonrpc":"2.0","result":5,"id":3}"#), Ok(()));
         assert_eq!(read(r#"{"jsonrpc":"2.0","result":null,"id":3}"#), Ok(()));
