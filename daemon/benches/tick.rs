@@ -103,7 +103,13 @@ impl Ticking {
         let intake = Intake::new(&config.datapoints);
         let live = Latest::default();
         live.set(Some(Arc::new(config.clone())));
-        let told = Inputs { intake: intake.clone(), rpc: rpc::Handle::default(), admin: Latest::default(), log: None };
+        let told = Inputs {
+            intake: intake.clone(),
+            rpc: rpc::Handle::default(),
+            votes: faultlined::sources::votes::Handle::default(),
+            admin: Latest::default(),
+            log: None,
+        };
         let mut sources = sources::polled(config, &root, &finder.following());
         sources.extend(sources::told(config, listening::Datapoints { intake, meter: None, forward: None }, told, live));
         sources.push(Box::new(selfwatch::Selfwatch::new(&root, false)));

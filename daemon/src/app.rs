@@ -23,7 +23,7 @@ use crate::sinks::history::History;
 use crate::socket::{self, Bound, Inherited, ListenAddress};
 use crate::sources::admin::{Asked, WhomToAsk};
 use crate::sources::conclusions::Inputs;
-use crate::sources::{self, admin, listening, rpc, selfwatch};
+use crate::sources::{self, admin, listening, rpc, selfwatch, votes};
 use crate::supervisor::{Stage, Stop};
 use crate::tail::{self, LogTail};
 use crate::tick::{self, Ticker};
@@ -101,6 +101,7 @@ impl App {
         let told = Inputs {
             intake: intake.clone(),
             rpc: facts.rpc.clone(),
+            votes: pollers.votes.as_ref().map(votes::Asker::handle).unwrap_or_default(),
             admin: facts.admin.clone(),
             log: log.as_ref().map(LogTail::view),
         };
@@ -253,6 +254,7 @@ pub fn exposures(config: &Config) -> Vec<String> {
 struct Pollers {
     rpc: Option<rpc::Poller>,
     probe: Option<rpc::Probe>,
+    votes: Option<votes::Asker>,
     admin: Option<admin::Poller>,
 }
 
@@ -261,9 +263,11 @@ impl Pollers {
         let admin = config.admin.enabled.then(|| admin::Poller::new(&config.admin, clock, whom(following)));
         let told = admin.as_ref().map(admin::Poller::facts).unwrap_or_default();
         let rpc = config.rpc.enabled.then(|| rpc::Poller::new(&config.rpc, clock, whom(following), told.clone()));
-        let probe = rpc.as_ref().filter(|_| config.probe.enabled);
-        let probe = probe.map(|rpc| rpc::Probe::new(config, clock, whom(following), told.clone(), rpc.handle()));
-        Pollers { rpc, probe, admin }
+        let door = || rpc.as_ref().map(|rpc| rpc::Door::new(&config.rpc, whom(following), told.clone(), rpc.handle()));
+        let probe = door().filter(|_| config.probe.enabled).map(|door| rpc::Probe::new(&config.probe, clock, door));
+        let votes = door().filter(|_| config.validator.enabled);
+        let votes = votes.map(|door| votes::Asker::new(&config.validator, clock, door));
+        Pollers { rpc, probe, votes, admin }
     }
 
     fn facts(&self) -> manifest::ProcessFacts {
@@ -281,8 +285,9 @@ impl Pollers {
     async fn run(self, stop: Stop) {
         let rpc = OptionFuture::from(self.rpc.map(|rpc| rpc.run(stop.clone())));
         let probe = OptionFuture::from(self.probe.map(|probe| probe.run(stop.clone())));
+        let votes = OptionFuture::from(self.votes.map(|votes| votes.run(stop.clone())));
         let admin = OptionFuture::from(self.admin.map(|admin| admin.run(stop)));
-        tokio::join!(rpc, probe, admin);
+        tokio::join!(rpc, probe, votes, admin);
     }
 }
 

@@ -1,11 +1,13 @@
 //! The configuration: a TOML file, then the command line over it. Every mistake is reported, not just the first.
 
+mod asked;
 mod default;
 mod flight;
 mod ingest;
 mod load;
 pub mod values;
 
+pub use asked::{Admin, Probe, Rpc, Validator};
 pub use default::TEXT as DEFAULT_TEXT;
 pub use faultline_settings::Mistake;
 pub use flight::Flight;
@@ -44,6 +46,8 @@ pub struct Config {
     pub rpc: Rpc,
     /// Requests of a client to JSON-RPC, to time them.
     pub probe: Probe,
+    /// Votes, leader slots and the cluster.
+    pub validator: Validator,
     /// The admin socket.
     pub admin: Admin,
     /// Thresholds of the phases.
@@ -244,60 +248,6 @@ pub struct Forward {
     pub queue_bytes: u64,
     /// How long one push is retried before it is given up.
     pub give_up_after: Duration,
-}
-
-/// JSON-RPC.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Rpc {
-    /// Whether it is asked.
-    pub enabled: bool,
-    /// Its address; `None`: 127.0.0.1 and the port on the validator's command line.
-    pub url: Option<String>,
-    /// From question to question.
-    pub interval: Duration,
-    /// How long an answer may take.
-    pub timeout: Duration,
-}
-
-impl Default for Rpc {
-    fn default() -> Self {
-        Rpc { enabled: true, url: None, interval: Duration::from_secs(1), timeout: Duration::from_secs(2) }
-    }
-}
-
-/// Requests of a client to JSON-RPC, to time them.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Probe {
-    /// Whether any is sent.
-    pub enabled: bool,
-    /// What is asked: one of [`faultline_agave::rpc::PROBES`].
-    pub method: &'static str,
-    /// From request to request, a second at least.
-    pub interval: Duration,
-    /// How long an answer may take.
-    pub timeout: Duration,
-}
-
-impl Default for Probe {
-    fn default() -> Self {
-        let (interval, timeout) = (Duration::from_secs(10), Duration::from_secs(5));
-        Probe { enabled: false, method: "getLatestBlockhash", interval, timeout }
-    }
-}
-
-/// The admin socket.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Admin {
-    /// Whether it is asked.
-    pub enabled: bool,
-    /// How long an answer may take.
-    pub timeout: Duration,
-}
-
-impl Default for Admin {
-    fn default() -> Self {
-        Admin { enabled: true, timeout: Duration::from_secs(2) }
-    }
 }
 
 /// Thresholds of the phases.

@@ -12,8 +12,11 @@ pub mod host;
 pub mod listening;
 pub mod process;
 pub mod rpc;
+#[cfg(test)]
+mod scripted;
 pub mod selfwatch;
 pub mod threads;
+pub mod votes;
 
 use crate::config::Config;
 use crate::discovery::Following;
@@ -53,6 +56,9 @@ pub fn told(
     }
     if config.rpc.enabled {
         sources.push(Box::new(listening::Rpc { handle: told.rpc.clone(), told: None }));
+    }
+    if config.rpc.enabled && config.validator.enabled {
+        sources.push(Box::new(votes::Votes { heard: told.votes.clone(), rpc: told.rpc.clone(), told: None }));
     }
     if config.admin.enabled {
         sources.push(Box::new(listening::Admin { facts: told.admin.clone(), told: None }));

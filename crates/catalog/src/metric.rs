@@ -34,6 +34,10 @@ pub enum Unit {
     Bytes,
     /// Seconds.
     Seconds,
+    /// A share, from 0 to 1.
+    Ratio,
+    /// SOL: 10^9 lamports.
+    Sol,
     /// 0 or 1.
     Flag,
     /// Whatever the validator reports; only for datapoints passed on by the operator's allow-list.
@@ -47,6 +51,8 @@ impl Unit {
             Unit::Count => "count",
             Unit::Bytes => "bytes",
             Unit::Seconds => "seconds",
+            Unit::Ratio => "ratio",
+            Unit::Sol => "SOL",
             Unit::Flag => "0 or 1",
             Unit::AsReported => "as reported",
         }

@@ -6,12 +6,20 @@ pub mod host;
 pub mod pools;
 pub mod process;
 pub mod validator;
+pub mod votes;
 
 use crate::{Metric, Section};
 
 /// The chapters, in reading order.
-pub static SECTIONS: [&Section; 6] =
-    [&process::SECTION, &pools::SECTION, &cgroup::SECTION, &host::SECTION, &validator::SECTION, &daemon::SECTION];
+pub static SECTIONS: [&Section; 7] = [
+    &process::SECTION,
+    &pools::SECTION,
+    &cgroup::SECTION,
+    &host::SECTION,
+    &validator::SECTION,
+    &votes::SECTION,
+    &daemon::SECTION,
+];
 
 /// Every metric of the product.
 pub fn all() -> impl Iterator<Item = &'static Metric> {

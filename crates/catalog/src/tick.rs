@@ -45,6 +45,8 @@ pub enum Source {
     Log,
     /// JSON-RPC.
     Rpc,
+    /// Votes, leader slots and the cluster, by JSON-RPC.
+    Votes,
     /// The admin socket.
     AdminRpc,
     /// What the daemon concludes from the others: phase, distance to the tip.
@@ -57,7 +59,7 @@ pub enum Source {
 
 impl Source {
     /// Every source, in the order in which a tick lists them.
-    pub const ALL: [Source; 12] = [
+    pub const ALL: [Source; 13] = [
         Source::Target,
         Source::Process,
         Source::Threads,
@@ -66,6 +68,7 @@ impl Source {
         Source::Datapoints,
         Source::Log,
         Source::Rpc,
+        Source::Votes,
         Source::AdminRpc,
         Source::Conclusions,
         Source::Recorder,
@@ -83,6 +86,7 @@ impl Source {
             Source::Datapoints => "datapoints",
             Source::Log => "log",
             Source::Rpc => "rpc",
+            Source::Votes => "votes",
             Source::AdminRpc => "admin_rpc",
             Source::Conclusions => "conclusions",
             Source::Recorder => "recorder",

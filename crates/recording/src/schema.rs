@@ -11,7 +11,7 @@ pub use points::{CacheTimesPoint, CostTrackerPoint, Point, ProgramCachePoint, Re
 pub use sql::{TABLES, TableColumn, TableSpec};
 
 use faultline_catalog::Metric;
-use faultline_catalog::metrics::{daemon as d, pools as q, process as p, validator as v};
+use faultline_catalog::metrics::{daemon as d, pools as q, process as p, validator as v, votes as w};
 
 /// SQLite's `application_id` of a recording: "FLTL".
 pub const APPLICATION_ID: i32 = 0x464C_544C;
@@ -156,6 +156,22 @@ pub static SERIES: &[&Metric] = &[
     &faultline_catalog::metrics::cgroup::FROZEN,
     &v::STALLED,
     &v::CACHE_PRUNE,
+    &w::VOTE_ACCOUNT,
+    &w::DELINQUENT,
+    &w::VOTE_SLOT,
+    &w::VOTE_DISTANCE,
+    &w::VOTE_CREDITS,
+    &w::VOTE_RANK,
+    &w::VOTE_SHARE,
+    &w::COMMISSION,
+    &w::STAKE,
+    &w::BALANCE,
+    &w::LEADER_SLOTS,
+    &w::CLUSTER_LEADER_SLOTS,
+    &w::EPOCH,
+    &w::CLUSTER,
+    &w::VERSION_STAKE,
+    &w::FEATURE_SET_STAKE,
     &v::DATAPOINT,
     &v::DATAPOINT_SUM,
     &d::SOURCE_PROBLEMS,
@@ -165,6 +181,8 @@ pub static SERIES: &[&Metric] = &[
     &d::FLIGHT_SAVES,
     &d::FLIGHT_FAILURES,
 ];
+
+const NOT_OF_A_RUN: &str = "not kept: agave_slot and the leader schedule say it, and it changes with every tick";
 
 /// Metrics that are not recorded as such, and why nothing is lost.
 pub static ELSEWHERE: &[(&Metric, &str)] = &[
@@ -180,6 +198,11 @@ pub static ELSEWHERE: &[(&Metric, &str)] = &[
     (&v::REPLAY_TIME, "the times of every replay_slot_point"),
     (&v::PROBE_TIME, "not kept: it is a probe of the node, not of the run"),
     (&v::PROBE_FAILURES, "not kept, as agave_rpc_probe_seconds"),
+    (&w::NEXT_LEADER_SLOT, NOT_OF_A_RUN),
+    (&w::RESTART_WINDOW, NOT_OF_A_RUN),
+    (&w::RESTART_WINDOW_BEGINS, NOT_OF_A_RUN),
+    (&w::EPOCH_PROGRESS, NOT_OF_A_RUN),
+    (&w::EPOCH_REMAINING, NOT_OF_A_RUN),
     (&d::BUILD_INFO, "session.version"),
     (&d::DEMO, "in session.manifest"),
     (&d::MARKS, "events of kind mark, with their names"),

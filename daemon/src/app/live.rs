@@ -78,6 +78,7 @@ fn merge(current: &Config, loaded: Config) -> (Config, Vec<&'static str>) {
         ("forward", current.forward != loaded.forward),
         ("rpc", current.rpc != loaded.rpc),
         ("probe", current.probe != loaded.probe),
+        ("validator", current.validator != loaded.validator),
         ("admin", current.admin != loaded.admin),
         ("record", current.record != loaded.record),
         ("flight", current.flight != loaded.flight),

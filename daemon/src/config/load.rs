@@ -63,6 +63,7 @@ fn sections(mut top: Table<'_>, m: &mut Mistakes<'_>) -> Config {
         t.set("timeout", &mut c.rpc.timeout, m, |v| at_least(time(v)?, Duration::from_millis(10)));
     });
     top.table("probe", m, |t, m| probe(t, &mut c, m));
+    top.table("validator", m, |t, m| validator(t, &mut c, m));
     top.table("admin", m, |t, m| {
         t.set("enabled", &mut c.admin.enabled, m, flag);
         t.set("timeout", &mut c.admin.timeout, m, |v| at_least(time(v)?, Duration::from_millis(10)));
@@ -98,6 +99,20 @@ fn probe(t: &mut Table<'_>, c: &mut Config, m: &mut Mistakes<'_>) {
     t.set("timeout", &mut c.probe.timeout, m, |v| at_least(time(v)?, Duration::from_millis(10)));
 }
 
+fn validator(t: &mut Table<'_>, c: &mut Config, m: &mut Mistakes<'_>) {
+    t.set("enabled", &mut c.validator.enabled, m, flag);
+    c.validator.vote_account = t.take("vote_account", m, |v| public_key(text(v)?));
+    t.set("interval", &mut c.validator.interval, m, |v| at_least(time(v)?, Duration::from_secs(1)));
+    t.set("timeout", &mut c.validator.timeout, m, |v| at_least(time(v)?, Duration::from_millis(10)));
+}
+
+fn public_key(text: String) -> Result<String, String> {
+    if is_public_key(&text) {
+        return Ok(text);
+    }
+    Err(format!("{text:?} is not a public key: 32 bytes in base58 are wanted, as `solana-keygen pubkey` prints them"))
+}
+
 fn target(t: &mut Table<'_>, c: &mut Config, m: &mut Mistakes<'_>) {
     let ways = ["pid", "ledger", "unit", "process_name"];
     let given: Vec<&str> = ways.into_iter().filter(|way| t.has(way)).collect();
@@ -119,16 +134,7 @@ fn target(t: &mut Table<'_>, c: &mut Config, m: &mut Mistakes<'_>) {
         .or(unit.map(Find::Unit))
         .or(name.map(Find::ProcessName))
         .unwrap_or_default();
-    c.target.identity = t.take("identity", m, |v| {
-        let identity = text(v)?;
-        if is_public_key(&identity) {
-            Ok(identity)
-        } else {
-            Err(format!(
-                "{identity:?} is not a public key: 32 bytes in base58 are wanted, as `solana-keygen pubkey` prints them"
-            ))
-        }
-    });
+    c.target.identity = t.take("identity", m, |v| public_key(text(v)?));
     c.target.program_cache_entries = t.take("program_cache_entries", m, whole);
 }
 

@@ -6,6 +6,7 @@ mod slots;
 
 use super::admin::AdminFacts;
 use super::rpc::{self, RpcFacts, identity_of};
+use super::votes;
 use crate::config;
 use crate::discovery::Target;
 use crate::hub::Latest;
@@ -40,6 +41,8 @@ pub struct Inputs {
     pub intake: Intake,
     /// JSON-RPC.
     pub rpc: rpc::Handle,
+    /// Votes, leader slots, the cluster.
+    pub votes: votes::Handle,
     /// The admin socket.
     pub admin: Latest<AdminFacts>,
     /// The log, if it is followed.
@@ -159,6 +162,7 @@ impl Conclusions {
         let text = |text: Option<&str>| Text::from(text.unwrap_or_default().to_owned());
         let labels = &self.config.labels;
         let identity = known.datapoints.identity.as_deref().or(self.config.target.identity.as_deref());
+        let cluster = self.told.votes.cluster(target.process);
         let exe = target.exe.as_ref().map(|exe| exe.display().to_string());
         Reading::whole(
             &p::TARGET_INFO,
@@ -167,7 +171,7 @@ impl Conclusions {
                 text(Some(&target.comm)),
                 text(version.map(short).as_deref()),
                 text(client(target, version).as_deref()),
-                text(labels.cluster.as_deref()),
+                text(labels.cluster.as_deref().or(cluster.as_deref())),
                 text(identity),
                 look.condition.cgroup.get().map_or("".into(), |path| Text::Shared(Arc::clone(path))),
                 text(labels.experiment.as_deref()),

@@ -4,13 +4,16 @@
 //! age. JSON-RPC opens at the end of a validator's start: until then nobody listens, which is no fault.
 
 mod client;
+mod door;
 mod memory;
 mod poller;
 mod probe;
 mod transactions;
 
+pub(crate) use client::{Client, Failure, Stage};
+pub(crate) use door::Door;
 pub use poller::Poller;
-pub(crate) use poller::reachable;
+pub(crate) use poller::{reachable, server};
 pub use probe::Probe;
 pub use transactions::TransactionCounter;
 

@@ -102,7 +102,7 @@ fn stem(metric: &Metric) -> (&'static str, Option<registry::Unit>) {
     match metric.unit {
         Unit::Bytes => (name.trim_end_matches("_bytes"), Some(registry::Unit::Bytes)),
         Unit::Seconds => (name.trim_end_matches("_seconds"), Some(registry::Unit::Seconds)),
-        Unit::Count | Unit::Flag | Unit::AsReported => (name, None),
+        Unit::Count | Unit::Ratio | Unit::Sol | Unit::Flag | Unit::AsReported => (name, None),
     }
 }
 

@@ -13,7 +13,7 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use std::io::ErrorKind;
 use std::time::Duration;
 
-/// No answer is longer.
+/// No answer to the poller or the probe is longer.
 const ANSWER_BYTES: usize = 1 << 20;
 /// How much of it is read when the status already says that it is none.
 const EXCERPT_BYTES: usize = 4096;
@@ -21,12 +21,12 @@ const IDLE: Duration = Duration::from_secs(90);
 
 /// Why a batch has no answer.
 #[derive(Debug)]
-pub(super) enum Failure {
+pub(crate) enum Failure {
     /// Nobody listens.
     Refused,
     Late(Duration),
     Status(StatusCode, Excerpt),
-    TooLong,
+    TooLong(usize),
     /// Anything else on the way there or back.
     Transport(String),
     Answer(Error),
@@ -34,7 +34,7 @@ pub(super) enum Failure {
 
 /// What is known of the validator when an exchange fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Stage {
+pub(crate) enum Stage {
     /// JSON-RPC is not expected to be open yet, or nobody knows.
     Starting,
     /// The admin socket says that the start is over.
@@ -45,7 +45,7 @@ pub(super) enum Stage {
 
 impl Failure {
     /// In words for the operator; `server` is scheme, host and port.
-    pub(super) fn problem(&self, server: &str, stage: Stage) -> Problem {
+    pub(crate) fn problem(&self, server: &str, stage: Stage) -> Problem {
         let (status, what) = match self {
             Failure::Refused => match stage {
                 Stage::Starting => {
@@ -65,7 +65,7 @@ impl Failure {
                 let status = if code.is_client_error() { Status::Forbidden } else { Status::Broken };
                 (status, format!("{server} answers {code}: `{text}`"))
             }
-            Failure::TooLong => (Status::Broken, format!("{server}: an answer of more than {ANSWER_BYTES} bytes")),
+            Failure::TooLong(limit) => (Status::Broken, format!("{server}: an answer of more than {limit} bytes")),
             Failure::Transport(why) => (Status::Broken, format!("{server}: {why}")),
             Failure::Answer(error @ Error::Garbage { .. }) => {
                 (Status::Broken, format!("{server}: {error}; set rpc.url to the validator's JSON-RPC"))
@@ -78,16 +78,25 @@ impl Failure {
 
 /// An HTTP client with one connection, which is kept. Clones share it.
 #[derive(Debug, Clone)]
-pub(super) struct Client(legacy::Client<HttpConnector, Full<Bytes>>);
+pub(crate) struct Client {
+    http: legacy::Client<HttpConnector, Full<Bytes>>,
+    /// No answer is longer.
+    limit: usize,
+}
 
 impl Client {
     /// Connects to nothing yet.
     pub(super) fn new() -> Self {
+        Client::with_limit(ANSWER_BYTES)
+    }
+
+    /// As [`Client::new`], for answers of at most so many bytes.
+    pub(crate) fn with_limit(limit: usize) -> Self {
         let mut connector = HttpConnector::new();
         connector.set_nodelay(true);
         let mut builder = legacy::Client::builder(TokioExecutor::new());
         builder.pool_timer(TokioTimer::new()).pool_idle_timeout(IDLE).pool_max_idle_per_host(1);
-        Client(builder.build(connector))
+        Client { http: builder.build(connector), limit }
     }
 
     /// Posts the batch; connecting, sending and reading together may take `timeout`.
@@ -101,7 +110,7 @@ impl Client {
     }
 
     /// Posts a question; connecting, sending and reading together may take `timeout`.
-    pub(super) async fn send(&self, url: &Uri, question: String, timeout: Duration) -> Result<Bytes, Failure> {
+    pub(crate) async fn send(&self, url: &Uri, question: String, timeout: Duration) -> Result<Bytes, Failure> {
         let answer = tokio::time::timeout(timeout, self.exchange(url, question)).await;
         answer.unwrap_or(Err(Failure::Late(timeout)))
     }
@@ -109,13 +118,13 @@ impl Client {
     async fn exchange(&self, url: &Uri, question: String) -> Result<Bytes, Failure> {
         let request = Request::post(url.clone()).header(CONTENT_TYPE, "application/json");
         let request = request.body(Full::from(question)).map_err(|error| Failure::Transport(error.to_string()))?;
-        let response = self.0.request(request).await.map_err(|error| transport(&error))?;
+        let response = self.http.request(request).await.map_err(|error| transport(&error))?;
         let status = response.status();
-        let limit = if status.is_success() { ANSWER_BYTES } else { EXCERPT_BYTES };
+        let limit = if status.is_success() { self.limit } else { EXCERPT_BYTES };
         let body = Limited::new(response.into_body(), limit).collect().await;
         match body {
             Ok(body) if status.is_success() => Ok(body.to_bytes()),
-            Err(error) if status.is_success() && error.is::<LengthLimitError>() => Err(Failure::TooLong),
+            Err(error) if status.is_success() && error.is::<LengthLimitError>() => Err(Failure::TooLong(self.limit)),
             Err(error) if status.is_success() => Err(transport(&*error)),
             other => {
                 let text = other.map(|body| body.to_bytes()).unwrap_or_default();

@@ -187,7 +187,8 @@ pub(crate) fn reachable(mut listening: SocketAddr) -> SocketAddr {
     listening
 }
 
-fn server(url: &Uri) -> String {
+/// Scheme, host and port: what may be told of an address.
+pub(crate) fn server(url: &Uri) -> String {
     let host = url.host().unwrap_or_default();
     let port = url.port_u16().map(|port| format!(":{port}")).unwrap_or_default();
     format!("{}://{host}{port}", url.scheme_str().unwrap_or_default())

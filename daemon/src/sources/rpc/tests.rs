@@ -1,17 +1,16 @@
 //! Against a scripted server on a real socket.
 
 mod probe;
-mod server;
 
 use super::*;
 use crate::clock::Clock;
 use crate::config;
 use crate::sources::admin::Asked;
+use crate::sources::scripted::{Reply, Server};
 use crate::supervisor::Stage;
 use faultline_agave::admin::StartProgress;
 use faultline_catalog::Status;
 use serde_json::{Value, json};
-use server::{Reply, Server};
 use tokio::runtime::Handle as Runtime;
 
 const ME: ProcessId = ProcessId { pid: 7, start_ticks: 70 };

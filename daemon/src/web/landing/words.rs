@@ -8,7 +8,7 @@ pub(super) fn value(x: f64, unit: Unit, rate: bool) -> String {
     let number = match unit {
         Unit::Bytes => bytes(x),
         Unit::Seconds => format!("{} s", count(x)),
-        Unit::Count | Unit::Flag | Unit::AsReported => count(x),
+        Unit::Count | Unit::Ratio | Unit::Sol | Unit::Flag | Unit::AsReported => count(x),
     };
     if rate { format!("{number}/s") } else { number }
 }

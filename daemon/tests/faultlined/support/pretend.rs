@@ -133,7 +133,13 @@ fn constants(root: &HostRoot) -> HostConstants {
 fn sources(config: &Config, root: &HostRoot, finder: &Finder, intake: &Intake) -> Vec<Box<dyn Poll>> {
     let live = Latest::default();
     live.set(Some(Arc::new(config.clone())));
-    let told = Inputs { intake: intake.clone(), rpc: rpc::Handle::default(), admin: Latest::default(), log: None };
+    let told = Inputs {
+        intake: intake.clone(),
+        rpc: rpc::Handle::default(),
+        votes: faultlined::sources::votes::Handle::default(),
+        admin: Latest::default(),
+        log: None,
+    };
     let datapoints = listening::Datapoints { intake: intake.clone(), meter: None, forward: None };
     let mut sources = sources::polled(config, root, &finder.following());
     sources.extend(sources::told(config, datapoints, told, live));

@@ -1,0 +1,44 @@
+//! Where a single question may be asked, and of whom.
+
+use super::Handle;
+use super::poller::address;
+use crate::config;
+use crate::hub::Latest;
+use crate::sources::admin::{AdminFacts, WhomToAsk};
+use faultline_kernel::ProcessId;
+use hyper::Uri;
+
+/// For tasks that ask beside the poller.
+pub(crate) struct Door {
+    url: Option<String>,
+    asked: WhomToAsk,
+    admin: Latest<AdminFacts>,
+    pub(super) handle: Handle,
+}
+
+impl Door {
+    /// Where the poller with that handle asks.
+    pub(crate) fn new(config: &config::Rpc, asked: WhomToAsk, admin: Latest<AdminFacts>, handle: Handle) -> Door {
+        Door { url: config.url.clone(), asked, admin, handle }
+    }
+
+    /// The process that is followed and where it answers; `None` before its JSON-RPC has answered the poller for the first
+    /// time, so that a validator's start is no failure.
+    pub(crate) fn open(&self) -> Option<(ProcessId, Uri)> {
+        let asked = (self.asked)()?;
+        let facts = self.handle.facts().filter(|facts| facts.process == asked.process)?;
+        facts.slot_at?;
+        let url = address(self.url.as_deref(), &asked, self.admin.get().as_deref()).ok()?;
+        Some((asked.process, url))
+    }
+
+    /// The identity of the process, if one of the other sources knows it.
+    pub(crate) fn identity(&self, process: ProcessId) -> Option<String> {
+        super::identity_of(process, self.handle.facts().as_deref(), self.admin.get().as_deref())
+    }
+
+    /// What the process told of its software.
+    pub(crate) fn version(&self, process: ProcessId) -> Option<faultline_agave::rpc::NodeVersion> {
+        self.handle.facts().filter(|facts| facts.process == process)?.version.clone()
+    }
+}

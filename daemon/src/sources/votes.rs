@@ -1,0 +1,64 @@
+//! What a validator is paid for: votes, leader slots, and the cluster around it, by JSON-RPC.
+//!
+//! A task of its own asks beside the poller of `rpc`, once a minute; the tick reads what it has heard, with its age. Seconds
+//! ahead are counted from the newest processed slot, which `rpc` knows every second.
+
+mod ahead;
+mod asker;
+mod cluster;
+mod known;
+
+pub(crate) use asker::Asker;
+
+use super::rpc;
+use crate::hub::Latest;
+use crate::tick::{Finding, Look, Poll};
+use faultline_catalog::{Source, Stamp};
+use faultline_kernel::ProcessId;
+use known::Known;
+
+/// What the task has heard, for the tick. Clones share it.
+#[derive(Debug, Clone, Default)]
+pub struct Handle(Latest<Known>);
+
+impl Handle {
+    /// The cluster of `process`, by its genesis hash.
+    pub fn cluster(&self, process: ProcessId) -> Option<String> {
+        let known = self.0.get().filter(|known| known.process == process)?;
+        known.genesis.as_deref().map(|hash| cluster::name(hash).to_owned())
+    }
+}
+
+/// Votes and leader slots.
+pub struct Votes {
+    /// What the task has heard.
+    pub heard: Handle,
+    /// What `rpc` has heard.
+    pub rpc: rpc::Handle,
+    /// When the answer was heard that was told last.
+    pub told: Option<Stamp>,
+}
+
+impl Poll for Votes {
+    fn source(&self) -> Source {
+        Source::Votes
+    }
+
+    fn look(&mut self, look: &Look<'_>) -> Finding {
+        let mut finding = Finding::default();
+        let process = look.target.map(|target| target.process);
+        if let Some(known) = self.heard.0.get().filter(|known| Some(known.process) == process) {
+            let slot = self.rpc.facts().filter(|facts| Some(facts.process) == process);
+            let slot = slot.and_then(|facts| facts.epoch_info.map(|info| info.absolute_slot));
+            known.readings(slot, look.now, &mut finding.readings);
+            finding.repeated = self.told.replace(known.at) == Some(known.at);
+            finding.heard = Some(known.at);
+            finding.up = known.up;
+            finding.problems.clone_from(&known.problems);
+        }
+        finding
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,90 @@
+//! What lies ahead in an epoch, by its leader schedule.
+
+/// Leader slots of one validator in one epoch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Schedule {
+    /// Which epoch.
+    pub(super) epoch: u64,
+    /// The first slot after it.
+    end: u64,
+    /// Ascending.
+    slots: Vec<u64>,
+}
+
+/// Slots without a leader slot, ahead of some slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Window {
+    /// How many slots it is away.
+    pub(super) begins: u64,
+    /// How many it has.
+    pub(super) slots: u64,
+}
+
+impl Schedule {
+    /// `indices` count from the epoch's first slot on.
+    pub(super) fn new(epoch: u64, first: u64, length: u64, indices: &[u64]) -> Self {
+        let mut slots: Vec<u64> = indices.iter().map(|index| first.saturating_add(*index)).collect();
+        slots.sort_unstable();
+        Schedule { epoch, end: first.saturating_add(length), slots }
+    }
+
+    /// All leader slots of the epoch.
+    pub(super) fn assigned(&self) -> u64 {
+        self.slots.len() as u64
+    }
+
+    /// How many slots after `slot` the next one is; 0 if it is one.
+    pub(super) fn next(&self, slot: u64) -> Option<u64> {
+        self.from(slot).first().map(|next| next.saturating_sub(slot))
+    }
+
+    /// The longest window from `slot` on; of equal ones the first. `None` if every slot left is one.
+    pub(super) fn window(&self, slot: u64) -> Option<Window> {
+        let mut longest: Option<Window> = None;
+        let mut free = slot;
+        for next in self.from(slot).iter().copied().chain([self.end]) {
+            let window = Window { begins: free.saturating_sub(slot), slots: next.saturating_sub(free) };
+            if window.slots > longest.map_or(0, |known| known.slots) {
+                longest = Some(window);
+            }
+            free = next.saturating_add(1);
+        }
+        longest
+    }
+
+    fn from(&self, slot: u64) -> &[u64] {
+        let at = self.slots.partition_point(|own| *own < slot);
+        self.slots.get(at..).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn window(begins: u64, slots: u64) -> Option<Window> {
+        Some(Window { begins, slots })
+    }
+
+    #[test]
+    fn the_longest_window_is_found_wherever_it_is() {
+        // Slots 1000 to 1099; leader slots 1010 to 1013, 1050, 1051.
+        let schedule = Schedule::new(5, 1000, 100, &[51, 10, 11, 12, 13, 50]);
+        assert_eq!(schedule.assigned(), 6);
+        assert_eq!(schedule.window(1000), window(52, 48), "the end of the epoch");
+        assert_eq!((schedule.next(1000), schedule.next(1012), schedule.next(1014)), (Some(10), Some(0), Some(36)));
+        assert_eq!((schedule.next(1052), schedule.window(1052)), (None, window(0, 48)));
+        assert_eq!(schedule.window(1100), None);
+        let early = Schedule::new(5, 1000, 60, &[10, 50]);
+        assert_eq!(early.window(1005), window(6, 39), "between two leader slots");
+        assert_eq!(early.window(1010), window(1, 39), "from the end of the present one on");
+    }
+
+    #[test]
+    fn without_leader_slots_the_window_is_what_is_left_of_the_epoch() {
+        let none = Schedule::new(0, 0, 32, &[]);
+        assert_eq!((none.next(3), none.window(3)), (None, window(0, 29)));
+        let all = Schedule::new(0, 0, 4, &[0, 1, 2, 3]);
+        assert_eq!((all.next(2), all.window(2)), (Some(0), None));
+    }
+}

@@ -1,0 +1,256 @@
+//! The task that asks for votes, leader slots and the cluster: one question at a time, seldom.
+
+use super::ahead::Schedule;
+use super::cluster;
+use super::known::{Known, Lives, Own};
+use crate::clock::Clock;
+use crate::config;
+use crate::hub::Latest;
+use crate::sources::asking::{Beat, ProblemLog, life};
+use crate::sources::rpc::{Client, Door, Failure, Stage, server};
+use crate::supervisor::Stop;
+use faultline_agave::Error;
+use faultline_agave::rpc::{self, BlockProduction, ClusterNode, EpochInfo, InContext, VoteAccounts};
+use faultline_catalog::{Problem, Source, Status};
+use faultline_kernel::ProcessId;
+use hyper::Uri;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// mainnet-beta's vote accounts are about one million bytes, its nodes about two.
+const ANSWER_BYTES: usize = 16 << 20;
+/// All vote accounts and block production: every so many rounds.
+const SELDOM: u64 = 5;
+/// The cluster's nodes: every so many rounds, a multiple of [`SELDOM`].
+const RARELY: u64 = 10;
+
+/// The task before it runs.
+pub(crate) struct Asker {
+    config: config::Validator,
+    clock: Clock,
+    door: Door,
+    told: Latest<Known>,
+    /// What the node does not offer, of the current process: it is not asked again.
+    missing: Vec<&'static str>,
+    known: Option<Known>,
+    standing: ProblemLog,
+}
+
+/// One node, one question at a time.
+struct Exchange {
+    client: Client,
+    url: Uri,
+    timeout: Duration,
+    id: u64,
+}
+
+impl Exchange {
+    async fn ask<T: DeserializeOwned>(&mut self, method: &'static str, params: Value) -> Result<T, Failure> {
+        self.id += 1;
+        let body = self.client.send(&self.url, rpc::question(method, &params, self.id), self.timeout).await?;
+        rpc::result(method, self.id, &body).map_err(Failure::Answer)
+    }
+}
+
+impl Asker {
+    /// Prepares; connects to nothing.
+    pub(crate) fn new(config: &config::Validator, clock: Clock, door: Door) -> Self {
+        Asker {
+            config: config.clone(),
+            clock,
+            door,
+            told: Latest::default(),
+            missing: Vec::new(),
+            known: None,
+            standing: ProblemLog::default(),
+        }
+    }
+
+    /// What it finds, for the tick.
+    pub(crate) fn handle(&self) -> super::Handle {
+        super::Handle(self.told.clone())
+    }
+
+    /// Asks until `stop`. Never ends before.
+    pub(crate) async fn run(mut self, stop: Stop) {
+        let mut beat = Beat::new(self.clock, self.config.interval, stop);
+        let mut client: Option<(ProcessId, Client)> = None;
+        while beat.next().await {
+            let Some((process, url)) = self.door.open() else { continue };
+            let Some(identity) = self.door.identity(process) else { continue };
+            if client.as_ref().is_none_or(|(known, _)| *known != process) {
+                client = Some((process, Client::with_limit(ANSWER_BYTES)));
+                self.missing.clear();
+            }
+            let Some((_, client)) = &client else { continue };
+            let exchange = Exchange { client: client.clone(), url, timeout: self.config.timeout, id: 0 };
+            let mut known = self.begin(process, identity);
+            let missing = &mut self.missing;
+            let round = Round { known: &mut known, exchange, config: &self.config, clock: self.clock, missing };
+            let version = self.door.version(process);
+            if beat.during(round.ask(version), || {}).await.is_none() {
+                return;
+            }
+            // Of a process that has ended meanwhile nothing is known.
+            if self.door.open().is_some_and(|(now, _)| now == process) {
+                self.standing.say(Source::Votes, known.up, &known.problems);
+                self.told.set(Some(Arc::new(known.clone())));
+                self.known = Some(known);
+            }
+        }
+    }
+
+    /// What is known of this process, with its next round.
+    fn begin(&mut self, process: ProcessId, identity: String) -> Known {
+        let same = |known: &Known| known.process == process && *known.identity == *identity;
+        let mut known = self.known.take().filter(same).unwrap_or_else(|| {
+            let every =
+                |rounds: u64| life(self.config.interval.saturating_mul(u32::try_from(rounds).unwrap_or(u32::MAX)));
+            let lives = Lives { often: every(1), seldom: every(SELDOM), rarely: every(RARELY) };
+            Known::new(process, identity, lives, self.clock.now())
+        });
+        known.problems.clear();
+        known.up = false;
+        known.rounds += 1;
+        known
+    }
+}
+
+/// The questions of one beat.
+struct Round<'a> {
+    known: &'a mut Known,
+    exchange: Exchange,
+    config: &'a config::Validator,
+    clock: Clock,
+    missing: &'a mut Vec<&'static str>,
+}
+
+impl Round<'_> {
+    async fn ask(mut self, version: Option<rpc::NodeVersion>) {
+        let first = self.known.rounds == 1;
+        let every = |rounds: u64| (self.known.rounds - 1).is_multiple_of(rounds);
+        let (seldom, rarely) = (every(SELDOM), every(RARELY));
+        if self.known.genesis.is_none() {
+            let genesis: Option<String> = self.question("getGenesisHash", json!([])).await;
+            self.known.genesis = genesis.filter(|hash| faultline_agave::identify::is_public_key(hash)).map(Into::into);
+        }
+        self.epoch().await;
+        let mut all = None;
+        if seldom || first {
+            all = self.all_votes().await;
+        }
+        self.own_votes().await;
+        self.balances().await;
+        self.schedule().await;
+        if seldom {
+            self.production().await;
+        }
+        if let (true, Some(all), Some(version)) = (rarely, all, version) {
+            let nodes: Option<Vec<ClusterNode>> = self.question("getClusterNodes", json!([])).await;
+            let running = nodes.and_then(|nodes| cluster::running(&all, &nodes, &version));
+            let now = self.clock.now();
+            running.into_iter().for_each(|running| self.known.hear_running(running, now));
+        }
+        self.missing();
+        self.known.at = self.clock.now();
+    }
+
+    /// One question; a failure is a problem of this round.
+    async fn question<T: DeserializeOwned>(&mut self, method: &'static str, params: Value) -> Option<T> {
+        if self.missing.contains(&method) {
+            return None;
+        }
+        match self.exchange.ask(method, params).await {
+            Ok(answer) => {
+                self.known.up = true;
+                Some(answer)
+            }
+            Err(Failure::Answer(Error::NotOffered { .. })) => {
+                self.known.up = true;
+                self.missing.push(method);
+                None
+            }
+            Err(failure) => {
+                let problem = failure.problem(&server(&self.exchange.url), Stage::Answered);
+                self.known.problems.push(Problem::new(problem.status, format!("{method}: {}", problem.what)));
+                None
+            }
+        }
+    }
+
+    fn missing(&mut self) {
+        for method in self.missing.iter() {
+            let what = format!("{method} is not offered: the validator runs without --full-rpc-api");
+            self.known.problems.push(Problem::new(Status::Absent, what));
+        }
+    }
+
+    async fn epoch(&mut self) {
+        let info: Option<EpochInfo> = self.question("getEpochInfo", processed()).await;
+        let now = self.clock.now();
+        info.into_iter().for_each(|info| self.known.hear_epoch(info, now));
+    }
+
+    async fn all_votes(&mut self) -> Option<VoteAccounts> {
+        let votes: VoteAccounts = self.question("getVoteAccounts", processed()).await?;
+        let now = self.clock.now();
+        self.known.hear_all(&votes, self.config.vote_account.as_deref(), now);
+        Some(votes)
+    }
+
+    async fn own_votes(&mut self) {
+        let Some(account) = self.known.vote_account.clone() else { return };
+        let params = json!([{"commitment": "processed", "votePubkey": &*account}]);
+        let Some(votes) = self.question::<VoteAccounts>("getVoteAccounts", params).await else { return };
+        self.epoch().await;
+        let now = self.clock.now();
+        let slot = self.known.epoch.fresh(now, self.known.lives.often).map(|info| info.absolute_slot);
+        let own = votes.all().find(|(known, _)| known.vote_pubkey == *account);
+        let own = own.zip(slot).map(|((account, delinquent), slot)| Own { account: account.clone(), delinquent, slot });
+        self.known.own.set(own, now);
+    }
+
+    async fn balances(&mut self) {
+        let identity: Arc<str> = Arc::clone(&self.known.identity);
+        let balance = self.balance(&identity).await;
+        let now = self.clock.now();
+        balance.into_iter().for_each(|lamports| self.known.identity_balance.set(lamports, now));
+        let Some(account) = self.known.vote_account.clone() else { return };
+        let balance = self.balance(&account).await;
+        let now = self.clock.now();
+        balance.into_iter().for_each(|lamports| self.known.vote_balance.set(lamports, now));
+    }
+
+    async fn balance(&mut self, account: &str) -> Option<u64> {
+        let params = json!([account, {"commitment": "processed"}]);
+        self.question::<InContext<u64>>("getBalance", params).await.map(|balance| balance.value)
+    }
+
+    /// Once in an epoch.
+    async fn schedule(&mut self) {
+        let Some(info) = self.known.epoch.fresh(self.clock.now(), self.known.lives.often) else { return };
+        if self.known.schedule.as_ref().is_some_and(|schedule| schedule.epoch == info.epoch) {
+            return;
+        }
+        let first = info.absolute_slot.saturating_sub(info.slot_index);
+        let params = json!([info.absolute_slot, {"commitment": "processed", "identity": &*self.known.identity}]);
+        let schedule: Option<Option<HashMap<String, Vec<u64>>>> = self.question("getLeaderSchedule", params).await;
+        let Some(Some(schedule)) = schedule else { return };
+        let own = schedule.get(&*self.known.identity).map(Vec::as_slice).unwrap_or_default();
+        self.known.schedule = Some(Arc::new(Schedule::new(info.epoch, first, info.slots_in_epoch, own)));
+    }
+
+    async fn production(&mut self) {
+        let produced: Option<InContext<BlockProduction>> = self.question("getBlockProduction", processed()).await;
+        let Some(InContext { value }) = produced else { return };
+        let now = self.clock.now();
+        self.known.production.set((value.of(&self.known.identity), value.of_all()), now);
+    }
+}
+
+fn processed() -> Value {
+    json!([{"commitment": "processed"}])
+}

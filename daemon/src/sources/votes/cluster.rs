@@ -1,0 +1,89 @@
+//! The cluster around the validator: its name, and what the others run.
+
+use faultline_agave::rpc::{ClusterNode, NodeVersion, VoteAccounts};
+use faultline_agave::version::Version;
+use std::cmp::Ordering;
+use std::collections::HashMap;
+
+/// The public clusters by their genesis hash: `solana genesis-hash`, and the documentation of Agave.
+const KNOWN: [(&str, &str); 3] = [
+    ("5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d", "mainnet-beta"),
+    ("4uhcVJyU9pJkvQyS88uRDiswHXSCkY3zQawwpjk2NsNY", "testnet"),
+    ("EtWTRABZaYq6iMfeYKouRu166VU2xqa1wcaWoxPkrZBG", "devnet"),
+];
+
+/// What it is called; the hash itself if it is none of the public ones.
+pub(super) fn name(genesis_hash: &str) -> &str {
+    KNOWN.iter().find(|(hash, _)| *hash == genesis_hash).map_or(genesis_hash, |(_, name)| name)
+}
+
+/// Shares of the cluster's active stake, by a label's value.
+pub(super) type Shares = Vec<(&'static str, f64)>;
+
+/// What the cluster runs, by stake, next to what this node runs.
+pub(super) struct Running {
+    /// newer, same, older, unknown.
+    pub(super) versions: Shares,
+    /// same, other, unknown.
+    pub(super) feature_sets: Shares,
+}
+
+/// `None` without any stake, or if the node's own version does not tell.
+pub(super) fn running(votes: &VoteAccounts, nodes: &[ClusterNode], own: &NodeVersion) -> Option<Running> {
+    let mine = Version::parse(&own.solana_core).ok()?;
+    let nodes: HashMap<&str, &ClusterNode> = nodes.iter().map(|node| (node.pubkey.as_str(), node)).collect();
+    let (mut total, mut versions, mut feature_sets) = (0.0, [0.0; 4], [0.0; 3]);
+    for (account, _) in votes.all() {
+        let stake = account.activated_stake as f64;
+        let node = nodes.get(account.node_pubkey.as_str());
+        let theirs = node.and_then(|node| Version::parse(node.version.as_deref()?).ok());
+        let version = match theirs.map(|theirs| theirs.number.cmp(&mine.number)) {
+            Some(Ordering::Greater) => 0,
+            Some(Ordering::Equal) => 1,
+            Some(Ordering::Less) => 2,
+            None => 3,
+        };
+        let feature_set = match node.and_then(|node| node.feature_set).zip(own.feature_set) {
+            Some((theirs, mine)) if theirs == mine => 0,
+            Some(_) => 1,
+            None => 2,
+        };
+        total += stake;
+        versions.get_mut(version).into_iter().for_each(|sum| *sum += stake);
+        feature_sets.get_mut(feature_set).into_iter().for_each(|sum| *sum += stake);
+    }
+    let shares =
+        |names: &[&'static str], sums: &[f64]| names.iter().copied().zip(sums.iter().map(|s| s / total)).collect();
+    (total > 0.0).then(|| Running {
+        versions: shares(&["newer", "same", "older", "unknown"], &versions),
+        feature_sets: shares(&["same", "other", "unknown"], &feature_sets),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn the_cluster_is_known_by_its_genesis_hash() {
+        assert_eq!(name("5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d"), "mainnet-beta");
+        assert_eq!(name("abc"), "abc");
+    }
+
+    #[test]
+    fn what_the_cluster_runs_is_weighed_by_stake() {
+        let vote = |node: &str, stake: u64| json!({"activatedStake": stake, "commission": 0, "epochCredits": [], "lastVote": 0, "nodePubkey": node, "rootSlot": 0, "votePubkey": node});
+        let votes = json!({"current": [vote("a", 40), vote("b", 30), vote("c", 20)], "delinquent": [vote("d", 10)]});
+        let nodes = json!([
+            {"pubkey": "a", "version": "2.1.14", "featureSet": 7}, {"pubkey": "b", "version": "2.2.0-jito", "featureSet": 8},
+            {"pubkey": "c", "version": "2.1.13", "featureSet": 7}, {"pubkey": "rpc", "version": "9.9.9", "featureSet": 9}
+        ]);
+        let (votes, nodes) = (serde_json::from_value(votes).unwrap(), serde_json::from_value::<Vec<_>>(nodes).unwrap());
+        let own = NodeVersion { solana_core: "2.1.14".to_owned(), feature_set: Some(7) };
+        let found = running(&votes, &nodes, &own).unwrap();
+        assert_eq!(found.versions, [("newer", 0.3), ("same", 0.4), ("older", 0.2), ("unknown", 0.1)]);
+        assert_eq!(found.feature_sets, [("same", 0.6), ("other", 0.3), ("unknown", 0.1)]);
+        assert!(running(&VoteAccounts::default(), &nodes, &own).is_none(), "no stake, no shares");
+    }
+}

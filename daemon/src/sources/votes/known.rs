@@ -1,0 +1,208 @@
+//! What one process has answered about its votes, and what follows from it.
+
+use super::ahead::Schedule;
+use super::cluster::{self, Running, Shares};
+use crate::sources::asking::Aged;
+use faultline_agave::rpc::{EpochInfo, LAMPORTS_PER_SOL, LeaderSlots, VoteAccount, VoteAccounts};
+use faultline_catalog::metrics::votes as m;
+use faultline_catalog::{Problem, Reading, Stamp, Text, Value};
+use faultline_kernel::ProcessId;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What a slot is meant to take, until its pace was seen.
+const NOMINAL_SLOT_SECONDS: f64 = 0.4;
+/// A pace is that of at least so much time.
+const PACE_OVER: Duration = Duration::from_secs(5);
+
+/// How long the answers to each question live.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Lives {
+    /// Asked in each round.
+    pub(super) often: Duration,
+    /// All vote accounts, block production.
+    pub(super) seldom: Duration,
+    /// The cluster's nodes.
+    pub(super) rarely: Duration,
+}
+
+/// The vote account at one moment.
+#[derive(Debug, Clone)]
+pub(super) struct Own {
+    pub(super) account: VoteAccount,
+    pub(super) delinquent: bool,
+    /// The processed slot, asked right after it.
+    pub(super) slot: u64,
+}
+
+/// Of a process and its identity: another one begins anew.
+#[derive(Debug, Clone)]
+pub(super) struct Known {
+    pub(super) process: ProcessId,
+    pub(super) identity: Arc<str>,
+    pub(super) lives: Lives,
+    /// When the last round ended.
+    pub(super) at: Stamp,
+    /// Whether anything was answered in it.
+    pub(super) up: bool,
+    pub(super) problems: Vec<Problem>,
+    /// Rounds that have begun.
+    pub(super) rounds: u64,
+    pub(super) vote_account: Option<Arc<str>>,
+    pub(super) genesis: Option<Arc<str>>,
+    pub(super) schedule: Option<Arc<Schedule>>,
+    pub(super) epoch: Aged<EpochInfo>,
+    pub(super) own: Aged<Option<Own>>,
+    pub(super) identity_balance: Aged<u64>,
+    pub(super) vote_balance: Aged<u64>,
+    /// Rank, and share of the best's credits.
+    pub(super) standing: Aged<Option<(u64, f64)>>,
+    /// Own leader slots, and the cluster's.
+    pub(super) production: Aged<(LeaderSlots, LeaderSlots)>,
+    pub(super) versions: Aged<Shares>,
+    pub(super) feature_sets: Aged<Shares>,
+    pace: Option<(u64, Stamp)>,
+    slot_seconds: f64,
+}
+
+impl Known {
+    pub(super) fn new(process: ProcessId, identity: String, lives: Lives, at: Stamp) -> Known {
+        Known {
+            process,
+            identity: identity.into(),
+            lives,
+            at,
+            up: false,
+            problems: Vec::new(),
+            rounds: 0,
+            vote_account: None,
+            genesis: None,
+            schedule: None,
+            epoch: Aged::default(),
+            own: Aged::default(),
+            identity_balance: Aged::default(),
+            vote_balance: Aged::default(),
+            standing: Aged::default(),
+            production: Aged::default(),
+            versions: Aged::default(),
+            feature_sets: Aged::default(),
+            pace: None,
+            slot_seconds: NOMINAL_SLOT_SECONDS,
+        }
+    }
+
+    /// The processed bank, and with it the pace of the slots.
+    pub(super) fn hear_epoch(&mut self, info: EpochInfo, at: Stamp) {
+        self.epoch.set(info, at);
+        let (slot, since) = *self.pace.get_or_insert((info.absolute_slot, at));
+        let (slots, passed) = (info.absolute_slot.saturating_sub(slot), at.since(since));
+        if info.absolute_slot < slot {
+            self.pace = Some((info.absolute_slot, at));
+        } else if passed >= PACE_OVER && slots > 0 {
+            self.slot_seconds = passed.as_secs_f64() / slots as f64;
+            self.pace = Some((info.absolute_slot, at));
+        }
+    }
+
+    /// All vote accounts: which one is its own, and its place among them.
+    pub(super) fn hear_all(&mut self, votes: &VoteAccounts, configured: Option<&str>, at: Stamp) {
+        let account = match configured {
+            Some(account) => Some(Arc::from(account)),
+            None => votes.of_identity(&self.identity).map(|own| Arc::from(own.vote_pubkey.as_str())),
+        };
+        self.vote_account = account;
+        let epoch = self.epoch.fresh(at, self.lives.often).map(|info| info.epoch);
+        let place = epoch.zip(self.vote_account.as_deref()).and_then(|(epoch, own)| place(votes, own, epoch));
+        self.standing.set(place, at);
+    }
+
+    pub(super) fn hear_running(&mut self, running: Running, at: Stamp) {
+        self.versions.set(running.versions, at);
+        self.feature_sets.set(running.feature_sets, at);
+    }
+
+    /// What is still believed. `slot` is the newest processed slot that anybody knows.
+    pub(super) fn readings(&self, slot: Option<u64>, now: Stamp, out: &mut Vec<Reading>) {
+        let Lives { often, seldom, rarely } = self.lives;
+        if let Some(genesis) = &self.genesis {
+            let labels = [Text::from(cluster::name(genesis).to_owned()), Text::Shared(Arc::clone(genesis))];
+            out.push(Reading::whole(&m::CLUSTER, labels, 1));
+        }
+        let epoch = self.epoch.fresh(now, often);
+        if let Some(info) = epoch {
+            self.tell_epoch(info, slot.unwrap_or(info.absolute_slot), out);
+        }
+        if let (Some(Some(own)), Some(info)) = (self.own.fresh(now, often), epoch) {
+            self.tell_votes(&own, info.epoch, out);
+        }
+        let sol = |lamports: u64| Value::Real(lamports as f64 / LAMPORTS_PER_SOL);
+        for (account, balance) in [("identity", &self.identity_balance), ("vote", &self.vote_balance)] {
+            let balance = balance.fresh(now, often);
+            out.extend(balance.map(|lamports| Reading::new(&m::BALANCE, [account.into()], sol(lamports))));
+        }
+        if let Some(Some((rank, share))) = self.standing.fresh(now, seldom) {
+            out.push(Reading::whole(&m::VOTE_RANK, [], rank));
+            out.push(Reading::new(&m::VOTE_SHARE, [], Value::Real(share)));
+        }
+        if let Some((own, all)) = self.production.fresh(now, seldom) {
+            for (metric, slots) in [(&m::LEADER_SLOTS, own), (&m::CLUSTER_LEADER_SLOTS, all)] {
+                out.push(Reading::whole(metric, ["passed".into()], slots.passed));
+                out.push(Reading::whole(metric, ["skipped".into()], slots.skipped));
+            }
+        }
+        for (metric, shares) in [(&m::VERSION_STAKE, &self.versions), (&m::FEATURE_SET_STAKE, &self.feature_sets)] {
+            let shares = shares.fresh(now, rarely).into_iter().flatten();
+            out.extend(shares.map(|(label, share)| Reading::new(metric, [label.into()], Value::Real(share))));
+        }
+    }
+
+    fn tell_epoch(&self, info: EpochInfo, slot: u64, out: &mut Vec<Reading>) {
+        let first = info.absolute_slot.saturating_sub(info.slot_index);
+        let end = first.saturating_add(info.slots_in_epoch);
+        // The newest slot may already be in the next epoch, of which nothing was asked yet.
+        let slot = slot.clamp(info.absolute_slot, end.max(info.absolute_slot));
+        let seconds = |slots: u64| Value::Real(slots as f64 * self.slot_seconds);
+        let passed = slot.saturating_sub(first) as f64 / info.slots_in_epoch.max(1) as f64;
+        out.push(Reading::whole(&m::EPOCH, [], info.epoch));
+        out.push(Reading::new(&m::EPOCH_PROGRESS, [], Value::Real(passed)));
+        out.push(Reading::new(&m::EPOCH_REMAINING, [], seconds(end.saturating_sub(slot))));
+        let Some(schedule) = self.schedule.as_ref().filter(|schedule| schedule.epoch == info.epoch) else { return };
+        out.push(Reading::whole(&m::LEADER_SLOTS, ["assigned".into()], schedule.assigned()));
+        out.extend(schedule.next(slot).map(|slots| Reading::new(&m::NEXT_LEADER_SLOT, [], seconds(slots))));
+        if let Some(window) = schedule.window(slot) {
+            out.push(Reading::new(&m::RESTART_WINDOW, [], seconds(window.slots)));
+            out.push(Reading::new(&m::RESTART_WINDOW_BEGINS, [], seconds(window.begins)));
+        }
+    }
+
+    fn tell_votes(&self, own: &Own, epoch: u64, out: &mut Vec<Reading>) {
+        let account = &own.account;
+        let labels = [Text::Shared(Arc::clone(&self.identity)), Text::from(account.vote_pubkey.clone())];
+        out.push(Reading::whole(&m::VOTE_ACCOUNT, labels, 1));
+        out.push(Reading::flag(&m::DELINQUENT, [], own.delinquent));
+        for (kind, slot) in [("last_vote", account.last_vote), ("root", account.root_slot)] {
+            if slot > 0 {
+                out.push(Reading::whole(&m::VOTE_SLOT, [kind.into()], slot));
+                out.push(Reading::whole(&m::VOTE_DISTANCE, [kind.into()], own.slot.saturating_sub(slot)));
+            }
+        }
+        let epochs = [("this_epoch", Some(epoch)), ("previous_epoch", epoch.checked_sub(1))];
+        for (which, epoch) in epochs {
+            let credits = epoch.and_then(|epoch| account.credits(epoch));
+            out.extend(credits.map(|credits| Reading::whole(&m::VOTE_CREDITS, [which.into()], credits)));
+        }
+        out.push(Reading::new(&m::COMMISSION, [], Value::Real(f64::from(account.commission) / 100.0)));
+        let stake = account.activated_stake as f64 / LAMPORTS_PER_SOL;
+        out.push(Reading::new(&m::STAKE, ["active".into()], Value::Real(stake)));
+    }
+}
+
+/// The place of a vote account by credits, and its share of the best's; `None` if it earned nothing in this epoch.
+fn place(votes: &VoteAccounts, own: &str, epoch: u64) -> Option<(u64, f64)> {
+    let staked = || votes.all().map(|(account, _)| account);
+    let mine = staked().find(|account| account.vote_pubkey == own)?.credits(epoch)?;
+    let credits = || staked().filter_map(|account| account.credits(epoch));
+    let better = credits().filter(|credits| *credits > mine).count() as u64;
+    let best = credits().max().filter(|best| *best > 0)?;
+    Some((better.saturating_add(1), mine as f64 / best as f64))
+}
