@@ -41,9 +41,12 @@ fn read(rpc: &Rpc, identity: &str, vote: &str) -> Result<Read> {
     })
 }
 
+/// A metric, its labels, its value.
+type Series = (&'static str, Vec<(&'static str, &'static str)>, f64);
+
 impl Read {
-    /// Metrics that grow, and one that falls (the identity pays for votes), by name and labels.
-    fn values(&self) -> Vec<(&'static str, Vec<(&'static str, &'static str)>, f64)> {
+    /// Metrics that grow, and one that falls: the identity pays for votes.
+    fn values(&self) -> Vec<Series> {
         let number = |value: &Value| value.as_f64().expect("a number");
         let credits = self.own["epochCredits"].as_array().expect("credits").last().expect("an epoch");
         vec![
