@@ -10,6 +10,7 @@ use crate::plan::{Arm, Cell, LinkKind, Plan, Subject};
 use crate::preset::{self, Known};
 use crate::results::Results;
 use crate::stream::Shape;
+use crate::way::Way;
 use faultline_command::args::WrongUsage;
 use serde_json::json;
 
@@ -93,7 +94,7 @@ fn plan(args: &EncodingArgs) -> anyhow::Result<Plan> {
     Ok(Plan {
         cells,
         arms: encodings.iter().map(|name| Arm { name: name.clone() }).collect(),
-        links: shapes.into_iter().map(|shape| LinkKind { endpoint: endpoint.clone(), shape }).collect(),
+        links: shapes.into_iter().map(|shape| LinkKind { endpoint: endpoint.clone(), shape, way: Way::Http }).collect(),
         subjects,
         ..preset::empty(&args.load)
     })

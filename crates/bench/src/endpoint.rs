@@ -67,6 +67,11 @@ impl Endpoint {
         Ok(Endpoint { tls, websocket, host, port, authority: authority.as_str().to_owned(), path })
     }
 
+    /// All of it, as HTTP/2 names what is asked.
+    pub(crate) fn whole(&self) -> String {
+        format!("{}://{}{}", if self.tls { "https" } else { "http" }, self.authority, self.path)
+    }
+
     /// For people and files: without path and query, which may be a key.
     pub(crate) fn shown(&self) -> String {
         let scheme = match (self.websocket, self.tls) {

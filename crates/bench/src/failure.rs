@@ -8,6 +8,8 @@ use std::time::Duration;
 pub(crate) enum Failure {
     /// No connection: name, TCP or TLS.
     Connect,
+    /// The node does not speak HTTP/2.
+    NoHttp2,
     /// No complete answer in time.
     Timeout,
     /// The connection ended before the answer did.
@@ -38,6 +40,7 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Failure::Connect => f.write_str("no connection"),
+            Failure::NoHttp2 => f.write_str("no HTTP/2"),
             Failure::Timeout => f.write_str("timeout"),
             Failure::Closed => f.write_str("connection closed"),
             Failure::RateLimited(_) => f.write_str("rate limited"),

@@ -4,31 +4,53 @@ use crate::endpoint::Endpoint;
 use crate::failure::Failure;
 use crate::plan::LinkKind;
 use crate::stream::{self, Connected, Seen};
+use crate::way::Way;
 use faultline_command::clock;
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
-use hyper::body::Bytes;
-use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper::body::{Bytes, Incoming};
+use hyper::client::conn::{http1, http2};
 use hyper::header::{CONTENT_TYPE, HOST, RETRY_AFTER};
-use hyper::{Request, StatusCode};
+use hyper::rt::Executor;
+use hyper::{Request, Response, StatusCode, Uri};
 use hyper_util::rt::TokioIo;
+use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsConnector;
 
+/// Tasks of one connection, which end with it.
+#[derive(Clone, Default)]
+struct Tasks(Rc<RefCell<JoinSet<()>>>);
+
+impl<F: Future + 'static> Executor<F> for Tasks {
+    fn execute(&self, task: F) {
+        let mut tasks = self.0.borrow_mut();
+        // Of HTTP/2, each request is a task: those that have ended are forgotten.
+        while tasks.try_join_next().is_some() {}
+        tasks.spawn_local(async move { drop(task.await) });
+    }
+}
+
+/// By version of HTTP.
+enum Sender {
+    One(http1::SendRequest<Full<Bytes>>),
+    Two(http2::SendRequest<Full<Bytes>>),
+}
+
 /// An open connection; closed when dropped.
 pub(crate) struct Link {
-    send: SendRequest<Full<Bytes>>,
+    send: Sender,
     /// Of what HTTP is, behind TLS: the first byte of an answer, and not of a session ticket.
     plain: Rc<Seen>,
     /// Of what is on the wire.
     wire: Rc<Seen>,
-    _driver: JoinSet<()>,
+    _tasks: Tasks,
 }
 
 /// A new connection and what it took.
-pub(crate) struct Opened {
-    pub(crate) link: Link,
+pub(crate) struct Opened<L> {
+    pub(crate) link: L,
     /// Name, and TCP's handshake.
     pub(crate) connect: Duration,
     /// TLS's handshake; 0 without TLS.
@@ -52,22 +74,53 @@ pub(crate) struct Raw {
 }
 
 impl Link {
-    /// Connects.
+    /// Connects, with HTTP/2 or HTTP/1.1.
     ///
     /// # Errors
-    /// [`Failure::Connect`].
-    pub(crate) async fn open(kind: &LinkKind, tls: Option<&TlsConnector>) -> Result<Opened, Failure> {
-        let Connected { stream, plain, wire, connect, tls } = stream::connect(&kind.endpoint, kind.shape, tls).await?;
-        let (send, connection) = handshake(TokioIo::new(stream)).await.map_err(|_| Failure::Connect)?;
-        let mut driver = JoinSet::new();
-        // Its error reaches whoever waits for an answer.
-        driver.spawn_local(async move { drop(connection.await) });
-        Ok(Opened { link: Link { send, plain, wire, _driver: driver }, connect, tls })
+    /// [`Failure::Connect`], [`Failure::NoHttp2`].
+    pub(crate) async fn open(kind: &LinkKind, tls: Option<&TlsConnector>) -> Result<Opened<Link>, Failure> {
+        let Connected { stream, plain, wire, connect, tls } = stream::connect(kind, tls).await?;
+        let (stream, tasks) = (TokioIo::new(stream), Tasks::default());
+        // Errors of a connection reach whoever waits for an answer.
+        let send = if kind.way == Way::Http2 {
+            let shaken = http2::handshake(tasks.clone(), stream).await;
+            let (send, connection) = shaken.map_err(|_| Failure::Connect)?;
+            tasks.execute(connection);
+            Sender::Two(send)
+        } else {
+            let (send, connection) = http1::handshake(stream).await.map_err(|_| Failure::Connect)?;
+            tasks.execute(connection);
+            Sender::One(send)
+        };
+        Ok(Opened { link: Link { send, plain, wire, _tasks: tasks }, connect, tls })
     }
 
     /// Whether the next request can be sent. A node may have closed the connection meanwhile.
     pub(crate) async fn is_usable(&mut self) -> bool {
-        self.send.ready().await.is_ok()
+        match &mut self.send {
+            Sender::One(send) => send.ready().await.is_ok(),
+            Sender::Two(send) => send.ready().await.is_ok(),
+        }
+    }
+
+    async fn send(&mut self, endpoint: &Endpoint, body: Bytes) -> Result<Response<Incoming>, Failure> {
+        let request = |target: Result<Uri, _>| {
+            let request =
+                Request::post(target.map_err(|_| Failure::Malformed)?).header(CONTENT_TYPE, "application/json");
+            Ok(request)
+        };
+        let whole = |_| Failure::Malformed;
+        match &mut self.send {
+            Sender::One(send) => {
+                let request = request(endpoint.path.parse())?.header(HOST, endpoint.authority.as_str());
+                send.send_request(request.body(Full::new(body)).map_err(whole)?).await
+            }
+            Sender::Two(send) => {
+                let request = request(endpoint.whole().parse())?;
+                send.send_request(request.body(Full::new(body)).map_err(whole)?).await
+            }
+        }
+        .map_err(|error| failed(&error))
     }
 
     /// Sends one request and reads its whole answer, of at most `limit` bytes.
@@ -77,12 +130,7 @@ impl Link {
     pub(crate) async fn ask(&mut self, endpoint: &Endpoint, body: Bytes, limit: usize) -> Result<Raw, Failure> {
         self.plain.first_read.set(None);
         let (received, sent) = (self.wire.received.get(), self.wire.sent.get());
-        let request = Request::post(endpoint.path.as_str())
-            .header(HOST, endpoint.authority.as_str())
-            .header(CONTENT_TYPE, "application/json")
-            .body(Full::new(body))
-            .map_err(|_| Failure::Malformed)?;
-        let answer = self.send.send_request(request).await.map_err(|error| failed(&error))?;
+        let answer = self.send(endpoint, body).await?;
         let status = answer.status();
         let retry_after = answer.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.trim().parse().ok());
         let body = Limited::new(answer.into_body(), limit).collect().await.map_err(|error| {

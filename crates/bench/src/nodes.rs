@@ -11,6 +11,7 @@ use crate::preset::{self, Known};
 use crate::results::Results;
 use crate::run::Engine;
 use crate::stream::Shape;
+use crate::way::Way;
 use anyhow::{Context as _, ensure};
 use chain::{CHAINS, Chain};
 use faultline_command::args::WrongUsage;
@@ -67,7 +68,7 @@ fn with_nodes(args: &NodesArgs, nodes: &[(String, Endpoint)]) -> Plan {
         arms: nodes.iter().map(arm).collect(),
         links: nodes
             .iter()
-            .map(|(_, endpoint)| LinkKind { endpoint: endpoint.clone(), shape: Shape::default() })
+            .map(|(_, endpoint)| LinkKind { endpoint: endpoint.clone(), shape: Shape::default(), way: Way::Http })
             .collect(),
         ..preset::empty(&args.load)
     }

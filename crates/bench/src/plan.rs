@@ -1,8 +1,9 @@
 //! What is asked, how often and in which order: decided before the first request.
 
 use crate::answer::Expected;
-use crate::endpoint::Endpoint;
-use crate::stream::Shape;
+pub(crate) use crate::stream::LinkKind;
+use crate::values::{self, Value};
+use crate::way::Way;
 use hyper::body::Bytes;
 use std::borrow::Cow;
 use std::time::Duration;
@@ -21,15 +22,6 @@ pub(crate) const MOST_REQUESTS: u64 = 10_000_000;
 pub(crate) struct Arm {
     /// Its name, for people.
     pub(crate) name: String,
-}
-
-/// What connections of one kind lead to.
-#[derive(Debug, Clone)]
-pub(crate) struct LinkKind {
-    /// The node.
-    pub(crate) endpoint: Endpoint,
-    /// What is added to the way there.
-    pub(crate) shape: Shape,
 }
 
 /// What requests are about: an account.
@@ -62,15 +54,18 @@ impl Cell {
         let method = match self.numbers {
             None => Cow::Borrowed(&self.method),
             Some((from, to)) => {
-                // Rounds and subjects have numbers of their own; arms have the same.
-                let place = (round << 16) ^ self.subject as u64;
-                let seed = seed ^ place.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-                let number = fastrand::Rng::with_seed(seed).u64(from..=to.max(from));
+                let number = self.random(seed, round).u64(from..=to.max(from));
                 let written = self.method.replace(RANDOM, &number.to_string());
                 Cow::Owned(written.replace(HEX, &format!("{number:#x}")))
             }
         };
         Bytes::from(format!(r#"{{"jsonrpc":"2.0","id":{id},{method}}}"#))
+    }
+
+    /// Rounds and subjects have numbers of their own; arms have the same.
+    fn random(&self, seed: u64, round: u64) -> fastrand::Rng {
+        let place = (round << 16) ^ self.subject as u64;
+        fastrand::Rng::with_seed(seed ^ place.wrapping_mul(0x9e37_79b9_7f4a_7c15))
     }
 }
 
@@ -83,6 +78,11 @@ pub(crate) struct Plan {
     pub(crate) subjects: Vec<Subject>,
     /// Every one is asked once in each round, in an order of its own.
     pub(crate) cells: Vec<Cell>,
+    /// Of each subject, if each round has only one of them, which is drawn: how often it is, in relation to the others. Every arm
+    /// is asked about every subject then. Empty if each round has all subjects.
+    pub(crate) weights: Vec<u32>,
+    /// What is drawn for each request, by its name in the requests.
+    pub(crate) values: Vec<Value>,
     /// Rounds that count.
     pub(crate) rounds: u32,
     /// Rounds before them.
@@ -102,24 +102,39 @@ pub(crate) struct Plan {
 impl Plan {
     /// The round of a request, from 0 over the whole run.
     pub(crate) fn round_of(&self, number: u64) -> u64 {
-        number / (self.cells.len() as u64).max(1)
+        number / (self.in_a_round() as u64).max(1)
+    }
+
+    /// Requests of one round.
+    fn in_a_round(&self) -> usize {
+        if self.weights.is_empty() { self.cells.len() } else { self.arms.len() }
     }
 
     /// Requests of the whole run.
     pub(crate) fn requests(&self) -> u64 {
-        (u64::from(self.rounds) + u64::from(self.warm_up)) * self.cells.len() as u64
+        (u64::from(self.rounds) + u64::from(self.warm_up)) * self.in_a_round() as u64
     }
 
-    /// The first requests, one of each cell in the order in which they would be sent.
-    pub(crate) fn requests_of_a_round(&self) -> String {
+    /// The request with that id.
+    pub(crate) fn body(&self, cell: &Cell, id: u64) -> Bytes {
+        let round = self.round_of(id);
+        if self.values.is_empty() {
+            return cell.body(id, (self.seed, round));
+        }
+        let seed = cell.random(self.seed, round).u64(..);
+        let method = values::filled(&cell.method, &self.values, |place, value| value.drawn(seed, place));
+        Bytes::from(format!(r#"{{"jsonrpc":"2.0","id":{id},{method}}}"#))
+    }
+
+    /// The first requests in the order in which they would be sent: those of a round; of a mix, those of so many rounds as there
+    /// are requests to draw from.
+    pub(crate) fn first_requests(&self) -> String {
         let sent = Order::new(self).take(self.cells.len()).filter_map(|turn| {
             let cell = self.cells.get(turn.cell)?;
             let link = self.links.get(cell.link)?;
-            Some(format!(
-                "POST {} {}\n",
-                link.endpoint.shown(),
-                String::from_utf8_lossy(&cell.body(turn.number, (self.seed, 0)))
-            ))
+            let over = if link.way == Way::WebSocket { "SEND" } else { "POST" };
+            let body = self.body(cell, turn.number);
+            Some(format!("{over} {} {}\n", link.endpoint.shown(), String::from_utf8_lossy(&body)))
         });
         sent.collect()
     }
@@ -141,6 +156,8 @@ pub(crate) struct Turn {
 pub(crate) struct Order {
     random: fastrand::Rng,
     round: Vec<usize>,
+    /// Of a mix: the weight of each subject, and its cells.
+    mix: Vec<(u64, Vec<usize>)>,
     number: u64,
     total: u64,
     warm_up: u64,
@@ -148,12 +165,30 @@ pub(crate) struct Order {
 
 impl Order {
     pub(crate) fn new(plan: &Plan) -> Order {
+        let of = |subject: usize| {
+            let cells = plan.cells.iter().enumerate().filter(|(_, cell)| cell.subject == subject);
+            cells.map(|(place, _)| place).collect()
+        };
         Order {
             random: fastrand::Rng::with_seed(plan.seed),
-            round: (0..plan.cells.len()).collect(),
+            round: (0..plan.in_a_round()).collect(),
+            mix: plan.weights.iter().enumerate().map(|(subject, weight)| (u64::from(*weight), of(subject))).collect(),
             number: 0,
             total: plan.requests(),
             warm_up: u64::from(plan.warm_up),
+        }
+    }
+
+    /// Draws what the next round is about.
+    fn draw(&mut self) {
+        let all: u64 = self.mix.iter().map(|(weight, _)| weight).sum();
+        let mut left = self.random.u64(0..all.max(1));
+        for (weight, cells) in &self.mix {
+            if left < *weight {
+                self.round.clone_from(cells);
+                break;
+            }
+            left -= weight;
         }
     }
 }
@@ -168,6 +203,7 @@ impl Iterator for Order {
         let cells = self.round.len() as u64;
         let (round, place) = (self.number / cells, (self.number % cells) as usize);
         if place == 0 {
+            self.draw();
             self.random.shuffle(&mut self.round);
         }
         let round = round.checked_sub(self.warm_up).and_then(|round| u32::try_from(round).ok());
@@ -195,6 +231,8 @@ pub(crate) mod tests {
             links: Vec::new(),
             subjects: Vec::new(),
             cells: (0..cells).map(cell).collect(),
+            weights: Vec::new(),
+            values: Vec::new(),
             rounds: 50,
             warm_up: 2,
             workers: 1,

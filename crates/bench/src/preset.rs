@@ -6,6 +6,7 @@ use crate::render;
 use crate::results::{CellHead, Header, Results};
 use crate::run::{Engine, Measured};
 use crate::store;
+use crate::way::Way;
 use faultline_command::args::WrongUsage;
 use faultline_command::clock;
 use faultline_text::{count, time};
@@ -26,6 +27,11 @@ pub(crate) struct Known {
     pub(crate) notes: Vec<String>,
 }
 
+/// Requests at the same time.
+pub(crate) fn workers(set: Option<usize>, rate: Option<f64>) -> usize {
+    set.unwrap_or(if rate.is_some() { OPEN_WORKERS } else { 1 })
+}
+
 /// A plan without arms and requests.
 pub(crate) fn empty(load: &LoadArgs) -> Plan {
     Plan {
@@ -33,9 +39,11 @@ pub(crate) fn empty(load: &LoadArgs) -> Plan {
         links: Vec::new(),
         subjects: Vec::new(),
         cells: Vec::new(),
+        weights: Vec::new(),
+        values: Vec::new(),
         rounds: load.rounds,
         warm_up: load.warm_up,
-        workers: load.workers.map_or(if load.rate.is_some() { OPEN_WORKERS } else { 1 }, usize::from),
+        workers: workers(load.workers.map(usize::from), load.rate),
         rate: load.rate,
         seed: load.seed,
         timeout: load.timeout,
@@ -57,7 +65,7 @@ pub(crate) fn run(
         return Err(WrongUsage(format!("{} requests are too many: at most {MOST_REQUESTS}", plan.requests())).into());
     }
     if output.dry_run {
-        return Ok((plan.requests_of_a_round(), 0));
+        return Ok((plan.first_requests(), 0));
     }
     with(plan, (output, authorities), |engine| measure(preset, plan, engine, known))
 }
@@ -130,7 +138,21 @@ fn settings(plan: &Plan) -> BTreeMap<String, String> {
     if let Some((from, to)) = plan.cells.iter().find_map(|cell| cell.numbers) {
         set("random numbers", format!("{} to {}", count(from), count(to)));
     }
+    for value in &plan.values {
+        set(&format!("value {}", value.name), value.described());
+    }
+    if !plan.values.is_empty() || !plan.weights.is_empty() {
+        set("seed", plan.seed.to_string());
+    }
+    for (subject, weight) in plan.subjects.iter().zip(&plan.weights) {
+        set(&format!("weight of {}", subject.name), weight.to_string());
+    }
     for cell in &plan.cells {
+        if let Some((arm, link)) =
+            plan.arms.get(cell.arm).zip(plan.links.get(cell.link)).filter(|(_, link)| link.way != Way::Http)
+        {
+            set(&format!("transport of {}", arm.name), link.way.name().to_owned());
+        }
         let (arm, subject) = (plan.arms.get(cell.arm), plan.subjects.get(cell.subject));
         let of = arm.zip(subject).map(|(arm, subject)| format!("request of {} about {}", arm.name, subject.name));
         set(&of.unwrap_or_default(), cell.method.clone());

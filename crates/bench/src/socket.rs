@@ -1,13 +1,14 @@
 //! One WebSocket to a node.
 
 use crate::failure::Failure;
+use crate::http::{Opened, Raw};
 use crate::plan::LinkKind;
 use crate::stream::{self, Connected, Seen, Stream};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use faultline_command::clock;
 use futures_util::future::{Either, select};
-use futures_util::{SinkExt as _, StreamExt as _};
+use futures_util::{FutureExt as _, SinkExt as _, StreamExt as _};
 use http_body_util::Full;
 use hyper::body::Bytes;
 use hyper::client::conn::http1::handshake;
@@ -41,12 +42,17 @@ pub(crate) struct Heard {
 }
 
 impl Socket {
-    /// Connects, and asks for a WebSocket. Messages have at most `limit` bytes.
+    /// Connects, and asks for a WebSocket, which is part of connecting. Messages have at most `limit` bytes.
     ///
     /// # Errors
     /// [`Failure::Connect`], [`Failure::Http`] if the node refuses, [`Failure::Malformed`] if it gives no WebSocket.
-    pub(crate) async fn open(kind: &LinkKind, tls: Option<&TlsConnector>, limit: usize) -> Result<Socket, Failure> {
-        let Connected { stream, plain, wire, .. } = stream::connect(&kind.endpoint, kind.shape, tls).await?;
+    pub(crate) async fn open(
+        kind: &LinkKind,
+        tls: Option<&TlsConnector>,
+        limit: usize,
+    ) -> Result<Opened<Socket>, Failure> {
+        let Connected { stream, plain, wire, connect, tls } = stream::connect(kind, tls).await?;
+        let begun = clock::uptime();
         let (mut send, mut connection) = handshake(TokioIo::new(stream)).await.map_err(|_| Failure::Connect)?;
         let key = STANDARD.encode(fastrand::u128(..).to_le_bytes());
         let request = Request::get(kind.endpoint.path.as_str())
@@ -75,7 +81,40 @@ impl Socket {
         let config = WebSocketConfig::default().max_message_size(Some(limit)).max_frame_size(Some(limit));
         let (stream, read) = (parts.io.into_inner(), parts.read_buf.to_vec());
         let stream = WebSocketStream::from_partially_read(stream, read, Role::Client, Some(config)).await;
-        Ok(Socket { stream, plain, wire })
+        let connect = connect + clock::uptime().saturating_sub(begun);
+        Ok(Opened { link: Socket { stream, plain, wire }, connect, tls })
+    }
+
+    /// Whether the next request can be sent. What came unasked meanwhile is dropped.
+    pub(crate) fn is_usable(&mut self) -> bool {
+        loop {
+            match self.next().now_or_never() {
+                None => return true,
+                Some(Ok(_)) => {}
+                Some(Err(_)) => return false,
+            }
+        }
+    }
+
+    /// Sends one request and reads the next message, which is its answer where nothing was subscribed to.
+    ///
+    /// # Errors
+    /// Those of [`Socket::send`] and [`Socket::next`].
+    pub(crate) async fn ask(&mut self, body: &Bytes) -> Result<Raw, Failure> {
+        let text = std::str::from_utf8(body).map_err(|_| Failure::Malformed)?.to_owned();
+        self.plain.first_read.set(None);
+        let (received, sent) = (self.wire.received.get(), self.wire.sent.get());
+        self.send(text).await?;
+        let Heard { text, end } = self.next().await?;
+        Ok(Raw {
+            status: StatusCode::OK,
+            retry_after: None,
+            body: text.into(),
+            first_byte: self.plain.first_read.get().unwrap_or(end),
+            end,
+            sent: self.wire.sent.get() - sent,
+            received: self.wire.received.get() - received,
+        })
     }
 
     /// Sends one message.

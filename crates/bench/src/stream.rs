@@ -4,6 +4,7 @@ mod shape;
 
 use crate::endpoint::Endpoint;
 use crate::failure::Failure;
+use crate::way::Way;
 use anyhow::Context as _;
 use faultline_command::clock;
 use rustls::pki_types::pem::PemObject as _;
@@ -23,6 +24,10 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::sleep;
 use tokio_rustls::TlsConnector;
+
+/// What is spoken over TLS, as both sides name it.
+const HTTP_1: &[u8] = b"http/1.1";
+const HTTP_2: &[u8] = b"h2";
 
 /// Which certificates are trusted: the system's, or those of a file.
 ///
@@ -45,8 +50,19 @@ pub(crate) fn trusting(authorities: Option<&Path>) -> anyhow::Result<TlsConnecto
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
     let mut config = builder.with_root_certificates(roots).with_no_client_auth();
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    config.alpn_protocols = vec![HTTP_1.to_vec()];
     Ok(TlsConnector::from(Arc::new(config)))
+}
+
+/// What connections of one kind lead to.
+#[derive(Debug, Clone)]
+pub(crate) struct LinkKind {
+    /// The node.
+    pub(crate) endpoint: Endpoint,
+    /// What is added to the way there.
+    pub(crate) shape: Shape,
+    /// What is spoken, and whether connections are kept.
+    pub(crate) way: Way,
 }
 
 /// What passed on a connection.
@@ -113,15 +129,12 @@ pub(crate) struct Connected {
     pub(crate) tls: Duration,
 }
 
-/// Connects to a node, over a link of that shape.
+/// Connects to a node, over a link of that kind.
 ///
 /// # Errors
-/// [`Failure::Connect`].
-pub(crate) async fn connect(
-    endpoint: &Endpoint,
-    shape: Shape,
-    tls: Option<&TlsConnector>,
-) -> Result<Connected, Failure> {
+/// [`Failure::Connect`]; [`Failure::NoHttp2`] if that is to be spoken, and the node does not offer it in TLS's handshake.
+pub(crate) async fn connect(kind: &LinkKind, tls: Option<&TlsConnector>) -> Result<Connected, Failure> {
+    let (endpoint, shape) = (&kind.endpoint, kind.shape);
     let begun = clock::uptime();
     let tcp = TcpStream::connect((endpoint.host.as_str(), endpoint.port)).await.map_err(|_| Failure::Connect)?;
     tcp.set_nodelay(true).map_err(|_| Failure::Connect)?;
@@ -136,8 +149,23 @@ pub(crate) async fn connect(
         return Ok(Connected { stream: Box::new(tcp), plain: wire.clone(), wire, connect, tls: Duration::ZERO });
     };
     let name = ServerName::try_from(endpoint.host.clone()).map_err(|_| Failure::Connect)?;
-    let stream = connector.connect(name, tcp).await.map_err(|_| Failure::Connect)?;
+    let stream = if kind.way == Way::Http2 {
+        let stream = connector.with_alpn(vec![HTTP_2.to_vec()]).connect(name, tcp).await.map_err(no_http2)?;
+        if stream.get_ref().1.alpn_protocol() != Some(HTTP_2) {
+            return Err(Failure::NoHttp2);
+        }
+        stream
+    } else {
+        connector.connect(name, tcp).await.map_err(|_| Failure::Connect)?
+    };
     let tls = clock::uptime().saturating_sub(connected);
     let plain = Rc::new(Seen::default());
     Ok(Connected { stream: Box::new(Watched { stream, seen: plain.clone() }), plain, wire, connect, tls })
+}
+
+/// A node that has none of the protocols that are offered may end TLS's handshake with an alert that says so.
+fn no_http2(error: io::Error) -> Failure {
+    let alert = rustls::Error::AlertReceived(rustls::AlertDescription::NoApplicationProtocol);
+    let said = error.get_ref().and_then(|error| error.downcast_ref::<rustls::Error>());
+    if said == Some(&alert) { Failure::NoHttp2 } else { Failure::Connect }
 }

@@ -90,8 +90,12 @@ fn plan(args: &TransportArgs, scenarios: &[Scenario]) -> anyhow::Result<Plan> {
     };
     Ok(Plan {
         cells: cells.map(cell).collect(),
+        weights: Vec::new(),
+        values: Vec::new(),
         arms: args.transports.iter().map(|name| Arm { name: name.clone() }).collect(),
-        links: [http, websocket].map(|endpoint| LinkKind { endpoint, shape: Shape::default() }).into(),
+        links: [(http, Way::Http), (websocket, Way::WebSocket)]
+            .map(|(endpoint, way)| LinkKind { endpoint, shape: Shape::default(), way })
+            .into(),
         subjects: scenarios.iter().map(|scenario| Subject { name: named(*scenario) }).collect(),
         rounds: args.rounds,
         warm_up: args.warm_up,

@@ -1,20 +1,27 @@
-//! Ways to a node that `bench transport` compares.
+//! Ways to a node: what is spoken, and whether connections are kept.
 
 /// A way to a node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Way {
-    /// HTTP over a connection that is kept.
+    /// HTTP/1.1 over a connection that is kept.
     Http,
-    /// HTTP, a new connection for each request.
+    /// HTTP/1.1, a new connection for each request.
     HttpNew,
+    /// HTTP/2 over a connection that is kept.
+    Http2,
     /// A WebSocket that is kept.
     WebSocket,
 }
 
 impl Way {
-    /// All, by their names; the first is the reference.
-    pub(crate) const ALL: [(&'static str, Way); 3] =
-        [("http", Way::Http), ("http-new", Way::HttpNew), ("websocket", Way::WebSocket)];
+    /// All, by their names.
+    pub(crate) const ALL: [(&'static str, Way); 4] =
+        [("http", Way::Http), ("http-new", Way::HttpNew), ("http2", Way::Http2), ("websocket", Way::WebSocket)];
+
+    /// Its name.
+    pub(crate) fn name(self) -> &'static str {
+        Way::ALL.iter().find(|(_, way)| *way == self).map_or("", |(name, _)| name)
+    }
 
     /// By its name.
     pub(crate) fn named(name: &str) -> Option<Way> {

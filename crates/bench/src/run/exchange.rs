@@ -3,16 +3,50 @@
 use crate::answer::{Decoded, Decoder};
 use crate::failure::Failure;
 use crate::http::{Link, Opened, Raw};
-use crate::plan::{Cell, Plan};
+use crate::plan::{Cell, LinkKind, Plan};
+use crate::socket::Socket;
+use crate::way::Way;
 use faultline_command::clock;
 use hyper::StatusCode;
+use hyper::body::Bytes;
 use std::time::Duration;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
+/// A connection, by what is spoken over it.
+enum Kept {
+    Http(Link),
+    Socket(Box<Socket>),
+}
+
+impl Kept {
+    async fn open(kind: &LinkKind, tls: Option<&TlsConnector>, limit: usize) -> Result<Opened<Kept>, Failure> {
+        if kind.way == Way::WebSocket {
+            let Opened { link, connect, tls } = Socket::open(kind, tls, limit).await?;
+            return Ok(Opened { link: Kept::Socket(Box::new(link)), connect, tls });
+        }
+        let Opened { link, connect, tls } = Link::open(kind, tls).await?;
+        Ok(Opened { link: Kept::Http(link), connect, tls })
+    }
+
+    async fn is_usable(&mut self) -> bool {
+        match self {
+            Kept::Http(link) => link.is_usable().await,
+            Kept::Socket(socket) => socket.is_usable(),
+        }
+    }
+
+    async fn ask(&mut self, kind: &LinkKind, body: Bytes, limit: usize) -> Result<Raw, Failure> {
+        match self {
+            Kept::Http(link) => link.ask(&kind.endpoint, body, limit).await,
+            Kept::Socket(socket) => socket.ask(&body).await,
+        }
+    }
+}
+
 /// One worker's connections, one for each kind in the plan.
 pub(crate) struct Connections {
-    links: Vec<Option<Link>>,
+    links: Vec<Option<Kept>>,
     tls: Option<TlsConnector>,
 }
 
@@ -37,8 +71,8 @@ impl Connections {
     pub(crate) async fn open(&mut self, plan: &Plan, cell: &Cell) {
         let place = cell.link;
         let (Some(kind), Some(kept)) = (plan.links.get(place), self.links.get_mut(place)) else { return };
-        if kept.is_none() {
-            let opened = timeout(plan.timeout, Link::open(kind, self.tls.as_ref())).await;
+        if kept.is_none() && kind.way != Way::HttpNew {
+            let opened = timeout(plan.timeout, Kept::open(kind, self.tls.as_ref(), plan.limit)).await;
             *kept = opened.ok().and_then(Result::ok).map(|opened| opened.link);
         }
     }
@@ -74,6 +108,10 @@ impl Connections {
         let decoded = decoded(&raw, id, cell, decoder);
         let decode_cpu = clock::thread_cpu().saturating_sub(cpu);
         let done = clock::uptime();
+        if decoded.is_err() && plan.links.get(place).is_some_and(|kind| kind.way == Way::WebSocket) {
+            // What comes next may be the answer to this one.
+            self.links.get_mut(place).map(Option::take);
+        }
         let first_byte = raw.first_byte.saturating_sub(begun + connect + tls);
         let transfer = raw.end.saturating_sub(raw.first_byte);
         let phases = [begun.saturating_sub(at), connect, tls, first_byte, transfer, done.saturating_sub(raw.end)];
@@ -94,12 +132,15 @@ impl Connections {
         };
         let (mut connect, mut tls) = (Duration::ZERO, Duration::ZERO);
         if !usable {
-            let Opened { link, connect: took, tls: shook } = Link::open(kind, self.tls.as_ref()).await?;
+            let Opened { link, connect: took, tls: shook } = Kept::open(kind, self.tls.as_ref(), plan.limit).await?;
             *kept = Some(link);
             (connect, tls) = (took, shook);
         }
         let link = kept.as_mut().ok_or(Failure::Connect)?;
-        let raw = link.ask(&kind.endpoint, cell.body(id, (plan.seed, plan.round_of(id))), plan.limit).await?;
+        let raw = link.ask(kind, plan.body(cell, id), plan.limit).await?;
+        if kind.way == Way::HttpNew {
+            *kept = None;
+        }
         Ok((raw, connect, tls))
     }
 }

@@ -8,6 +8,7 @@ use crate::plan::{Arm, Cell as PlanCell, LinkKind, Subject};
 use crate::results::tests::results;
 use crate::results::{Results, ms};
 use crate::stream::Shape;
+use crate::way::Way;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
@@ -20,7 +21,7 @@ pub(super) fn plan(server: &Server, rounds: u32, workers: usize, rate: Option<f6
     let method = r#""method":"getAccountInfo","params":[]"#.to_owned();
     Rc::new(Plan {
         arms: vec![Arm { name: "a".to_owned() }],
-        links: vec![LinkKind { endpoint, shape: Shape::default() }],
+        links: vec![LinkKind { endpoint, shape: Shape::default(), way: Way::Http }],
         subjects: vec![Subject { name: "account of 1".to_owned() }],
         cells: vec![PlanCell {
             arm: 0,
@@ -30,6 +31,8 @@ pub(super) fn plan(server: &Server, rounds: u32, workers: usize, rate: Option<f6
             numbers: None,
             expected: Expected::Account(crate::answer::Encoding::Base64),
         }],
+        weights: Vec::new(),
+        values: Vec::new(),
         rounds,
         warm_up: 0,
         workers,

@@ -2,7 +2,7 @@
 
 use crate::answer::{Decoded, result};
 use crate::failure::Failure;
-use crate::http::Link;
+use crate::http::{Link, Opened};
 use crate::plan::LinkKind;
 use crate::run::Exchanged;
 use crate::socket::Socket;
@@ -14,7 +14,7 @@ use hyper::body::Bytes;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsConnector;
@@ -79,7 +79,8 @@ pub(super) struct Talk {
     limit: usize,
     /// For one call, or to connect.
     timeout: Duration,
-    link: Option<Link>,
+    /// Those that are kept.
+    links: BTreeMap<Way, Link>,
     socket: Option<Socket>,
     /// At most `limit` bytes of it.
     news: VecDeque<Utf8Bytes>,
@@ -93,12 +94,14 @@ impl Talk {
         limits: (usize, Duration),
     ) -> Talk {
         let (limit, timeout) = limits;
-        Talk { http, websocket, tls, limit, timeout, link: None, socket: None, news: VecDeque::new(), id: 0 }
+        let (links, news) = (BTreeMap::new(), VecDeque::new());
+        Talk { http, websocket, tls, limit, timeout, links, socket: None, news, id: 0 }
     }
 
     /// Gives up all connections: after a failure nothing is known of what is still to come on them.
     pub(super) fn give_up(&mut self) {
-        (self.link, self.socket) = (None, None);
+        self.links.clear();
+        self.socket = None;
         self.news.clear();
     }
 
@@ -114,23 +117,28 @@ impl Talk {
     async fn connected(&mut self, way: Way) -> Result<bool, Failure> {
         match way {
             Way::HttpNew => Ok(false),
-            Way::Http => {
-                let usable = match &mut self.link {
+            Way::Http | Way::Http2 => {
+                let usable = match self.links.get_mut(&way) {
                     Some(link) => link.is_usable().await,
                     None => false,
                 };
                 if !usable {
-                    self.link = Some(Link::open(&self.http, self.tls.as_ref()).await?.link);
+                    let link = self.open(way).await?.link;
+                    self.links.insert(way, link);
                 }
                 Ok(false)
             }
             Way::WebSocket if self.socket.is_some() => Ok(false),
             Way::WebSocket => {
                 self.news.clear();
-                self.socket = Some(Socket::open(&self.websocket, self.tls.as_ref(), self.limit).await?);
+                self.socket = Some(Socket::open(&self.websocket, self.tls.as_ref(), self.limit).await?.link);
                 Ok(true)
             }
         }
+    }
+
+    async fn open(&self, way: Way) -> Result<Opened<Link>, Failure> {
+        Link::open(&LinkKind { way, ..self.http.clone() }, self.tls.as_ref()).await
     }
 
     /// Forgets what the node has reported on its own until now. It is read before anything is measured that has nothing to do with it.
@@ -158,7 +166,7 @@ impl Talk {
         let asked = async {
             match way {
                 Way::WebSocket => self.over_socket(body, meter).await,
-                Way::Http | Way::HttpNew => self.over_http(way, body, meter).await,
+                Way::Http | Way::HttpNew | Way::Http2 => self.over_http(way, body, meter).await,
             }
         };
         timeout(within, asked).await.map_err(|_| Failure::Timeout)?
@@ -166,11 +174,10 @@ impl Talk {
 
     async fn over_http(&mut self, way: Way, body: String, meter: &mut Meter) -> Result<Value, Failure> {
         let begun = clock::uptime();
-        let kept = if way == Way::Http { self.link.take() } else { None };
-        let (mut link, connect, tls) = match kept {
+        let (mut link, connect, tls) = match self.links.remove(&way) {
             Some(link) => (link, Duration::ZERO, Duration::ZERO),
             None => {
-                let opened = Link::open(&self.http, self.tls.as_ref()).await?;
+                let opened = self.open(way).await?;
                 (opened.link, opened.connect, opened.tls)
             }
         };
@@ -188,8 +195,8 @@ impl Talk {
         meter.add([connect, tls, phases[0], phases[1], clock::uptime().saturating_sub(raw.end)]);
         meter.sent += raw.sent;
         meter.received += raw.received;
-        if way == Way::Http {
-            self.link = Some(link);
+        if way != Way::HttpNew {
+            self.links.insert(way, link);
         }
         value
     }
@@ -256,7 +263,7 @@ mod tests {
     fn a_node_that_accepts_and_says_nothing_is_waited_for_no_longer_than_asked() {
         let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", silent.local_addr().unwrap());
-        let link = || LinkKind { endpoint: Endpoint::read(&url).unwrap(), shape: Shape::default() };
+        let link = || LinkKind { endpoint: Endpoint::read(&url).unwrap(), shape: Shape::default(), way: Way::Http };
         let runtime = Builder::new_current_thread().enable_io().enable_time().build().unwrap();
         let found = LocalSet::new().block_on(&runtime, async {
             let mut talk = Talk::new((link(), link()), None, (1 << 20, Duration::from_millis(200)));

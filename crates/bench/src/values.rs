@@ -1,0 +1,131 @@
+//! What is drawn for each request: `{slot}` in its parameters becomes a number of a range, or one of a list.
+
+use faultline_text::count;
+use ring::digest::{SHA256, digest};
+use std::borrow::Cow;
+use std::rc::Rc;
+
+/// What a name in braces stands for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Value {
+    /// Its name, without braces.
+    pub(crate) name: String,
+    pub(crate) of: Of,
+}
+
+/// What is drawn from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Of {
+    /// From where to where, both included, in hexadecimal or not.
+    Range { from: u64, to: u64, hex: bool },
+    /// As they are written between the quotes of JSON.
+    List(Rc<[String]>),
+}
+
+impl Value {
+    /// One of them; each place has its own.
+    pub(crate) fn drawn(&self, seed: u64, place: usize) -> Cow<'_, str> {
+        let mut random = fastrand::Rng::with_seed(seed ^ (place as u64 + 1).wrapping_mul(0xd1b5_4a32_d192_ed03));
+        match &self.of {
+            Of::Range { from, to, hex } => written(random.u64(*from..=*to.max(from)), *hex),
+            Of::List(list) => Cow::Borrowed(list.get(random.usize(0..list.len().max(1))).map_or("", String::as_str)),
+        }
+    }
+
+    /// For people, and to see that two runs drew from the same.
+    pub(crate) fn described(&self) -> String {
+        match &self.of {
+            Of::Range { from, to, hex } => format!("{} to {}", written(*from, *hex), written(*to, *hex)),
+            Of::List(list) => {
+                let digest = digest(&SHA256, list.join("\n").as_bytes());
+                let start: String = digest.as_ref().iter().take(6).map(|byte| format!("{byte:02x}")).collect();
+                format!("{} texts of digest {start}", count(list.len() as u64))
+            }
+        }
+    }
+
+    /// Every text that it may be, as far as they may differ in being JSON: a range has one.
+    pub(crate) fn every(&self) -> Vec<Cow<'_, str>> {
+        match &self.of {
+            Of::Range { from, hex, .. } => vec![written(*from, *hex)],
+            Of::List(list) => list.iter().map(|text| Cow::Borrowed(text.as_str())).collect(),
+        }
+    }
+}
+
+fn written(number: u64, hex: bool) -> Cow<'static, str> {
+    Cow::Owned(if hex { format!("{number:#x}") } else { number.to_string() })
+}
+
+/// `text` with every `{name}` of `values` replaced, by the place of the value. What is put in is not looked at again.
+pub(crate) fn filled<'a>(
+    text: &str,
+    values: &'a [Value],
+    mut with: impl FnMut(usize, &'a Value) -> Cow<'a, str>,
+) -> String {
+    let mut out = String::with_capacity(text.len() + 64);
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('{') {
+        out += before;
+        let named = name(after).and_then(|name| {
+            let place = values.iter().position(|value| value.name == name)?;
+            Some((name.len() + 1, with(place, values.get(place)?)))
+        });
+        rest = match named {
+            Some((length, value)) => {
+                out += &value;
+                after.get(length..).unwrap_or_default()
+            }
+            None => {
+                out.push('{');
+                after
+            }
+        };
+    }
+    out + rest
+}
+
+/// Names in braces that are in `text`.
+pub(crate) fn names(text: &str) -> impl Iterator<Item = &str> {
+    text.split('{').skip(1).filter_map(name)
+}
+
+/// The name that `text` begins with, before a closing brace. Braces of JSON have a quote or nothing inside.
+fn name(text: &str) -> Option<&str> {
+    let (name, _) = text.split_once('}')?;
+    is_name(name).then_some(name)
+}
+
+/// Whether a name may stand in braces.
+pub(crate) fn is_name(name: &str) -> bool {
+    let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' || c == '-';
+    name.starts_with(|c: char| c.is_ascii_lowercase()) && name.len() <= 40 && name.chars().all(fits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_in_braces_are_filled_once_and_braces_of_json_are_left() {
+        let list = |name: &str, text: &str| Value { name: name.to_owned(), of: Of::List([text.to_owned()].into()) };
+        let values = [list("a", "{b}"), list("b", "x")];
+        let text = r#"[{a},"{b}",{"c":{}},{d},{"#;
+        assert_eq!(filled(text, &values, |_, value| value.drawn(1, 0)), r#"[{b},"x",{"c":{}},{d},{"#);
+        assert_eq!(names(text).collect::<Vec<_>>(), ["a", "b", "d"]);
+    }
+
+    #[test]
+    fn every_number_of_a_range_and_every_text_of_a_list_is_drawn() {
+        let drawn = |of: Of| {
+            let value = Value { name: "v".to_owned(), of };
+            let mut seen: Vec<String> = (0..200).map(|seed| value.drawn(seed, 0).into_owned()).collect();
+            seen.sort();
+            seen.dedup();
+            seen
+        };
+        assert_eq!(drawn(Of::Range { from: 14, to: 16, hex: true }), ["0x10", "0xe", "0xf"]);
+        assert_eq!(drawn(Of::Range { from: u64::MAX, to: u64::MAX, hex: false }), [u64::MAX.to_string()]);
+        assert_eq!(drawn(Of::List(["a", "b"].map(str::to_owned).into())), ["a", "b"]);
+    }
+}
