@@ -31,6 +31,8 @@ pub enum Bench {
     Nodes(NodesArgs),
     /// Compare HTTP and WebSocket, reading and writing, once and in a row, on Solana or an EVM chain.
     Transport(TransportArgs),
+    /// Send the requests of a plan: any methods, over any nodes and transports.
+    Run(RunArgs),
     /// Show results that were kept with --out.
     Report(ReportArgs),
     /// Compare two kept results; exit code 1 if anything is slower or fails more often.
@@ -175,6 +177,17 @@ pub struct TransportArgs {
     /// The node.
     #[command(flatten)]
     pub node: NodeArgs,
+    /// What becomes of the results.
+    #[command(flatten)]
+    pub output: OutArgs,
+}
+
+/// `bench run`.
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    /// The plan, in TOML.
+    #[arg(value_name = "PLAN")]
+    pub plan: PathBuf,
     /// What becomes of the results.
     #[command(flatten)]
     pub output: OutArgs,

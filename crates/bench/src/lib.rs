@@ -17,6 +17,7 @@ mod http;
 mod nodes;
 mod parquet;
 mod plan;
+mod plan_file;
 mod preset;
 mod render;
 mod results;
@@ -26,6 +27,7 @@ mod store;
 mod stream;
 mod tables;
 mod transport;
+mod values;
 mod verify;
 mod way;
 
@@ -42,6 +44,7 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<(String, u8)> {
         Bench::Compression(args) => compression::run(args),
         Bench::Nodes(args) => nodes::run(args),
         Bench::Transport(args) => transport::run(args),
+        Bench::Run(args) => plan_file::run(args),
         Bench::Report(args) => {
             let (preset, header) = store::header(&args.file)?;
             if preset == "compression" {
@@ -64,6 +67,7 @@ fn shown(results: &Results, format: Format) -> anyhow::Result<String> {
         Format::Table => {
             let study = match results.header.preset.as_str() {
                 "nodes" => nodes::study,
+                "run" => plan_file::study,
                 "transport" => transport::study,
                 _ => encoding::study,
             };

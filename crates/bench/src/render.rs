@@ -74,7 +74,8 @@ fn about(results: &Results) -> String {
     out
 }
 
-fn latencies(results: &Results) -> String {
+/// Latencies of every cell.
+pub(crate) fn latencies(results: &Results) -> String {
     let heads = ["arm", "about", "mean", "median", "sd", "min", "max", "p90", "p95", "p99", "p99.9", "good", "failed"];
     let row = |(cell, head): (usize, &CellHead)| {
         let summary = results.summary(cell);
@@ -109,7 +110,8 @@ fn phases(results: &Results) -> String {
     table(&heads, results.cells.iter().enumerate().map(row).collect())
 }
 
-fn comparison(results: &Results, compared: &[Compared]) -> String {
+/// Arms against the first.
+pub(crate) fn comparison(results: &Results, compared: &[Compared]) -> String {
     let heads = ["arm", "about", "mean", "interval", "p", "median", "interval", "p95", "interval", "rounds", "caveat"];
     let row = |compared: &Compared| {
         let mut row = vec![compared.arm.clone(), results.label(&compared.subject, compared.size)];

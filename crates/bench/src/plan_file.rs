@@ -1,0 +1,76 @@
+//! `bench run`: any requests of JSON-RPC over any arms, as a plan in a file says.
+
+mod load;
+mod requests;
+mod shown;
+#[cfg(test)]
+mod tests;
+
+use crate::args::RunArgs;
+use crate::plan::Plan;
+use crate::preset::{self, Known};
+use crate::results::Results;
+use faultline_command::args::WrongUsage;
+use faultline_settings::{Mistake, text};
+use faultline_text::is_unfit;
+use std::path::{Path, PathBuf};
+use toml::de::DeValue;
+
+/// The largest plan, and the largest file of values: bytes.
+const LARGEST: u64 = 64 << 20;
+
+/// Stands for the encoding of an arm.
+const ENCODING: &str = "encoding";
+
+/// Measures, and shows what was measured.
+///
+/// # Errors
+/// [`WrongUsage`] with every mistake of the plan; a file that cannot be read.
+pub(crate) fn run(args: &RunArgs) -> anyhow::Result<(String, u8)> {
+    let (plan, authorities) = read(&args.plan)?;
+    preset::run("run", &plan, (&args.output, authorities.as_deref()), |_| Ok(Known::default()))
+}
+
+/// All requests of each arm together.
+pub(crate) fn study(results: &Results) -> String {
+    shown::together(results)
+}
+
+/// A plan, and the file with the certificates that it trusts.
+fn read(file: &Path) -> anyhow::Result<(Plan, Option<PathBuf>)> {
+    let refused = |mistakes: Vec<Mistake>| {
+        let lines: Vec<String> = mistakes.iter().map(ToString::to_string).collect();
+        let head = match lines.len() {
+            1 => "the plan has a mistake".to_owned(),
+            some => format!("the plan has {some} mistakes"),
+        };
+        WrongUsage(format!("{head}:\n{}", lines.join("\n")))
+    };
+    let text =
+        contents(file).map_err(|what| refused(vec![Mistake { file: Some(file.to_owned()), ..Mistake::new(what) }]))?;
+    Ok(load::parse(&text, file).map_err(refused)?)
+}
+
+/// A text of a size that can be.
+///
+/// # Errors
+/// What is wrong with the file, without its name.
+fn contents(file: &Path) -> Result<String, String> {
+    match std::fs::metadata(file) {
+        Ok(meta) if !meta.is_file() => return Err("is no file".to_owned()),
+        Ok(meta) if meta.len() > LARGEST => return Err(format!("is larger than {} MiB", LARGEST >> 20)),
+        _ => {}
+    }
+    std::fs::read_to_string(file).map_err(|error| error.to_string())
+}
+
+/// A name that people can read.
+fn readable(value: &DeValue<'_>) -> Result<String, String> {
+    let name = text(value)?;
+    let fits = name.chars().count() <= 80 && !name.chars().any(is_unfit);
+    if fits {
+        Ok(name)
+    } else {
+        Err(format!("{name:?}: a name has up to 80 letters, none of them a control character"))
+    }
+}

@@ -1,0 +1,171 @@
+//! Plans as people write them.
+
+use super::load::parse;
+use crate::answer::{Encoding, Expected};
+use crate::plan::{Order, Plan};
+use crate::way::Way;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+fn plan(text: &str) -> Plan {
+    match parse(text, Path::new("/nowhere/plan.toml")) {
+        Ok((plan, _)) => plan,
+        Err(mistakes) => panic!("{mistakes:#?}"),
+    }
+}
+
+fn mistakes(text: &str) -> Vec<String> {
+    let told = parse(text, Path::new("plan.toml")).err().unwrap_or_default();
+    told.iter().map(ToString::to_string).collect()
+}
+
+const MIX: &str = r#"
+rounds = 4000
+warm_up = 0
+seed = 3
+[[arm]]
+name = "a"
+url = "http://one:1"
+[[arm]]
+name = "b"
+url = "ws://two:2"
+transport = "websocket"
+encoding = "base58"
+method = "other"
+[[value]]
+name = "slot"
+from = 5
+to = 9
+[[value]]
+name = "key"
+list = ["x", 7, "say \"y\""]
+[[request]]
+method = "getBlock"
+params = '[{slot}, {"key": "{key}", "encoding": "{encoding}"}]'
+weight = 3
+[[request]]
+name = "head"
+method = "getSlot"
+answer = "any"
+[[request]]
+method = "getAccountInfo"
+params = '["{key}", {"encoding": "base64+zstd"}]'
+answer = "account"
+"#;
+
+#[test]
+fn a_mix_is_drawn_by_weight_and_all_arms_get_the_same_values() {
+    let plan = plan(MIX);
+    assert_eq!((plan.cells.len(), plan.weights.as_slice(), plan.requests()), (6, &[3, 1, 1][..], 8000));
+    assert_eq!((plan.links[1].way, plan.links[0].way), (Way::WebSocket, Way::Http));
+    assert_eq!(plan.cells[0].expected, Expected::Json { same: true });
+    assert_eq!(plan.cells[2].expected, Expected::Json { same: false });
+    assert_eq!(plan.cells[4].expected, Expected::Account(Encoding::Zstd));
+    assert_eq!(plan.cells[5].expected, Expected::Account(Encoding::Base58));
+    let mut asked: BTreeMap<usize, u32> = BTreeMap::new();
+    let turns: Vec<_> = Order::new(&plan).collect();
+    for round in turns.chunks(2) {
+        let [a, b] = [0, 1].map(|place| &plan.cells[round[place].cell]);
+        assert!(a.subject == b.subject && a.arm != b.arm && round[0].round == round[1].round);
+        *asked.entry(a.subject).or_default() += 1;
+        let [a, b] = [0, 1].map(|place| {
+            let body = plan.body(&plan.cells[round[place].cell], round[place].number);
+            let json: serde_json::Value = serde_json::from_slice(&body).unwrap();
+            assert_eq!(json["id"], round[place].number);
+            let mut params = json["params"].clone();
+            params.get_mut(1).and_then(serde_json::Value::as_object_mut).map(|options| options.remove("encoding"));
+            params
+        });
+        assert_eq!(a, b);
+    }
+    assert!((2250..2550).contains(&asked[&0]) && asked[&1] > 700 && asked[&2] > 700, "{asked:?}");
+    let first = plan.first_requests();
+    assert_eq!(first.lines().count(), 6);
+    assert!(first.contains("SEND ws://two:2 ") && first.contains("POST http://one:1 "), "{first}");
+    assert!(first.contains(r#""method":"other""#), "{first}");
+}
+
+#[test]
+fn without_weights_each_round_has_every_request() {
+    let plan = plan(&MIX.replace("weight = 3\n", "").replace("rounds = 4000", "rounds = 10\nrate = 50"));
+    assert_eq!((plan.requests(), plan.workers, plan.rate), (60, 64, Some(50.0)));
+    let mut seen = std::collections::BTreeSet::new();
+    for round in 0..200 {
+        let body = plan.body(&plan.cells[0], round * 6);
+        seen.insert(String::from_utf8(body.to_vec()).unwrap().split_once("params").unwrap().1.to_owned());
+    }
+    assert_eq!(seen.len(), 15, "five slots and three keys: {seen:?}");
+}
+
+#[test]
+fn values_of_a_file_are_its_lines() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("keys.txt"), "one\n\n  two \n").unwrap();
+    let of = |file: &str| {
+        let text = MIX.replace(r#"list = ["x", 7, "say \"y\""]"#, &format!("file = {file:?}"));
+        parse(&text, &folder.path().join("plan.toml"))
+    };
+    let (plan, _) = of("keys.txt").unwrap();
+    assert_eq!(plan.values[1].every(), ["one", "two"]);
+    assert!(plan.values[1].described().starts_with("2 texts of digest "));
+    let told = of("none.txt").unwrap_err();
+    assert!(told.len() == 1 && told[0].line == Some(20) && told[0].what.contains("none.txt"), "{told:?}");
+}
+
+#[test]
+fn all_mistakes_are_told_at_once_with_their_lines() {
+    let text = r#"rounds = 0
+workers = "many"
+colour = 1
+[[arm]]
+name = "a"
+url = "ws://one"
+[[arm]]
+name = "a"
+url = "http://two/?key=secret key"
+transport = "carrier"
+[[value]]
+name = "Slot"
+from = 9
+to = 2
+[[value]]
+name = "v"
+[[request]]
+params = "7"
+weight = 0
+"#;
+    let told = mistakes(text);
+    let wanted = [
+        "plan.toml:1: rounds: a whole number from 1",
+        "plan.toml:2: workers:",
+        "plan.toml:3: colour: unknown key",
+        "plan.toml:6: arm.url: ws:// is not supported",
+        "plan.toml:8: arm.name: there are two arms",
+        "plan.toml:10: arm.transport: one of \"http\", \"http-new\", \"http2\", \"websocket\"",
+        "plan.toml:12: value.name: \"Slot\"",
+        "plan.toml:12: value: from = 9 is above to = 2",
+        "plan.toml:16: value: one of these is wanted",
+        "request.method is missing",
+        "plan.toml:19: request.weight:",
+    ];
+    for wanted in wanted {
+        assert!(told.iter().any(|line| line.contains(wanted)), "{wanted} is not in {told:#?}");
+    }
+    assert!(!told.iter().any(|line| line.contains("secret")), "{told:#?}");
+    let none = mistakes("");
+    assert!(none.len() == 2 && none[0].contains("[[arm]] is missing") && none[1].contains("[[request]]"), "{none:?}");
+}
+
+#[test]
+fn parameters_that_are_no_json_for_some_value_are_refused() {
+    let told = |params: &str| {
+        let text = MIX.replace(r#"'["{key}", {"encoding": "base64+zstd"}]'"#, &format!("'{params}'"));
+        mistakes(&text).join("\n")
+    };
+    assert_eq!(told(r#"["{key}"]"#), "");
+    assert!(told("[{key}]").contains("`[x]` is no JSON"), "{}", told("[{key}]"));
+    assert!(told("{key}").contains("is no JSON"));
+    assert!(told("[{kez}]").contains("{kez} stands for nothing; known: {slot}, {key}"));
+    assert!(told("7").contains("neither an array nor an object"));
+    assert!(told(r#"["{slot}""#).contains("is no JSON"));
+}
