@@ -153,8 +153,9 @@ pub struct TransportArgs {
     /// Where the node has its WebSocket, as in ws://127.0.0.1:8900 [default: one port above HTTP if that is named, else the same].
     #[arg(long, value_name = "URL")]
     pub websocket: Option<String>,
-    /// Transports to compare; the first is the reference: http (a connection that is kept), http-new (one for each request), websocket.
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "http,http-new,websocket", value_parser = parse_transport)]
+    /// Transports to compare; the first is the reference: http (HTTP/1.1 over a connection that is kept), http-new (one for each request),
+    /// http2 (left out where the node does not offer it), websocket.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "http,http-new,http2,websocket", value_parser = parse_transport)]
     pub transports: Vec<String>,
     /// How often in a row, next to a single time.
     #[arg(long, value_name = "N", default_value = "30", value_parser = clap::value_parser!(u32).range(2..=1000))]

@@ -36,6 +36,13 @@ pub(crate) enum Failure {
     OtherChain,
 }
 
+impl Failure {
+    /// Whether it is how a node fails that does not speak what it was asked in.
+    pub(crate) fn is_no_http2(&self) -> bool {
+        matches!(self, Failure::NoHttp2 | Failure::Closed | Failure::Timeout)
+    }
+}
+
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -84,7 +84,7 @@ impl Link {
         // Errors of a connection reach whoever waits for an answer.
         let send = if kind.way == Way::Http2 {
             let shaken = http2::handshake(tasks.clone(), stream).await;
-            let (send, connection) = shaken.map_err(|_| Failure::Connect)?;
+            let (send, connection) = shaken.map_err(|_| Failure::NoHttp2)?;
             tasks.execute(connection);
             Sender::Two(send)
         } else {

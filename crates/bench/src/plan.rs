@@ -115,6 +115,13 @@ impl Plan {
         (u64::from(self.rounds) + u64::from(self.warm_up)) * self.in_a_round() as u64
     }
 
+    /// Leaves out an arm; the others keep their order.
+    pub(crate) fn leave_out(&mut self, arm: usize) {
+        self.arms.remove(arm);
+        self.cells.retain(|cell| cell.arm != arm);
+        self.cells.iter_mut().filter(|cell| cell.arm > arm).for_each(|cell| cell.arm -= 1);
+    }
+
     /// The request with that id.
     pub(crate) fn body(&self, cell: &Cell, id: u64) -> Bytes {
         let round = self.round_of(id);

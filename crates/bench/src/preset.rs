@@ -1,6 +1,7 @@
 //! What presets have in common: a plan becomes results, which are kept and shown.
 
 use crate::args::{LoadArgs, OutArgs};
+use crate::failure::Failure;
 use crate::plan::{Cell, MOST_REQUESTS, Plan};
 use crate::render;
 use crate::results::{CellHead, Header, Results};
@@ -10,7 +11,7 @@ use crate::way::Way;
 use faultline_command::args::WrongUsage;
 use faultline_command::clock;
 use faultline_text::{count, time};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::rc::Rc;
 use std::time::{Duration, UNIX_EPOCH};
@@ -107,10 +108,48 @@ fn measure(
     engine: &Engine,
     known: impl FnOnce(&Engine) -> anyhow::Result<Known>,
 ) -> anyhow::Result<Results> {
-    let known = known(engine)?;
+    let mut known = known(engine)?;
+    let mut plan = plan.clone();
+    known.notes.extend(offered(&mut plan, engine)?);
     let started = since_epoch();
-    let measured = engine.run(&Rc::new(plan.clone()))?;
-    Ok(results(preset, plan, known, measured, started))
+    let plan = Rc::new(plan);
+    let measured = engine.run(&plan)?;
+    Ok(results(preset, &plan, known, measured, started))
+}
+
+/// Leaves out arms over HTTP/2 whose node does not offer it, and says so.
+fn offered(plan: &mut Plan, engine: &Engine) -> anyhow::Result<Vec<String>> {
+    let over = |cell: &Cell| plan.links.get(cell.link).is_some_and(|link| link.way == Way::Http2);
+    let mut tried = BTreeSet::new();
+    let cells: Vec<Cell> = plan.cells.iter().filter(|cell| over(cell) && tried.insert(cell.arm)).cloned().collect();
+    if cells.is_empty() {
+        return Ok(Vec::new());
+    }
+    let arms: Vec<usize> = cells.iter().map(|cell| cell.arm).collect();
+    let answers = engine.probe(&Plan { cells, weights: Vec::new(), ..plan.clone() })?;
+    let mut notes = Vec::new();
+    for (arm, answer) in arms.into_iter().zip(answers).rev() {
+        if let Err(failure) = answer
+            && failure.is_no_http2()
+        {
+            notes.push(leave_out(plan, arm, &failure)?);
+        }
+    }
+    Ok(notes)
+}
+
+/// Leaves out an arm whose node does not offer HTTP/2: what is said of that.
+///
+/// # Errors
+/// There is no other arm.
+pub(crate) fn leave_out(plan: &mut Plan, arm: usize, failure: &Failure) -> anyhow::Result<String> {
+    let name = plan.arms.get(arm).map(|arm| arm.name.clone()).unwrap_or_default();
+    anyhow::ensure!(
+        plan.arms.len() > 1,
+        "{name}: the node does not offer HTTP/2 ({failure}), and there is no other arm"
+    );
+    plan.leave_out(arm);
+    Ok(format!("{name} is left out: the node does not offer HTTP/2 ({failure})"))
 }
 
 /// What is added to the link of each cell; nothing if nothing is to any.

@@ -117,6 +117,16 @@ fn measure(
     let mut talk = Talk::new((http.clone(), websocket.clone()), engine.tls(), (LIMIT, args.timeout));
     let patience = Patience { poll: args.poll, timeout: args.timeout };
     let (mut chain, mut notes) = engine.first(chain(&mut talk, patience))?;
+    let ways = &mut ways.to_vec();
+    if let Some(place) = ways.iter().position(|way| *way == Way::Http2) {
+        // Of any chain: an error of JSON-RPC is an answer as well.
+        let asked = engine
+            .first(async { Ok(talk.call(Way::Http2, "eth_chainId", &json!([]), &mut Meter::default()).await) })?;
+        if let Some(failure) = asked.err().filter(Failure::is_no_http2) {
+            notes.push(preset::leave_out(&mut plan, place, &failure)?);
+            ways.remove(place);
+        }
+    }
     talk.give_up();
     if !chain.writes() {
         let reads = |cell: &Cell| scenarios.get(cell.subject).is_some_and(|(act, _)| *act == Act::Read);

@@ -16,8 +16,8 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
-/// By `bench transport` in 40 rounds and one of warm-up.
-const WRITES: u64 = 41 * 3 * 31;
+/// By `bench transport` in 40 rounds and one of warm-up, over one transport.
+const WRITES: u64 = 41 * 31;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A node that answers over HTTP and WebSocket. The order of the fields is the order of their end.
@@ -94,6 +94,33 @@ fn bench(words: &[&str], kept: &str) -> (String, u8) {
     (said, code)
 }
 
+/// A mix of requests for blocks that a plan sends over HTTP and a WebSocket; answers are the same.
+fn planned(node: &Node, folder: &Path) {
+    let arm = |name: &str, url: &str| format!("[[arm]]\nname = {name:?}\nurl = {url:?}\ntransport = {name:?}\n");
+    let arms = [arm("http", &node.url), arm("http-new", &node.url), arm("websocket", &node.websocket)].concat();
+    let requests = r#"
+[[value]]
+name = "block"
+from = 1
+to = 1000
+hex = true
+[[request]]
+method = "eth_getBlockByNumber"
+params = '["{block}", true]'
+weight = 2
+[[request]]
+method = "eth_getBlockReceipts"
+params = '["{block}"]'
+"#;
+    let file = folder.join("plan.toml");
+    fs::write(&file, format!("rounds = 300\n{arms}{requests}")).expect("a plan");
+    let (said, code) = bench(&["run", &file.display().to_string()], "run-geth.txt");
+    assert!(code == 0 && said.starts_with("=== ALL REQUESTS ==="), "{said}");
+    for arm in ["http-new", "websocket"] {
+        assert!(said.contains(&format!("Answers of {arm}: equal to the reference's in all 320 comparisons")), "{said}");
+    }
+}
+
 #[test]
 #[ignore = "needs geth (scripts/install-geth): .ci/run --long, or cargo test -p faultline-bench --test real_geth -- --ignored"]
 fn http_and_websocket_write_and_read_the_same_on_a_real_chain() -> Result<()> {
@@ -116,7 +143,7 @@ fn http_and_websocket_write_and_read_the_same_on_a_real_chain() -> Result<()> {
             assert!(mean > 0.0, "{said}");
         }
     }
-    // Only one of the three connects within what is measured.
+    // Only one of them connects within what is measured.
     let json = bench(&["report", &file, "--format", "json"], "transport-geth.json").0;
     let json: Value = serde_json::from_str(&json).expect("JSON");
     for cell in json["cells"].as_array().expect("cells") {
@@ -124,14 +151,16 @@ fn http_and_websocket_write_and_read_the_same_on_a_real_chain() -> Result<()> {
         assert_eq!(connects, cell["arm"] == "http-new", "{cell}");
     }
     assert_eq!(bench(&["report", &file], "transport-again.txt"), (said, 0));
-    // An independent reader: the contract holds the number of the last write. One round of 41 is a warm-up, and in each the three ways write 31 times.
+    // An independent reader: the contract holds the number of the last write. One round of 41 is a warm-up, and in each every way writes 31 times.
+    let writes = WRITES * json["run"]["arms"].as_array().expect("arms").len() as u64;
     let call = |method: &str, params: Value| Rpc::new(node.http).call(method, params).expect(method);
     let block = call("eth_getBlockByNumber", json!(["0x1", true]));
     let receipt = call("eth_getTransactionReceipt", json!([block["transactions"][0]["hash"]]));
     let stored = call("eth_getStorageAt", json!([receipt["contractAddress"], "0x0", "latest"]));
-    assert_eq!(stored.as_str(), Some(format!("0x{WRITES:064x}").as_str()));
+    assert_eq!(stored.as_str(), Some(format!("0x{writes:064x}").as_str()));
     let sent = call("eth_getTransactionCount", json!([block["transactions"][0]["from"], "latest"]));
-    assert_eq!(sent.as_str(), Some(format!("{:#x}", WRITES + 1).as_str()), "and the deployment");
+    assert_eq!(sent.as_str(), Some(format!("{:#x}", writes + 1).as_str()), "and the deployment");
+    planned(&node, folder.path());
     Ok(())
 }
 
