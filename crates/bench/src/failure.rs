@@ -1,5 +1,6 @@
 //! Why a request has no good answer. A failure is counted by its kind and never averaged into latencies.
 
+use hyper::StatusCode;
 use std::fmt;
 use std::time::Duration;
 
@@ -16,8 +17,12 @@ pub(crate) enum Failure {
     Closed,
     /// The node asked for fewer requests, with the time that it asked for.
     RateLimited(Option<Duration>),
-    /// A status other than 200 and 429.
+    /// A status other than 200, 429 and those of the server's own errors.
     Http(u16),
+    /// A status from 500 on, with the time after which the node may be asked again, if it names one.
+    Server(u16, Option<Duration>),
+    /// Not sent in an open loop, since the node wants no requests before a later moment.
+    HeldBack,
     /// An error object of JSON-RPC, by its code.
     Rpc(i64),
     /// An error object that says that the slot was skipped, by its code.
@@ -37,6 +42,24 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
+    /// Of a status that is no 200, with the time that `Retry-After` names.
+    pub(crate) fn of_status(status: StatusCode, retry_after: Option<Duration>) -> Failure {
+        match status {
+            StatusCode::TOO_MANY_REQUESTS => Failure::RateLimited(retry_after),
+            error if error.is_server_error() => Failure::Server(error.as_u16(), retry_after),
+            other => Failure::Http(other.as_u16()),
+        }
+    }
+
+    /// Whether the node is to be asked again only after a while; then the time that it asked for.
+    pub(crate) fn refusal(&self) -> Option<Option<Duration>> {
+        match self {
+            Failure::RateLimited(wish) | Failure::Server(_, wish) => Some(*wish),
+            Failure::Connect => Some(None),
+            _ => None,
+        }
+    }
+
     /// Whether it is how a node fails that does not speak what it was asked in.
     pub(crate) fn is_no_http2(&self) -> bool {
         matches!(self, Failure::NoHttp2 | Failure::Closed | Failure::Timeout)
@@ -51,7 +74,8 @@ impl fmt::Display for Failure {
             Failure::Timeout => f.write_str("timeout"),
             Failure::Closed => f.write_str("connection closed"),
             Failure::RateLimited(_) => f.write_str("rate limited"),
-            Failure::Http(status) => write!(f, "HTTP {status}"),
+            Failure::Http(status) | Failure::Server(status, _) => write!(f, "HTTP {status}"),
+            Failure::HeldBack => f.write_str("not sent before Retry-After was over"),
             Failure::Rpc(code) | Failure::Skipped(code) => write!(f, "JSON-RPC {code}"),
             Failure::WrongId => f.write_str("wrong id"),
             Failure::Malformed => f.write_str("malformed answer"),

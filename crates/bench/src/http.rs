@@ -9,7 +9,7 @@ use faultline_command::clock;
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::{http1, http2};
-use hyper::header::{CONTENT_TYPE, HOST, RETRY_AFTER};
+use hyper::header::{CONTENT_TYPE, HOST, HeaderMap, RETRY_AFTER};
 use hyper::rt::Executor;
 use hyper::{Request, Response, StatusCode, Uri};
 use hyper_util::rt::TokioIo;
@@ -132,7 +132,7 @@ impl Link {
         let (received, sent) = (self.wire.received.get(), self.wire.sent.get());
         let answer = self.send(endpoint, body).await?;
         let status = answer.status();
-        let retry_after = answer.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.trim().parse().ok());
+        let retry_after = retry_after(answer.headers());
         let body = Limited::new(answer.into_body(), limit).collect().await.map_err(|error| {
             if error.is::<LengthLimitError>() {
                 return Failure::TooLarge;
@@ -142,7 +142,7 @@ impl Link {
         let end = clock::uptime();
         Ok(Raw {
             status,
-            retry_after: retry_after.map(Duration::from_secs),
+            retry_after,
             body: body.to_bytes(),
             first_byte: self.plain.first_read.get().unwrap_or(end),
             end,
@@ -150,6 +150,11 @@ impl Link {
             received: self.wire.received.get() - received,
         })
     }
+}
+
+/// How long a node wants no requests, if it says so in seconds.
+pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok().map(Duration::from_secs)
 }
 
 fn failed(error: &hyper::Error) -> Failure {

@@ -227,6 +227,7 @@ pub(crate) fn results(preset: &str, plan: &Plan, known: Known, measured: Measure
         warm_up: plan.warm_up,
         workers: plan.workers,
         rate: plan.rate,
+        refusals: measured.refusals,
         stopped_by: measured.stopped_by,
         own_cpu_ns: measured.own_cpu.map(ns),
         length_ns: ns(measured.length),

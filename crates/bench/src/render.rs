@@ -68,6 +68,11 @@ fn about(results: &Results) -> String {
         header.warm_up,
     );
     header.notes.iter().for_each(|note| out += &format!("{note}\n"));
+    if !header.refusals.is_empty() {
+        let said: Vec<String> =
+            header.refusals.iter().map(|(kind, times)| format!("{} {kind}", count(*times))).collect();
+        let _ = writeln!(out, "Refused: {}; what was repeated after a wait is in no latency", said.join(", "));
+    }
     if let Some(own) = header.own_cpu_ns {
         let _ = writeln!(out, "This tool's own CPU time per request: {} ms", number(ms(own), 3));
     }
@@ -202,7 +207,7 @@ fn failures(summary: &Summary) -> String {
     let mut said: Vec<String> =
         summary.failures.iter().map(|(kind, times)| format!("{} {kind}", count(*times))).collect();
     if summary.refused > 0 {
-        said.push(format!("{} refused for the rate and repeated", count(summary.refused)));
+        said.push(format!("{} refused and repeated", count(summary.refused)));
     }
     if said.is_empty() { "0".to_owned() } else { said.join(", ") }
 }

@@ -32,7 +32,7 @@ pub(crate) struct Sample {
     pub(crate) received: u64,
     /// Why it has no latency.
     pub(crate) failure: Option<String>,
-    /// Times that the node refused it for its rate before this answer.
+    /// Times that the node refused it before this answer: for its rate, with an error of its own, or without a connection.
     pub(crate) refused: u32,
 }
 
@@ -87,6 +87,9 @@ pub(crate) struct Header {
     pub(crate) workers: usize,
     /// Requests a second in an open loop; `None` in a closed loop.
     pub(crate) rate: Option<f64>,
+    /// Requests that nodes refused, by kind, over the whole run: those that were sent again as well.
+    #[serde(default)]
+    pub(crate) refusals: BTreeMap<String, u64>,
     /// The signal, or what else, ended it early.
     pub(crate) stopped_by: Option<String>,
     /// This tool's CPU time per request, in nanoseconds, over the whole run.
@@ -111,7 +114,7 @@ pub(crate) struct Summary {
     pub(crate) successes: u64,
     /// Failures by kind.
     pub(crate) failures: BTreeMap<String, u64>,
-    /// Refusals for the rate that were tried again.
+    /// Refusals after which it was sent again.
     pub(crate) refused: u64,
     /// Of good answers; `None` without any.
     pub(crate) latency: Option<Latency>,
@@ -288,6 +291,7 @@ pub(crate) mod tests {
             warm_up: 0,
             workers: 1,
             rate: None,
+            refusals: BTreeMap::new(),
             stopped_by: None,
             own_cpu_ns: None,
             length_ns: 1_000_000_000,

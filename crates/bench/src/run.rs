@@ -14,6 +14,7 @@ mod server;
 mod tests;
 
 use crate::answer::Decoder;
+use crate::failure::Failure;
 use crate::plan::{Order, Plan, Turn};
 use crate::results::Sample;
 use crate::stream;
@@ -24,9 +25,9 @@ pub(crate) use exchange::Exchanged;
 use faultline_command::clock;
 use faultline_command::progress::Progress;
 use faultline_command::signals::Signals;
-use pace::{Asked, LOOK, Pace};
+use pace::{Asked, LOOK, Pace, Repeat};
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::pin::pin;
 use std::rc::Rc;
@@ -41,6 +42,8 @@ use tokio_rustls::TlsConnector;
 pub(crate) struct Measured {
     pub(crate) samples: Vec<Sample>,
     pub(crate) verdicts: Vec<Verdict>,
+    /// Refused requests by kind, those that were sent again included.
+    pub(crate) refusals: BTreeMap<String, u64>,
     /// What ended it early.
     pub(crate) stopped_by: Option<String>,
     /// CPU time of this tool per request.
@@ -78,8 +81,8 @@ impl Engine {
         let cpu = clock::thread_cpu();
         let progress = RefCell::new(Progress::new(plan.requests(), "requests"));
         let look = || {
-            let refused = shared.pace.refused();
-            let more = if refused > 0 { format!(", {refused} refused for their rate") } else { String::new() };
+            let refused: u64 = shared.pace.refusals().values().sum();
+            let more = if refused > 0 { format!(", {refused} refused") } else { String::new() };
             progress.borrow_mut().at(shared.done.get(), &more);
         };
         self.with_signals(&shared.pace, look, async {
@@ -104,7 +107,8 @@ impl Engine {
         // In an open loop and over a slowed link the active wait for the next moment is CPU time as well.
         let waits = plan.rate.is_some() || plan.links.iter().any(|link| !link.shape.is_none());
         let own_cpu = own_cpu.filter(|_| !waits);
-        Ok(Measured { samples, verdicts, stopped_by: shared.pace.ended_by(), own_cpu, length })
+        let (refusals, stopped_by) = (shared.pace.refusals(), shared.pace.ended_by());
+        Ok(Measured { samples, verdicts, refusals, stopped_by, own_cpu, length })
     }
 
     /// Does `work`, and looks now and then. A signal to end ends `pace`, and `work` by that; `None` after a second signal, which does
@@ -200,26 +204,34 @@ impl Shared {
         Some((turn, at))
     }
 
-    fn keep(&self, sample: Option<Sample>) {
+    /// Keeps what came of a request, with the slot and the bytes of its answer, if there are any to compare.
+    fn answered(&self, turn: &Turn, asked: Asked<Exchanged>, answer: Option<(Option<u64>, &[u8])>) {
+        if let Some(cell) = self.plan.cells.get(turn.cell) {
+            self.verify.borrow_mut().answered((cell.arm, cell.subject), self.plan.round_of(turn.number), answer);
+        }
         self.done.set(self.done.get() + 1);
-        self.samples.borrow_mut().extend(sample);
+        let begun = self.begun.get().unwrap_or(asked.at);
+        self.samples.borrow_mut().extend(turn.round.map(|round| sample(turn, round, begun, asked)));
     }
 }
 
 async fn worker(shared: Rc<Shared>, mut decoder: Decoder) {
+    let repeat = if shared.plan.rate.is_none() { Repeat::All } else { Repeat::None };
     while let Some((turn, at)) = shared.next().await {
         let Some(cell) = shared.plan.cells.get(turn.cell) else { return };
+        if shared.pace.holds_back(cell.link, at) {
+            shared.answered(&turn, Asked { answer: Err(Failure::HeldBack), at, refused: 0 }, None);
+            continue;
+        }
         let idle = shared.idle.borrow_mut().pop();
         let mut connections = idle.unwrap_or_else(|| Connections::new(&shared.plan, shared.tls.clone()));
         let send = async |at| connections.exchange(&shared.plan, cell, turn.number, &mut decoder, at).await;
-        let asked = shared.pace.asked(at, shared.plan.rate.is_none(), send).await;
+        let asked = shared.pace.asked(cell.link, at, repeat, send).await;
         shared.idle.borrow_mut().push(connections);
         let Some(asked) = asked else { return };
         let decoded = asked.answer.as_ref().ok().map(|exchanged| exchanged.decoded);
         let answer = decoded.filter(|decoded| decoded.bytes).map(|decoded| (decoded.slot, decoder.bytes()));
-        shared.verify.borrow_mut().answered((cell.arm, cell.subject), shared.plan.round_of(turn.number), answer);
-        let begun = shared.begun.get().unwrap_or(asked.at);
-        shared.keep(turn.round.map(|round| sample(&turn, round, begun, asked)));
+        shared.answered(&turn, asked, answer);
     }
 }
 

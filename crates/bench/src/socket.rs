@@ -1,7 +1,7 @@
 //! One WebSocket to a node.
 
 use crate::failure::Failure;
-use crate::http::{Opened, Raw};
+use crate::http::{Opened, Raw, retry_after};
 use crate::plan::LinkKind;
 use crate::stream::{self, Connected, Seen, Stream};
 use base64::Engine as _;
@@ -145,10 +145,8 @@ impl Socket {
 
 /// Whether the node gives the WebSocket that was asked for with that key.
 fn accepts<B>(answer: &Response<B>, key: &str) -> Result<(), Failure> {
-    match answer.status() {
-        StatusCode::SWITCHING_PROTOCOLS => {}
-        StatusCode::TOO_MANY_REQUESTS => return Err(Failure::RateLimited(None)),
-        other => return Err(Failure::Http(other.as_u16())),
+    if answer.status() != StatusCode::SWITCHING_PROTOCOLS {
+        return Err(Failure::of_status(answer.status(), retry_after(answer.headers())));
     }
     let expected = STANDARD.encode(digest(&SHA1_FOR_LEGACY_USE_ONLY, format!("{key}{SUFFIX}").as_bytes()));
     let is_right =

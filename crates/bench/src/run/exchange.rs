@@ -148,7 +148,6 @@ impl Connections {
 fn decoded(raw: &Raw, id: u64, cell: &Cell, decoder: &mut Decoder) -> Result<Decoded, Failure> {
     match raw.status {
         StatusCode::OK => decoder.decode(&raw.body, id, cell.expected),
-        StatusCode::TOO_MANY_REQUESTS => Err(Failure::RateLimited(raw.retry_after)),
-        other => Err(Failure::Http(other.as_u16())),
+        other => Err(Failure::of_status(other, raw.retry_after)),
     }
 }

@@ -1,6 +1,6 @@
 //! Work that is more than one request: one after the other, in the order of a plan.
 
-use super::{Asked, Engine, Exchanged, Measured, Pace, sample};
+use super::{Asked, Engine, Exchanged, Measured, Pace, Repeat, sample};
 use crate::failure::Failure;
 use crate::plan::{Cell as PlanCell, Order, Plan};
 use crate::verify::Verdict;
@@ -57,7 +57,9 @@ impl Engine {
             for turn in Order::new(plan) {
                 let (Some(cell), true) = (plan.cells.get(turn.cell), pace.until(Duration::ZERO).await) else { break };
                 let at = clock::uptime();
-                let Some(asked) = pace.asked(at, true, async |_| perform(cell).await).await else { break };
+                let Some(asked) = pace.asked(cell.link, at, Repeat::All, async |_| perform(cell).await).await else {
+                    break;
+                };
                 done.set(done.get() + 1);
                 let Some(round) = turn.round else { continue };
                 let first = begun.get().unwrap_or(at);
@@ -70,6 +72,7 @@ impl Engine {
         Ok(Measured {
             samples: samples.into_inner(),
             verdicts: vec![Verdict::default(); plan.arms.len()],
+            refusals: pace.refusals(),
             stopped_by: pace.ended_by(),
             own_cpu: None,
             length: length.get(),

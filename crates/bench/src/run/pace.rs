@@ -4,11 +4,16 @@ use crate::failure::Failure;
 use faultline_command::clock;
 use faultline_text::time;
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::time::sleep;
 
 /// A request that is refused for its rate is tried so often again.
 const MOST_REFUSALS: u32 = 8;
+/// One that finds no connection or is answered with a server's error is tried so often again: it may be the request.
+const MOST_ERRORS: u32 = 3;
+/// A node that has refused all requests for so long when one is given up ends the run.
+const LONGEST_TROUBLE: Duration = Duration::from_secs(60);
 /// The first wait after a refusal; each further one is twice as long. What a node asks for is waited, if it is longer.
 const FIRST_BACKOFF: Duration = Duration::from_millis(500);
 /// The longest wait that no node asked for.
@@ -25,7 +30,11 @@ const TIMER: Duration = Duration::from_millis(2);
 pub(crate) struct Pace {
     /// Nothing is sent before: a node asked for fewer requests.
     resume: Cell<Duration>,
-    refused: Cell<u64>,
+    /// In an open loop, by place of the link: nothing is sent there before.
+    held_back: RefCell<BTreeMap<usize, Duration>>,
+    /// By place of the link: since when every request has been refused.
+    troubled: RefCell<BTreeMap<usize, Duration>>,
+    refusals: RefCell<BTreeMap<String, u64>>,
     ended_by: RefCell<Option<String>>,
 }
 
@@ -35,8 +44,19 @@ pub(crate) struct Asked<T> {
     pub(crate) answer: Result<T, Failure>,
     /// When it was to be sent the last time.
     pub(crate) at: Duration,
-    /// How often the node refused it for its rate before.
+    /// How often the node refused it before.
     pub(crate) refused: u32,
+}
+
+/// Which refusals are followed by the same request after a wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Repeat {
+    /// All: in a closed loop.
+    All,
+    /// Those for the rate: where nothing is known yet of a node.
+    Limits,
+    /// None: in an open loop.
+    None,
 }
 
 impl Pace {
@@ -54,9 +74,14 @@ impl Pace {
         self.ended_by.borrow().is_some()
     }
 
-    /// How often nodes refused requests for their rate.
-    pub(crate) fn refused(&self) -> u64 {
-        self.refused.get()
+    /// How often nodes refused requests, by kind.
+    pub(crate) fn refusals(&self) -> BTreeMap<String, u64> {
+        self.refusals.borrow().clone()
+    }
+
+    /// Whether a request that was to be sent over that link at `at` is not: the node wants none before a later moment.
+    pub(crate) fn holds_back(&self, link: usize, at: Duration) -> bool {
+        self.held_back.borrow().get(&link).is_some_and(|until| at < *until)
     }
 
     /// Waits for that moment; whether a request is still to be sent then.
@@ -75,24 +100,24 @@ impl Pace {
         self.until(self.resume.get()).await
     }
 
-    /// Sends a request that was to be sent at `at`, and again after a wait if the node refused it for its rate and it may be
+    /// Sends a request over that link that was to be sent at `at`, and again after a wait if the node refused it and it may be
     /// repeated. `None` if the run ends during the wait.
     pub(crate) async fn asked<T>(
         &self,
+        link: usize,
         mut at: Duration,
-        may_repeat: bool,
+        repeat: Repeat,
         mut send: impl AsyncFnMut(Duration) -> Result<T, Failure>,
     ) -> Option<Asked<T>> {
         let mut refused = 0;
         loop {
             let answer = send(at).await;
-            let Err(Failure::RateLimited(wish)) = answer else { return Some(Asked { answer, at, refused }) };
-            self.refused.set(self.refused.get() + 1);
-            if let Some(wish) = wish.filter(|wish| *wish > LONGEST_WISH) {
-                self.end(format!("a node that wants no requests for {}", time(wish)));
+            let Err(failure) = &answer else {
+                self.troubled.borrow_mut().remove(&link);
                 return Some(Asked { answer, at, refused });
-            }
-            if !may_repeat || refused == MOST_REFUSALS {
+            };
+            let Some(wish) = failure.refusal() else { return Some(Asked { answer, at, refused }) };
+            if !self.is_repeated(link, failure, (repeat, refused)) {
                 return Some(Asked { answer, at, refused });
             }
             let own = (FIRST_BACKOFF * 2_u32.pow(refused)).min(LONGEST_BACKOFF);
@@ -104,5 +129,37 @@ impl Pace {
             }
             at = clock::uptime();
         }
+    }
+
+    /// Counts a refusal, and decides whether its request is sent again after so many others.
+    fn is_repeated(&self, link: usize, failure: &Failure, (repeat, before): (Repeat, u32)) -> bool {
+        *self.refusals.borrow_mut().entry(failure.to_string()).or_default() += 1;
+        let wish = failure.refusal().flatten();
+        if let Some(wish) = wish.filter(|wish| *wish > LONGEST_WISH) {
+            self.end(format!("a node that wants no requests for {}", time(wish)));
+            return false;
+        }
+        let now = clock::uptime();
+        let is_limit = matches!(failure, Failure::RateLimited(_));
+        let most = if is_limit { MOST_REFUSALS } else { MOST_ERRORS };
+        match repeat {
+            Repeat::None => {
+                let until = now + wish.unwrap_or_default();
+                let mut held_back = self.held_back.borrow_mut();
+                let known = held_back.entry(link).or_default();
+                *known = until.max(*known);
+                return false;
+            }
+            Repeat::Limits if !is_limit => return false,
+            _ => {}
+        }
+        let since = *self.troubled.borrow_mut().entry(link).or_insert(now);
+        if before >= most && now.saturating_sub(since) >= LONGEST_TROUBLE {
+            self.end(format!(
+                "a node that has refused all requests for {}: {failure}",
+                time(now.saturating_sub(since))
+            ));
+        }
+        before < most
     }
 }

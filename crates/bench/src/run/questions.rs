@@ -2,7 +2,7 @@
 
 use super::Engine;
 use super::exchange::Connections;
-use super::pace::Pace;
+use super::pace::{Pace, Repeat};
 use crate::answer::Decoder;
 use crate::failure::Failure;
 use crate::plan::{Cell as PlanCell, Plan};
@@ -80,7 +80,7 @@ async fn one(
     let mut decoder = Decoder::new()?;
     own.open(&plan, cell).await;
     let send = async |at| own.exchange(&plan, cell, place as u64, &mut decoder, at).await;
-    let asked = pace.asked(clock::uptime(), true, send).await;
+    let asked = pace.asked(cell.link, clock::uptime(), Repeat::Limits, send).await;
     let answer = asked.map(|asked| (place, asked.answer.map(|_| decoder.bytes().to_vec())));
     Ok((answer, cell.arm, own))
 }

@@ -138,7 +138,7 @@ fn whatever_a_node_does_to_a_request_is_an_error_of_that_request_alone() {
         (Box::new(move |_| Reply::Raw(http("200 OK", LAST, &deep))), "malformed answer"),
         (Box::new(|_| Reply::Raw("SSH-2.0-node\r\n\r\n".to_owned())), "malformed answer"),
         (Box::new(|_| Reply::Raw(String::new())), "connection closed"),
-        (Box::new(|_| Reply::Raw(http("500 Oops", LAST, ""))), "HTTP 500"),
+        (Box::new(|_| Reply::Raw(http("404 Not Found", LAST, ""))), "HTTP 404"),
         (
             Box::new(|_| Reply::Raw("HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n{}".to_owned())),
             "connection closed",
@@ -183,11 +183,51 @@ fn a_node_that_limits_requests_is_given_time_and_its_refusals_are_counted_apart(
 #[test]
 fn a_node_that_is_not_there_is_an_error_of_every_request() {
     let server = Server::start(|_, _| Reply::Silent);
-    let mut plan = plan(&server, 3, 1, None).as_ref().clone();
+    let mut plan = plan(&server, 1, 1, None).as_ref().clone();
     // What was just given back is not listened on.
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     plan.links[0].endpoint = Endpoint::read(&format!("http://{free}")).unwrap();
-    assert_eq!(measure(&Rc::new(plan)).summary(0).failures["no connection"], 3);
+    let begun = clock::uptime();
+    let summary = measure(&Rc::new(plan)).summary(0);
+    assert_eq!((summary.failures["no connection"], summary.refused), (1, 3));
+    assert!(clock::uptime() - begun >= Duration::from_millis(500 + 1000 + 2000), "it is not asked at once again");
+}
+
+#[test]
+fn errors_of_a_server_are_given_time_and_counted_by_kind() {
+    let server = Server::start(|number, _| match number {
+        2 => Reply::Raw(http("503 Service Unavailable", "Retry-After: 1\r\nConnection: close\r\n", "")),
+        3 | 6 => Reply::Raw(http("502 Bad Gateway", LAST, "")),
+        _ => Reply::After(Duration::ZERO),
+    });
+    let plan = plan(&server, 6, 1, None);
+    let measured = Engine::new(&plan, None).unwrap().run(&plan).unwrap();
+    let kinds = [("HTTP 502".to_owned(), 2), ("HTTP 503".to_owned(), 1)];
+    assert_eq!(measured.refusals, BTreeMap::from(kinds));
+    let refused: Vec<u32> = measured.samples.iter().map(|sample| sample.refused).collect();
+    assert_eq!(refused, [0, 0, 2, 0, 1, 0]);
+    assert!(measured.samples.iter().all(|sample| sample.latency_ns().is_some_and(|latency| latency < 900_000_000)));
+    let waited = measured.samples[2].at_ns - measured.samples[1].at_ns;
+    assert!(waited >= 2_000_000_000, "what the node asked for, then a second: {waited}");
+}
+
+#[test]
+fn an_open_loop_holds_back_what_is_due_before_retry_after_is_over_and_counts_it() {
+    let server = Server::start(|number, _| match number {
+        10 => Reply::Raw(http("429 Too Many Requests", "Retry-After: 1\r\nConnection: close\r\n", "")),
+        _ => Reply::After(Duration::ZERO),
+    });
+    let measured = measure(&plan(&server, 200, 8, Some(100.0)));
+    let summary = measured.summary(0);
+    let held = summary.failures["not sent before Retry-After was over"];
+    assert_eq!((summary.failures["rate limited"], summary.successes + held), (1, 199));
+    // A second of a hundred a second; an answer that is late makes them fewer.
+    assert!((50..=101).contains(&held), "{:?}", summary.failures);
+    assert_eq!(server.took.lock().unwrap().len() as u64, summary.successes, "the others were not sent");
+    let first = measured.samples.iter().position(|sample| sample.failure.as_deref() == Some("rate limited")).unwrap();
+    let (pause, after) = (measured.samples[first].at_ns, &measured.samples[first + 1..]);
+    let resumed = after.iter().find(|sample| sample.at_ns > pause + 1_500_000_000).unwrap();
+    assert!(resumed.failure.is_none(), "it goes on: {resumed:?}");
 }
 
 #[test]

@@ -183,10 +183,8 @@ impl Talk {
         };
         let sent = begun + connect + tls;
         let raw = link.ask(&self.http.endpoint, Bytes::from(body), self.limit).await?;
-        match raw.status {
-            StatusCode::OK => {}
-            StatusCode::TOO_MANY_REQUESTS => return Err(Failure::RateLimited(raw.retry_after)),
-            other => return Err(Failure::Http(other.as_u16())),
+        if raw.status != StatusCode::OK {
+            return Err(Failure::of_status(raw.status, raw.retry_after));
         }
         let cpu = clock::thread_cpu();
         let value = result(&raw.body, self.id);
