@@ -15,6 +15,7 @@ mod endpoint;
 mod failure;
 mod http;
 mod nodes;
+mod own_cost;
 mod parquet;
 mod plan;
 mod plan_file;

@@ -2,6 +2,7 @@
 
 use crate::args::{LoadArgs, OutArgs};
 use crate::failure::Failure;
+use crate::own_cost;
 use crate::plan::{Cell, MOST_REQUESTS, Plan};
 use crate::render;
 use crate::results::{CellHead, Header, Results};
@@ -85,7 +86,10 @@ pub(crate) fn with(
     if let Some(out) = &output.out {
         store::reserve(out)?;
     }
-    let done = work(&engine);
+    let done = own_cost::measured(&engine).and_then(|own_cost| {
+        let results = work(&engine)?;
+        Ok(Results { header: Header { own_cost, ..results.header }, ..results })
+    });
     if let (Some(out), Err(_)) = (&output.out, &done) {
         // It is empty, and was made here.
         let _ = std::fs::remove_file(out);
@@ -208,9 +212,10 @@ pub(crate) fn results(preset: &str, plan: &Plan, known: Known, measured: Measure
     };
     let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
     let mut nodes: Vec<String> = plan.links.iter().map(|link| link.endpoint.shown()).collect();
-    if plan.links.iter().any(|link| !link.shape.is_none()) {
+    if preset == "run" || plan.links.iter().any(|link| !link.shape.is_none()) {
         // One node over several links.
-        nodes.dedup();
+        let mut known = BTreeSet::new();
+        nodes.retain(|node| known.insert(node.clone()));
     }
     let header = Header {
         preset: preset.to_owned(),
@@ -230,6 +235,7 @@ pub(crate) fn results(preset: &str, plan: &Plan, known: Known, measured: Measure
         refusals: measured.refusals,
         stopped_by: measured.stopped_by,
         own_cpu_ns: measured.own_cpu.map(ns),
+        own_cost: None,
         length_ns: ns(measured.length),
     };
     Results { header, cells: plan.cells.iter().map(head).collect(), samples: measured.samples }

@@ -76,6 +76,13 @@ fn about(results: &Results) -> String {
     if let Some(own) = header.own_cpu_ns {
         let _ = writeln!(out, "This tool's own CPU time per request: {} ms", number(ms(own), 3));
     }
+    if let Some(own) = header.own_cost {
+        let (cpu, median) = (number(ms(own.cpu_ns), 3), number(ms(own.median_ns), 3));
+        let _ = writeln!(
+            out,
+            "Measured before, against a server of its own on loopback: {cpu} ms of CPU, {median} ms from sending to the decoded answer"
+        );
+    }
     out
 }
 

@@ -54,6 +54,15 @@ pub(crate) struct CellHead {
     pub(crate) size: Option<u64>,
 }
 
+/// What a request costs this tool itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct OwnCost {
+    /// CPU time, in nanoseconds.
+    pub(crate) cpu_ns: u64,
+    /// Median latency of an answer that takes its server next to nothing, in nanoseconds.
+    pub(crate) median_ns: u64,
+}
+
 /// What is known of a run but its samples.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Header {
@@ -94,6 +103,9 @@ pub(crate) struct Header {
     pub(crate) stopped_by: Option<String>,
     /// This tool's CPU time per request, in nanoseconds, over the whole run.
     pub(crate) own_cpu_ns: Option<u64>,
+    /// Measured before the run, over loopback to a server of this tool.
+    #[serde(default)]
+    pub(crate) own_cost: Option<OwnCost>,
     /// Length of the measured part.
     pub(crate) length_ns: u64,
 }
@@ -294,6 +306,7 @@ pub(crate) mod tests {
             refusals: BTreeMap::new(),
             stopped_by: None,
             own_cpu_ns: None,
+            own_cost: None,
             length_ns: 1_000_000_000,
         };
         let heads = cells

@@ -1,0 +1,124 @@
+//! What a request costs this tool itself: measured against a server of its own on loopback, which does next to nothing.
+
+use crate::answer::Expected;
+use crate::endpoint::Endpoint;
+use crate::plan::{Arm, Cell, LinkKind, Plan, Subject};
+use crate::results::OwnCost;
+use crate::run::Engine;
+use crate::stream::Shape;
+use crate::way::Way;
+use anyhow::bail;
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::rc::Rc;
+use std::thread;
+use std::time::Duration;
+
+/// Requests that count, and those before them.
+const ROUNDS: (u32, u32) = (1000, 200);
+/// For one answer on loopback.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// The largest request that the server reads.
+const LIMIT: usize = 4096;
+
+/// Measures it, by requests one after the other over HTTP/1.1. `None` if there is no such server here.
+///
+/// # Errors
+/// A signal to end.
+pub(crate) fn measured(engine: &Engine) -> anyhow::Result<Option<OwnCost>> {
+    let Ok(listener) = TcpListener::bind("127.0.0.1:0") else { return Ok(None) };
+    let Ok(address) = listener.local_addr() else { return Ok(None) };
+    let Ok(endpoint) = Endpoint::read(&format!("http://{address}")) else { return Ok(None) };
+    let plan = plan(endpoint);
+    let done = thread::scope(|scope| {
+        scope.spawn(move || serve(&listener));
+        let done = engine.run(&Rc::new(plan));
+        // Who still waits for a connection gets one that ends at once.
+        drop(TcpStream::connect_timeout(&address, PATIENCE));
+        done
+    })?;
+    if let Some(by) = done.stopped_by {
+        bail!("ended by {by} before anything was measured");
+    }
+    let mut latencies: Vec<u64> = done.samples.iter().filter_map(|sample| sample.latency_ns()).collect();
+    latencies.sort_unstable();
+    let cpu_ns = done.own_cpu.and_then(|cpu| u64::try_from(cpu.as_nanos()).ok());
+    let median_ns = latencies.get(latencies.len() / 2).copied();
+    Ok(cpu_ns.zip(median_ns).map(|(cpu_ns, median_ns)| OwnCost { cpu_ns, median_ns }))
+}
+
+fn plan(endpoint: Endpoint) -> Plan {
+    let cell = Cell {
+        arm: 0,
+        subject: 0,
+        link: 0,
+        method: r#""method":"getHealth","params":[]"#.to_owned(),
+        numbers: None,
+        expected: Expected::Json { same: false },
+    };
+    Plan {
+        arms: vec![Arm { name: "this tool".to_owned() }],
+        links: vec![LinkKind { endpoint, shape: Shape::default(), way: Way::Http }],
+        subjects: vec![Subject { name: "nothing".to_owned() }],
+        cells: vec![cell],
+        weights: Vec::new(),
+        values: Vec::new(),
+        rounds: ROUNDS.0,
+        warm_up: ROUNDS.1,
+        workers: 1,
+        rate: None,
+        seed: 1,
+        timeout: PATIENCE,
+        limit: LIMIT,
+    }
+}
+
+/// Answers the requests of one connection. How it ends is of no interest: what is not answered is not measured.
+fn serve(listener: &TcpListener) {
+    if let Ok((stream, _)) = listener.accept() {
+        let _ = answer_all(&stream);
+    }
+}
+
+fn answer_all(stream: &TcpStream) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    let (mut reader, mut writer) = (BufReader::new(stream), stream);
+    let (mut line, mut body) = (String::new(), Vec::new());
+    loop {
+        let mut length = 0;
+        loop {
+            line.clear();
+            if reader.by_ref().take(LIMIT as u64).read_line(&mut line)? == 0 {
+                return Ok(());
+            }
+            if line == "\r\n" {
+                break;
+            }
+            if let Some((name, value)) = line.split_once(':')
+                && name.eq_ignore_ascii_case("content-length")
+            {
+                length = value.trim().parse().unwrap_or(0).min(LIMIT);
+            }
+        }
+        body.resize(length, 0);
+        reader.read_exact(&mut body)?;
+        let text = String::from_utf8_lossy(&body);
+        let id: String =
+            text.split_once("\"id\":").map_or("", |(_, rest)| rest).chars().take_while(char::is_ascii_digit).collect();
+        let said = format!(r#"{{"jsonrpc":"2.0","result":"ok","id":{id}}}"#);
+        writer.write_all(format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{said}", said.len()).as_bytes())?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_costs_this_tool_something_and_not_much() {
+        let engine = Engine::new(&plan(Endpoint::read("http://127.0.0.1:1").unwrap()), None).unwrap();
+        let own = measured(&engine).unwrap().unwrap();
+        assert!(own.cpu_ns > 1000 && own.median_ns > 1000, "{own:?}");
+        assert!(own.cpu_ns < 100_000_000 && own.median_ns < 1_000_000_000, "{own:?}");
+    }
+}
