@@ -146,6 +146,7 @@ fn of_runs(runs: &[Run], options: &Options, arms: &[String]) -> Report {
         runs: subjects.all.iter().map(card).collect(),
         caveats,
         sections,
+        cards: String::new(),
         made_by: format!("faultline {}", env!("CARGO_PKG_VERSION")),
     }
 }

@@ -62,6 +62,9 @@ pub struct ReportArgs {
     /// Write a Parquet table to this new file instead: every request; of compression, every codec and size class.
     #[arg(long, value_name = "FILE", conflicts_with = "format")]
     pub parquet: Option<PathBuf>,
+    /// Write a page to this new file, which must end in .html, or the page, Markdown, tables and figures into this folder, instead.
+    #[arg(long, value_name = "PAGE", conflicts_with_all = ["format", "parquet"])]
+    pub html: Option<PathBuf>,
 }
 
 /// `bench diff`.

@@ -18,8 +18,10 @@ use faultline_command::clock;
 use faultline_command::output::say;
 use link::LinkPlan;
 use measure::Packed;
-use outcome::{Blob, BundleRow, FetchTable, Outcome, Overhead};
+use outcome::{Blob, Overhead};
+pub(crate) use outcome::{BundleRow, ClassRow, FetchTable, Interval, Outcome};
 use records::Records;
+use std::path::Path;
 use std::time::UNIX_EPOCH;
 
 /// What is settled before anything is asked.
@@ -61,15 +63,21 @@ pub(crate) fn run(args: &CompressionArgs) -> anyhow::Result<(String, u8)> {
 /// What was kept, once more.
 ///
 /// # Errors
-/// The file is damaged.
-pub(crate) fn again(args: &ReportArgs, header: &str) -> anyhow::Result<String> {
-    let outcome: Outcome =
-        serde_json::from_str(header).with_context(|| format!("{}: its header", args.file.display()))?;
+/// A file that exists.
+pub(crate) fn again(args: &ReportArgs, outcome: &Outcome) -> anyhow::Result<String> {
     if let Some(path) = &args.parquet {
         parquet::write(path, "class", &show::columns(&outcome.classes))?;
         return Ok(format!("{}: {} rows\n", path.display(), outcome.classes.len()));
     }
-    shown(&outcome, args.format)
+    shown(outcome, args.format)
+}
+
+/// Results by the header of their file.
+///
+/// # Errors
+/// The file is damaged.
+pub(crate) fn kept(file: &Path, header: &str) -> anyhow::Result<Outcome> {
+    serde_json::from_str(header).with_context(|| format!("{}: its header", file.display()))
 }
 
 /// In the form that was asked for; the study's table comes first.
@@ -212,7 +220,6 @@ mod tests {
     use super::*;
     use crate::args::{Bench, BenchArgs};
     use clap::Parser;
-    use std::path::Path;
 
     #[derive(Parser)]
     struct Cli {

@@ -13,6 +13,7 @@ use crate::stream::Shape;
 use crate::way::Way;
 use faultline_command::args::WrongUsage;
 use serde_json::json;
+pub(crate) use study::p_value;
 
 /// The study's accounts on mainnet-beta, of 904, 3,232, 5,400, 7,448 and 10,136 bytes.
 const STUDY: [&str; 5] = [

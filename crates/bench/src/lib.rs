@@ -16,6 +16,7 @@ mod failure;
 mod http;
 mod nodes;
 mod own_cost;
+mod page;
 mod parquet;
 mod plan;
 mod plan_file;
@@ -49,12 +50,19 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<(String, u8)> {
         Bench::Report(args) => {
             let (preset, header) = store::header(&args.file)?;
             if preset == "compression" {
-                return Ok((compression::again(args, &header)?, 0));
+                let outcome = compression::kept(&args.file, &header)?;
+                if let Some(out) = &args.html {
+                    return Ok((page::write(&page::of_compression(&outcome), out)?, 0));
+                }
+                return Ok((compression::again(args, &outcome)?, 0));
             }
             let results = store::read(&args.file)?;
             if let Some(path) = &args.parquet {
                 parquet::write(path, "request", &parquet::requests(&results))?;
                 return Ok((format!("{}: {} requests\n", path.display(), results.samples.len()), 0));
+            }
+            if let Some(out) = &args.html {
+                return Ok((page::write(&page::report(&results), out)?, 0));
             }
             Ok((shown(&results, args.format)?, 0))
         }

@@ -17,6 +17,7 @@ use chain::{CHAINS, Chain};
 use faultline_command::args::WrongUsage;
 use faultline_text::{clean, count};
 use serde_json::Value;
+pub(crate) use study::{loads, routed};
 
 /// Measures, and shows what was measured.
 ///

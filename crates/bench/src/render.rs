@@ -147,7 +147,8 @@ fn p_value(p: f64) -> String {
     if p <= 0.001 { "< 0.001".to_owned() } else { number(p, 3) }
 }
 
-fn caveat(estimate: &Estimate) -> &'static str {
+/// Why an interval may not hold, in words; empty if nothing is known.
+pub(crate) fn caveat(estimate: &Estimate) -> &'static str {
     match estimate.reliable {
         Reliability::Reliable => "",
         Reliability::TooShort { .. } => "too few independent rounds: the interval may be too narrow",
@@ -157,7 +158,8 @@ fn caveat(estimate: &Estimate) -> &'static str {
     }
 }
 
-fn crossings(results: &Results) -> String {
+/// The crossover of each arm over each link, in a line each.
+pub(crate) fn crossings(results: &Results) -> String {
     let Some((reference, others)) = results.header.arms.split_first() else { return String::new() };
     let pairs = results.links().into_iter().flat_map(|link| others.iter().map(move |arm| (arm, link)));
     let sentence = |(arm, link): (&String, Option<&str>)| {
@@ -210,7 +212,8 @@ fn verified(results: &Results) -> String {
     out
 }
 
-fn failures(summary: &Summary) -> String {
+/// Failures and refusals by kind.
+pub(crate) fn failures(summary: &Summary) -> String {
     let mut said: Vec<String> =
         summary.failures.iter().map(|(kind, times)| format!("{} {kind}", count(*times))).collect();
     if summary.refused > 0 {

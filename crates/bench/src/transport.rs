@@ -23,6 +23,7 @@ use faultline_command::args::WrongUsage;
 use faultline_text::{clean, time};
 use serde_json::{Value, json};
 use solana::Solana;
+pub(crate) use study::sentences;
 use talk::{Meter, Patience, Talk};
 
 /// The largest message or answer.

@@ -47,6 +47,7 @@ pub fn page(report: &Report) -> anyhow::Result<String> {
         arms: arms(report, &looks),
         common: common_facts(&report.runs).into_iter().map(Fact::of).collect(),
         sections,
+        cards: words::cards(report),
         made_by: clean(&report.made_by),
         style: format!("{UPLOT_STYLE}\n{STYLE}"),
         // Its licence goes with every copy.
@@ -73,6 +74,8 @@ struct PageView {
     /// Facts that all runs share.
     common: Vec<Fact>,
     sections: Vec<block::SectionView>,
+    /// Heading of the cards.
+    cards: String,
     made_by: String,
     style: String,
     uplot: String,

@@ -18,7 +18,7 @@ pub fn markdown(report: &Report) -> String {
         list(&mut out, report.caveats.iter().map(caveat));
     }
     if !report.runs.is_empty() {
-        out.push_str("## Runs\n\n");
+        writeln!(out, "## {}\n", escaped(&words::cards(report))).unwrap_or_default();
         report.runs.iter().for_each(|run| card(&mut out, run));
     }
     let mut listed = Vec::new();

@@ -23,6 +23,11 @@ pub(crate) fn standing_key(report: &Report) -> &'static str {
     }
 }
 
+/// What the cards are, as a heading.
+pub(crate) fn cards(report: &Report) -> String {
+    if report.cards.is_empty() { "Runs".to_owned() } else { clean(&report.cards) }
+}
+
 /// A cell as plain text.
 pub(crate) fn cell(cell: &Cell) -> String {
     match cell {

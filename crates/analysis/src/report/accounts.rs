@@ -207,6 +207,7 @@ fn size_against_hits(subjects: &Subjects<'_>) -> Option<Block> {
         y_label: "Hit ratio (%)".to_owned(),
         unit: "B".to_owned(),
         series,
+        point: String::new(),
     };
     (chart.series.len() > 1).then(|| {
         let caption = "One point for each run. Runs under other loads cannot be compared by it.";

@@ -175,7 +175,7 @@ fn figures(passed: &[Predicted<'_>]) -> Vec<Block> {
                 recorded: &dyn Fn(&Prediction) -> Option<f64>| {
         let series: Vec<Curve> = passed.iter().filter_map(|one| curve(one, passed.len() > 1, of, recorded)).collect();
         let (x_label, y_label) = ("Entries of the program cache".to_owned(), label.to_owned());
-        let chart = Curves { x_label, y_label, unit: unit.to_owned(), series };
+        let chart = Curves { x_label, y_label, unit: unit.to_owned(), series, ..Curves::default() };
         (!chart.series.is_empty()).then(|| figure(id, title, caption, Chart::Curves(chart)))
     };
     let all = [

@@ -18,6 +18,8 @@ pub struct Report {
     pub caveats: Vec<Caveat>,
     /// In reading order.
     pub sections: Vec<Section>,
+    /// What [`Report::runs`] are, as a heading; `Runs` if empty.
+    pub cards: String,
     /// The program's version, for the foot of the page.
     pub made_by: String,
 }
@@ -295,6 +297,8 @@ pub struct Curves {
     pub unit: String,
     /// The lines.
     pub series: Vec<Curve>,
+    /// In the legend, what [`Curve::recorded`] is; `recorded` if empty.
+    pub point: String,
 }
 
 /// One line over sizes.

@@ -73,7 +73,7 @@ fn short(encoding: &str) -> String {
 }
 
 /// Welch's test of all requests.
-fn p_value(results: &Results, (a, b): (usize, usize)) -> String {
+pub(crate) fn p_value(results: &Results, (a, b): (usize, usize)) -> String {
     let of = |cell| -> Vec<f64> { results.by_round(cell).into_iter().flatten().collect() };
     match welch_test(&of(a), &of(b)).map(|test| test.p) {
         None => "no test".to_owned(),

@@ -7,55 +7,133 @@ use faultline_stats::holm;
 use faultline_text::{count, number};
 use std::fmt::Write as _;
 
+/// What some methods took, over the rounds in which every node answered all of them well: a node that fails to give the slow answers
+/// is not the faster one.
+pub(crate) struct Load {
+    /// The method, or that it is all of them.
+    pub(crate) title: String,
+    /// Name, good requests and seconds of each node.
+    pub(crate) nodes: Vec<(String, u64, f64)>,
+    /// Which is the faster, how often, and what the order does to it.
+    pub(crate) said: Vec<String>,
+}
+
+/// A node's requests of one method, by round: place in the order of the run and latency in milliseconds, if it was answered well.
+type Asked = Vec<Option<(u64, f64)>>;
+
 /// All of it.
 pub(crate) fn tables(results: &Results) -> String {
     let mut out = String::new();
-    let methods: Vec<&str> = results.subjects().into_iter().map(|(name, _)| name).collect();
-    for method in &methods {
-        out += &totals(results, method, &[method]);
+    for load in loads(results) {
+        let _ = writeln!(out, "=== {} ===\n", load.title);
+        for (node, requests, total) in &load.nodes {
+            let mean = total / (*requests).max(1) as f64;
+            let _ = writeln!(out, "Total time for {} requests to {node}: {total:.3} seconds", count(*requests));
+            let _ = writeln!(out, "Average time per request to {node}: {mean:.6} seconds");
+        }
+        load.said.iter().for_each(|said| out += &format!("{said}\n"));
+        out.push('\n');
     }
-    if methods.len() > 1 {
-        out += &totals(results, "the mixed load", &methods);
-    }
-    out + &routing(results, &methods) + "\n"
+    out + &routed(results) + "\n"
 }
 
-/// Total and mean of some methods, over the rounds in which every node answered all of them well: a node that fails to give the
-/// slow answers is not the faster one.
-fn totals(results: &Results, title: &str, methods: &[&str]) -> String {
-    let mut out = format!("=== {title} ===\n\n");
-    let cells = |arm: &str| methods.iter().filter_map(|method| results.cell(arm, method)).collect::<Vec<_>>();
-    let by_arm: Vec<(&String, Vec<Vec<Option<f64>>>)> = results
-        .header
-        .arms
-        .iter()
-        .map(|arm| (arm, cells(arm).into_iter().map(|cell| results.by_round(cell)).collect()))
-        .collect();
-    let rounds = by_arm.iter().flat_map(|(_, cells)| cells.iter().map(Vec::len)).max().unwrap_or(0);
-    let at = |cell: &Vec<Option<f64>>, round: usize| cell.get(round).copied().flatten();
-    let whole = |round: &usize| by_arm.iter().all(|(_, cells)| cells.iter().all(|cell| at(cell, *round).is_some()));
-    let good: Vec<usize> = (0..rounds).filter(whole).collect();
-    let mut means = Vec::new();
-    for (arm, cells) in &by_arm {
-        let sum: f64 = cells.iter().flat_map(|cell| good.iter().filter_map(|round| at(cell, *round))).sum();
-        let (total, requests) = (sum / 1e3, cells.len() * good.len());
-        let mean = total / requests.max(1) as f64;
-        let _ = writeln!(out, "Total time for {} requests to {arm}: {total:.3} seconds", count(requests as u64));
-        let _ = writeln!(out, "Average time per request to {arm}: {mean:.6} seconds");
-        if requests > 0 {
-            means.push((mean, arm));
-        }
+/// Each method alone, then all of them.
+pub(crate) fn loads(results: &Results) -> Vec<Load> {
+    let methods = methods(results);
+    let mut loads: Vec<Load> = methods.iter().map(|method| load(results, method, &[method])).collect();
+    if methods.len() > 1 {
+        loads.push(load(results, "the mixed load", &methods));
     }
+    loads
+}
+
+fn methods(results: &Results) -> Vec<&str> {
+    results.subjects().into_iter().map(|(name, _)| name).collect()
+}
+
+fn load(results: &Results, title: &str, methods: &[&str]) -> Load {
+    let asked =
+        |arm: &String| methods.iter().filter_map(|method| Some(asked(results, results.cell(arm, method)?))).collect();
+    let nodes: Vec<(&String, Vec<Asked>)> = results.header.arms.iter().map(|arm| (arm, asked(arm))).collect();
+    let rounds = nodes.iter().flat_map(|(_, methods)| methods.iter().map(Vec::len)).max().unwrap_or(0);
+    let whole =
+        |round: &usize| nodes.iter().all(|(_, methods)| methods.iter().all(|asked| at(asked, *round).is_some()));
+    let good: Vec<usize> = (0..rounds).filter(whole).collect();
+    let of_round = |methods: &[Asked], round: usize| {
+        methods.iter().filter_map(|asked| at(asked, round)).map(|(_, ms)| ms).sum::<f64>()
+    };
+    let total = |(node, methods): &(&String, Vec<Asked>)| {
+        let ms: f64 = good.iter().map(|round| of_round(methods, *round)).sum();
+        ((*node).clone(), (methods.len() * good.len()) as u64, ms / 1e3)
+    };
+    let totals: Vec<(String, u64, f64)> = nodes.iter().map(total).collect();
+    let mut said = Vec::new();
     if good.len() < rounds {
         let left_out = count((rounds - good.len()) as u64);
-        let _ = writeln!(out, "{left_out} of {} rounds are left out: not every answer was good", count(rounds as u64));
+        said.push(format!("{left_out} of {} rounds are left out: not every answer was good", count(rounds as u64)));
     }
-    means.sort_by(|a, b| a.0.total_cmp(&b.0));
-    if let [(fast, name), .., (slow, slowest)] = means.as_slice() {
-        let percent = (slow / fast - 1.0) * 100.0;
-        let _ = writeln!(out, "{name} is {} % faster than {slowest} by these averages", number(percent, 1));
+    if !good.is_empty() && nodes.len() > 1 {
+        said.extend(faster(&totals));
+        let first = |round: &usize| {
+            let times = nodes.iter().map(|(node, methods)| (of_round(methods, *round), *node));
+            times.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, node)| node)
+        };
+        let wins: Vec<&String> = good.iter().filter_map(first).collect();
+        let won = |(node, _): &(&String, Vec<Asked>)| {
+            format!("{node} in {}", count(wins.iter().filter(|winner| *winner == node).count() as u64))
+        };
+        let all = nodes.iter().map(won).collect::<Vec<_>>().join(", ");
+        said.push(format!("The fastest of a round was {all} of {}", count(good.len() as u64)));
+        said.extend(orders(&nodes, &good));
     }
-    out + "\n"
+    Load { title: title.to_owned(), nodes: totals, said }
+}
+
+/// By how much the fastest is faster than the slowest.
+fn faster(totals: &[(String, u64, f64)]) -> Option<String> {
+    let by_time = |a: &&(String, u64, f64), b: &&(String, u64, f64)| a.2.total_cmp(&b.2);
+    let (fast, slow) = (totals.iter().min_by(by_time)?, totals.iter().max_by(by_time)?);
+    let percent = (slow.2 / fast.2 - 1.0) * 100.0;
+    Some(format!("{} is {} % faster than {} by these averages", fast.0, number(percent, 1), slow.0))
+}
+
+/// Each node's average when it was the first that was asked the same in a round, and when another was asked before: what the first
+/// request leaves in caches on the way may help the second.
+fn orders(nodes: &[(&String, Vec<Asked>)], good: &[usize]) -> Option<String> {
+    let mut said = Vec::new();
+    for (place, (node, methods)) in nodes.iter().enumerate() {
+        let (mut first, mut later) = (Vec::new(), Vec::new());
+        for (method, asked) in methods.iter().enumerate() {
+            for round in good {
+                let (number, ms) = at(asked, *round)?;
+                let others = nodes.iter().enumerate().filter(|(other, _)| *other != place);
+                let before = others
+                    .filter_map(|(_, (_, methods))| at(methods.get(method)?, *round))
+                    .any(|(other, _)| other < number);
+                if before { later.push(ms) } else { first.push(ms) }
+            }
+        }
+        let mean = |all: &[f64]| match all.len() {
+            0 => "never".to_owned(),
+            n => format!("{} ms", number(all.iter().sum::<f64>() / n as f64, 3)),
+        };
+        said.push(format!("{node} {} and {}", mean(&first), mean(&later)));
+    }
+    Some(format!("Averages in both orders, asked first and after another: {}", said.join(", ")))
+}
+
+fn at(asked: &Asked, round: usize) -> Option<(u64, f64)> {
+    asked.get(round).copied().flatten()
+}
+
+fn asked(results: &Results, cell: usize) -> Asked {
+    let mut asked: Asked = results.by_round(cell).into_iter().map(|latency| latency.map(|ms| (0, ms))).collect();
+    for sample in results.of(cell) {
+        if let Some(Some((number, _))) = asked.get_mut(sample.round as usize) {
+            *number = sample.number;
+        }
+    }
+    asked
 }
 
 /// What is shown has an adjusted p-value below this.
@@ -63,7 +141,8 @@ const ALPHA: f64 = 0.05;
 
 /// Which node each method is best sent to, where that is shown: every two nodes are compared on every method, with the p-values
 /// adjusted together. A node that failed to answer, or answered otherwise than the reference, is left out.
-fn routing(results: &Results, methods: &[&str]) -> String {
+pub(crate) fn routed(results: &Results) -> String {
+    let methods = &methods(results);
     let arms = results.header.arms.len();
     let family = methods.len() * arms * arms.saturating_sub(1) / 2;
     let mut compared: Vec<(&str, Compared)> = Vec::new();
@@ -163,6 +242,11 @@ mod tests {
         assert!(out.contains("Send account of 1 to two, which saves "), "{out}");
         assert!(out.contains(" ms against one"), "{out}");
         assert!(out.contains("Send account of 2 to any: no difference is shown"), "{out}");
+        let alone = out.split("=== account of 1 ===").nth(1).unwrap();
+        assert!(alone.contains("The fastest of a round was one in 0, two in 100 of 100"), "{out}");
+        // In these rounds one is always asked before two.
+        let both = "asked first and after another: one 22.000 ms and never, two never and 12.000 ms";
+        assert!(alone.contains(both), "{out}");
     }
 
     #[test]
@@ -179,7 +263,7 @@ mod tests {
         for size in [1, 2] {
             cells.extend(names.iter().zip(&made).map(|(name, made)| (*name, size, made as &dyn Fn(u64) -> u64)));
         }
-        let out = routing(&results(60, &cells), &["account of 1", "account of 2"]);
+        let out = routed(&results(60, &cells));
         assert!(out.contains("Send account of 1 to d, which saves") && out.contains("of 2 to d, which saves"), "{out}");
     }
 

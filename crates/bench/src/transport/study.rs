@@ -12,35 +12,49 @@ const ALPHA: f64 = 0.05;
 
 /// All of it.
 pub(crate) fn tables(results: &Results) -> String {
-    let Some((reference, others)) = results.header.arms.split_first() else { return String::new() };
-    let subjects: Vec<&str> = results.subjects().into_iter().map(|(name, _)| name).collect();
-    let pairs = subjects.iter().flat_map(|subject| others.iter().map(move |arm| (*subject, arm)));
-    let family = subjects.len() * others.len();
-    let compared: Vec<(&str, &String, Option<Compared>)> =
-        pairs.map(|(subject, arm)| (subject, arm, one(results, (reference, arm), (subject, None), family))).collect();
-    let p: Vec<Option<f64>> = compared.iter().map(|(.., compared)| compared.as_ref()?.p).collect();
-    let adjusted = holm::adjust(&p);
+    let sentences = sentences(results);
     let mut out = String::new();
-    for subject in subjects {
+    for (subject, _) in results.subjects() {
         let _ = writeln!(out, "=== {} ===\n", subject.to_uppercase());
-        let mean = |arm: &str| Some(results.summary(results.cell(arm, subject)?).latency?.mean);
         for arm in &results.header.arms {
-            let mean = mean(arm).map_or("no good answer".to_owned(), |mean| format!("{} ms", number(mean, 3)));
+            let mean = mean(results, arm, subject)
+                .map_or("no good answer".to_owned(), |mean| format!("{} ms", number(mean, 3)));
             let failed = failed(results, arm, subject);
             let failed = if failed > 0 { format!(", {failed} FAILED") } else { String::new() };
             let _ = writeln!(out, "{arm}: {mean}{failed}");
         }
-        for ((_, arm, compared), p) in compared.iter().zip(&adjusted).filter(|((of, ..), _)| *of == subject) {
-            let (Some(a), Some(compared)) = (mean(reference), compared) else { continue };
-            if [reference, *arm].iter().any(|arm| failed(results, arm, subject) > 0) {
-                let _ = writeln!(out, "{arm} is not compared with {reference}: not every one was good");
-                continue;
-            }
-            let _ = writeln!(out, "{}", sentence((reference, arm), a, compared, p.is_some_and(|p| p < ALPHA)));
+        for (_, said) in sentences.iter().filter(|(of, _)| *of == subject) {
+            let _ = writeln!(out, "{said}");
         }
         out.push('\n');
     }
     out
+}
+
+fn mean(results: &Results, arm: &str, subject: &str) -> Option<f64> {
+    Some(results.summary(results.cell(arm, subject)?).latency?.mean)
+}
+
+/// What is shown of each subject, arm by arm, with the p-values adjusted together.
+pub(crate) fn sentences<'a>(results: &'a Results) -> Vec<(&'a str, String)> {
+    let Some((reference, others)) = results.header.arms.split_first() else { return Vec::new() };
+    let subjects: Vec<&'a str> = results.subjects().into_iter().map(|(name, _)| name).collect();
+    let pairs = subjects.iter().flat_map(|subject| others.iter().map(move |arm| (*subject, arm)));
+    let family = subjects.len() * others.len();
+    let compared: Vec<(&'a str, &String, Option<Compared>)> =
+        pairs.map(|(subject, arm)| (subject, arm, one(results, (reference, arm), (subject, None), family))).collect();
+    let p: Vec<Option<f64>> = compared.iter().map(|(.., compared)| compared.as_ref()?.p).collect();
+    let adjusted = holm::adjust(&p);
+    let sentence = |((subject, arm, compared), p): (&(&str, &String, Option<Compared>), Option<f64>)| {
+        if [reference, *arm].iter().any(|arm| failed(results, arm, subject) > 0) {
+            mean(results, arm, subject)?;
+            return Some(format!("{arm} is not compared with {reference}: not every one was good"));
+        }
+        let shown = p.is_some_and(|p| p < ALPHA);
+        Some(self::sentence((reference, arm), mean(results, reference, subject)?, compared.as_ref()?, shown))
+    };
+    let said = |(of, p): (&(&'a str, &String, Option<Compared>), Option<f64>)| Some((of.0, sentence((of, p))?));
+    compared.iter().zip(adjusted).filter_map(said).collect()
 }
 
 /// How many of them failed.

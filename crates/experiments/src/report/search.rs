@@ -157,7 +157,7 @@ impl<'e> Search<'e> {
             "A point is a headroom that was tried: the mean of its dwells, the band from the least to the most. Void dwells are left out.{usual}"
         );
         let (x_label, y_label) = ("Headroom over what cannot be reclaimed (MiB)".to_owned(), label.to_owned());
-        let chart = Chart::Curves(Curves { x_label, y_label, unit: String::new(), series });
+        let chart = Chart::Curves(Curves { x_label, y_label, series, ..Curves::default() });
         Some(figure(&self.id(id), &self.title(title), &caption, chart))
     }
 

@@ -274,6 +274,7 @@ fn curves() -> Figure {
             y_label: "misses".to_owned(),
             unit: String::new(),
             series: (0..3).map(curve).collect(),
+            point: String::new(),
         }),
     }
 }
@@ -402,6 +403,7 @@ pub(crate) fn rich() -> Report {
             section("program-cache", "Program cache", vec![Block::Figure(bars()), Block::Figure(curves())]),
             section("labels-section", HOSTILE, vec![Block::Table(hostile_table()), prose(HOSTILE)]),
         ],
+        cards: String::new(),
         made_by: "faultline 0.1.0".to_owned(),
     }
 }

@@ -30,7 +30,7 @@ pub(super) fn draw(sheet: &mut Sheet, chart: &Curves, looks: &Looks) {
     let looks = looks.series(chart.series.iter().map(|curve| (curve.name.as_str(), curve.run.as_str())));
     for ((curve, look), owner) in chart.series.iter().zip(&looks).zip(&owners) {
         sheet.add(format_args!("<g{owner}>"));
-        self::curve(sheet, &frame, (&x, &y), curve, *look);
+        self::curve(sheet, &frame, (&x, &y), (curve, stands_out(chart)), *look);
         sheet.add(format_args!("</g>"));
     }
     horizontal(sheet, &frame, &x, &chart.x_label);
@@ -43,12 +43,17 @@ pub(super) fn draw(sheet: &mut Sheet, chart: &Curves, looks: &Looks) {
         .collect();
     if chart.series.iter().any(|curve| curve.recorded.is_some()) {
         let look = if let [one] = looks.as_slice() { *one } else { Look::NEUTRAL };
-        entries.push(Entry { swatch: Swatch::Point(look), text: "recorded".to_owned(), owner: String::new() });
+        entries.push(Entry { swatch: Swatch::Point(look), text: stands_out(chart).to_owned(), owner: String::new() });
     }
     legend::draw(sheet, &entries);
 }
 
-fn curve(sheet: &mut Sheet, frame: &Frame, (x, y): (&Axis, &Axis), curve: &Curve, look: Look) {
+/// What stands out.
+fn stands_out(chart: &Curves) -> &str {
+    if chart.point.is_empty() { "recorded" } else { &chart.point }
+}
+
+fn curve(sheet: &mut Sheet, frame: &Frame, (x, y): (&Axis, &Axis), (curve, point): (&Curve, &str), look: Look) {
     let place = |size: f64, value: f64| Some((frame.x(x.scale.at(size)?), frame.y(y.scale.at(value)?)));
     let interval = |value: f64, ends: Option<(f64, f64)>| {
         ends.filter(|(low, high)| low.is_finite() && high.is_finite()).unwrap_or((value, value))
@@ -88,7 +93,7 @@ fn curve(sheet: &mut Sheet, frame: &Frame, (x, y): (&Axis, &Axis), curve: &Curve
         && let Some((px, py)) = place(size, value)
     {
         sheet.line(&format!("{class} mk"), (px, frame.top), (px, frame.bottom));
-        let title = format!("{}, recorded at {}: {}", curve.name, number(size, 0), number(value, 2));
+        let title = format!("{}, {point} at {}: {}", curve.name, number(size, 0), number(value, 2));
         legend::point(sheet, look, (px, py), &title);
     }
 }

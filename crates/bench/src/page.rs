@@ -1,0 +1,187 @@
+//! Results as a page in the style of the lab's reports: the study's own tables first, then all that the terminal shows, and figures.
+
+mod compression;
+mod encoding;
+mod figures;
+mod nodes;
+mod tables;
+mod transport;
+
+pub(crate) use compression::report as of_compression;
+
+use crate::compare::{Compared, one};
+use crate::render::problems;
+use crate::results::Results;
+use faultline_analysis::report::cells::slug;
+use faultline_analysis::report::model::{Block, Caveat, Report, RunCard, Section, Verdict, VerdictKind};
+use faultline_stats::holm;
+use faultline_text::{count, moment, number, time};
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::time::Duration;
+
+/// What is shown has an adjusted p-value below this.
+const ALPHA: f64 = 0.05;
+
+/// An arm against the reference on one subject, and whether the difference is shown, all of them taken together.
+type Judged = (Compared, bool);
+
+/// Writes the page, or with it Markdown, tables and figures into a folder; where it is, in words.
+///
+/// # Errors
+/// There is such a file already, or it cannot be written.
+pub(crate) fn write(report: &Report, out: &Path) -> anyhow::Result<String> {
+    let written = faultline_analysis::render::write(report, out, false)?;
+    Ok(format!("{}\n", written.page.display()))
+}
+
+/// A run of requests as a report.
+pub(crate) fn report(results: &Results) -> Report {
+    let judged = judged(results);
+    let header = &results.header;
+    let (title, study) = match header.preset.as_str() {
+        "nodes" => ("Nodes on the same requests", nodes::study(results)),
+        "transport" => ("HTTP and WebSocket, reading and writing", transport::study(results)),
+        _ => ("Encodings of account data", encoding::study(results)),
+    };
+    let kind = match header.rate {
+        None => format!("closed loop, {} at a time", header.workers),
+        Some(rate) => format!("open loop, {} a second", number(rate, 1)),
+    };
+    let length = time(Duration::from_nanos(header.length_ns));
+    let requests = count(results.samples.len() as u64);
+    let section = |id: &str, title: &str, blocks| Section { id: id.to_owned(), title: title.to_owned(), blocks };
+    let mut sections = vec![
+        section("study", "The study's own tables", study),
+        section("latency", "Latency", tables::latencies(results)),
+        section(
+            "differences",
+            "Differences",
+            [tables::differences(results, &judged), figures::differences(results, &judged)].concat(),
+        ),
+        section("distribution", "Distribution", figures::distributions(results)),
+        section("time", "Over time", figures::over_time(results)),
+        section("how", "How it was asked", tables::settings(results)),
+    ];
+    sections.retain(|section| !section.blocks.is_empty());
+    Report {
+        title: title.to_owned(),
+        subtitle: format!(
+            "{} on {}: {requests} requests in {length}, {kind}",
+            header.nodes.join(" and "),
+            moment(header.started_unix_ns)
+        ),
+        verdict: verdict(results, &judged),
+        runs: cards(results),
+        caveats: caveats(results, &judged),
+        sections,
+        cards: "Arms".to_owned(),
+        made_by: made_by(&header.version),
+    }
+}
+
+fn made_by(version: &str) -> String {
+    format!("faultline {version}")
+}
+
+/// Ids by name, none twice.
+fn ids<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let mut taken = BTreeSet::new();
+    let mut free = |name: &str| {
+        let slug = slug(name);
+        let numbered = (2_usize..).map(|n| format!("{slug}-{n}"));
+        let id = std::iter::once(slug.clone()).chain(numbered).find(|id| !taken.contains(id)).unwrap_or(slug);
+        taken.insert(id.clone());
+        id
+    };
+    names.map(&mut free).collect()
+}
+
+fn judged(results: &Results) -> Vec<Judged> {
+    let Some((reference, others)) = results.header.arms.split_first() else { return Vec::new() };
+    let subjects = results.subjects();
+    let family = subjects.len() * others.len();
+    let pairs = others.iter().flat_map(|arm| subjects.iter().map(move |subject| (arm, *subject)));
+    let compared: Vec<Compared> =
+        pairs.filter_map(|(arm, subject)| one(results, (reference, arm), subject, family)).collect();
+    let p: Vec<Option<f64>> = compared.iter().map(|compared| compared.p).collect();
+    let shown = holm::adjust(&p).into_iter().map(|p| p.is_some_and(|p| p < ALPHA));
+    compared.into_iter().zip(shown).collect()
+}
+
+fn verdict(results: &Results, judged: &[Judged]) -> Verdict {
+    let (reference, others) = match results.header.arms.split_first() {
+        Some((reference, others)) if !judged.is_empty() => (reference, others),
+        _ => {
+            let headline = "There is nothing to compare.".to_owned();
+            return Verdict { headline, points: Vec::new(), standing: VerdictKind::Described };
+        }
+    };
+    let mut points = Vec::new();
+    for arm in others {
+        let of_arm = || judged.iter().filter(|(compared, _)| compared.arm == *arm);
+        let shown =
+            |faster: bool| of_arm().filter(|(compared, shown)| *shown && (compared.mean.value < 0.0) == faster).count();
+        let (fast, slow, all) = (shown(true), shown(false), of_arm().count());
+        points.push(format!(
+            "{arm} is faster than {reference} in {fast} of {all} comparisons, slower in {slow}; no difference is shown in {}",
+            all - fast - slow
+        ));
+    }
+    points.extend(crate::render::crossings(results).lines().map(str::to_owned));
+    let differs = judged.iter().any(|(_, shown)| *shown);
+    let standing = if differs { VerdictKind::Differs } else { VerdictKind::Inconclusive };
+    let headline = if points.is_empty() { String::new() } else { points.remove(0) };
+    Verdict { headline: format!("{headline}."), points, standing }
+}
+
+fn cards(results: &Results) -> Vec<RunCard> {
+    let arms = &results.header.arms;
+    let ids = ids(arms.iter().map(String::as_str));
+    let card = |(place, (arm, id)): (usize, (&String, String))| {
+        let of_arm =
+            results.samples.iter().filter(|sample| results.cells.get(sample.cell).is_some_and(|c| c.arm == *arm));
+        let (good, failed) = of_arm.fold((0, 0), |(good, failed), sample| match sample.failure {
+            None => (good + 1, failed),
+            Some(_) => (good, failed + 1),
+        });
+        let compared =
+            results.header.verdicts.get(place).map(|verdict| match (place, verdict.equal, verdict.different) {
+                (0, _, 0) => "the reference".to_owned(),
+                (_, equal, different) => format!("{} equal, {} different", count(equal), count(different)),
+            });
+        let mut facts = vec![("good answers", count(good)), ("failed", count(failed))];
+        facts.extend(compared.filter(|_| results.header.preset != "transport").map(|said| ("answers compared", said)));
+        RunCard {
+            id,
+            name: arm.clone(),
+            arm: arm.clone(),
+            facts: facts.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+        }
+    };
+    arms.iter().zip(ids).enumerate().map(card).collect()
+}
+
+fn caveats(results: &Results, judged: &[Judged]) -> Vec<Caveat> {
+    let caveat = |what: String, remedy: &str| Caveat { what, remedy: remedy.to_owned() };
+    let mut all: Vec<Caveat> =
+        problems(results).into_iter().map(|what| caveat(what, "Fix it and measure again.")).collect();
+    let weak = judged.iter().filter(|(compared, _)| !compared.mean.reliable.is_reliable()).count();
+    if weak > 0 {
+        let what = format!("{weak} of {} intervals may be too narrow: the column caveat says why.", judged.len());
+        all.push(caveat(what, "Repeat with more rounds (--rounds), at a quieter time."));
+    }
+    if results.header.rate.is_none() && results.header.preset != "transport" {
+        let what = "A closed loop does not ask while it waits: a stall of the node is one slow request.";
+        all.push(caveat(
+            what.to_owned(),
+            "Ask at a steady rate (--rate), which counts every request that had to wait.",
+        ));
+    }
+    all
+}
+
+/// A paragraph for each line.
+fn paragraphs(text: &str) -> Vec<Block> {
+    text.lines().filter(|line| !line.trim().is_empty()).map(|line| Block::Text(line.to_owned())).collect()
+}

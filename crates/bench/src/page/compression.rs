@@ -1,0 +1,284 @@
+//! A run of `bench compression` as a report.
+
+use super::tables::words;
+use super::{ids, made_by};
+use crate::compression::{BundleRow, ClassRow, FetchTable, Interval, Outcome};
+use faultline_analysis::report::cells::{figure, number, table};
+use faultline_analysis::report::model::{
+    Bar, BarSeries, Bars, Block, Caveat, Cell, Chart, Curve, Curves, Report, RunCard, Section, Table, Verdict,
+    VerdictKind,
+};
+use faultline_text::{bytes, count, moment};
+
+/// All of it; the study's tables first.
+pub(crate) fn report(outcome: &Outcome) -> Report {
+    let section = |id: &str, title: &str, blocks| Section { id: id.to_owned(), title: title.to_owned(), blocks };
+    let mut sections = vec![
+        section("study", "The study's own tables", study(outcome)),
+        section("codecs", "Every codec", codecs(outcome)),
+        section("bundles", "Bundles", bundles(outcome)),
+        section("fetch", "Fetching", outcome.fetch.as_ref().map(fetch).unwrap_or_default()),
+        section("how", "Where the records come from", outcome.notes.iter().cloned().map(Block::Text).collect()),
+    ];
+    sections.retain(|section| !section.blocks.is_empty());
+    Report {
+        title: "What compression saves".to_owned(),
+        subtitle: format!(
+            "{} on {}: {} records, {} measured",
+            outcome.source,
+            moment(outcome.started_unix_ns),
+            count(outcome.records),
+            count(outcome.tested)
+        ),
+        verdict: verdict(outcome),
+        runs: cards(outcome),
+        caveats: caveats(outcome),
+        sections,
+        cards: "Codecs".to_owned(),
+        made_by: made_by(&outcome.version),
+    }
+}
+
+fn of_all(outcome: &Outcome) -> impl Iterator<Item = &ClassRow> {
+    outcome.classes.iter().filter(|row| row.range == "all")
+}
+
+fn saved(row: &ClassRow) -> String {
+    let number = |percent: f64| faultline_text::number(percent, 1);
+    let interval = row.interval.map(|of| format!(", 95 % interval {} to {} %", number(of.low), number(of.high)));
+    format!("{} saves {} % of all bytes{}", row.codec, number(row.cmp_ratio), interval.unwrap_or_default())
+}
+
+/// Codecs by what they save; bytes are counted and not tested.
+fn verdict(outcome: &Outcome) -> Verdict {
+    let mut rows: Vec<&ClassRow> = of_all(outcome).collect();
+    rows.sort_by(|a, b| b.cmp_ratio.total_cmp(&a.cmp_ratio));
+    let mut points: Vec<String> = rows.into_iter().map(saved).collect();
+    let headline = if points.is_empty() { "No codec was measured".to_owned() } else { points.remove(0) };
+    Verdict { headline: format!("{headline}."), points, standing: VerdictKind::Described }
+}
+
+fn cards(outcome: &Outcome) -> Vec<RunCard> {
+    let ids = ids(of_all(outcome).map(|row| row.codec.as_str()));
+    let speed = |speed: Option<Interval>| {
+        speed.map_or("not known".to_owned(), |speed| format!("{} MB/s", faultline_text::number(speed.value, 1)))
+    };
+    let card = |(row, id): (&ClassRow, String)| RunCard {
+        id,
+        name: row.codec.clone(),
+        arm: row.codec.clone(),
+        facts: [
+            ("saves", format!("{} %", faultline_text::number(row.cmp_ratio, 1))),
+            ("compresses", speed(row.compress)),
+            ("restores", speed(row.decompress)),
+        ]
+        .map(|(name, value)| (name.to_owned(), value))
+        .into(),
+    };
+    of_all(outcome).zip(ids).map(card).collect()
+}
+
+fn caveats(outcome: &Outcome) -> Vec<Caveat> {
+    let caveat = |what: String, remedy: &str| Caveat { what, remedy: remedy.to_owned() };
+    let mut all: Vec<Caveat> =
+        outcome.problems.iter().map(|what| caveat(what.clone(), "Fix it and measure again.")).collect();
+    if outcome.dictionary.is_some() {
+        let what = "A dictionary suits the records that it was trained on, and both sides must have it.";
+        all.push(caveat(what.to_owned(), "Measure it on records of another day (--save, --files)."));
+    }
+    let few = outcome.classes.iter().filter(|row| row.interval.is_none_or(|of| !of.reliable)).count();
+    if few > 0 {
+        let what =
+            format!("{few} of {} size classes have too few records for a reliable interval.", outcome.classes.len());
+        all.push(caveat(what, "Take more records (--records)."));
+    }
+    all
+}
+
+/// Tables of the first codec, as the study has them.
+fn study(outcome: &Outcome) -> Vec<Block> {
+    let Some(codec) = outcome.classes.first().map(|row| row.codec.as_str()) else { return Vec::new() };
+    let columns = [("range", ""), ("ubytes", "bytes"), ("cbytes", "bytes"), ("cmp_ratio", "%"), ("datapoints", "")];
+    let mut classes = table("study-classes", &format!("Records by size, {codec}"), &columns, "");
+    for row in outcome.classes.iter().filter(|row| row.codec == codec && row.range != "all") {
+        let numbers = [(row.ubytes, 0), (row.cbytes, 0), (row.cmp_ratio, 2), (row.datapoints as f64, 0)];
+        let cells = numbers.map(|(value, decimals)| number(Some(value), decimals, ""));
+        classes.rows.push(std::iter::once(words(&row.range)).chain(cells).collect());
+    }
+    let mut blocks = vec![Block::Table(classes)];
+    let blob = |(txcount, from, to): &(u64, u64, u64)| {
+        Block::Text(format!("compressed blob from {from} to {to} txcount:{txcount}"))
+    };
+    blocks.extend(outcome.blobs.iter().map(blob));
+    blocks.extend(outcome.fetch.as_ref().map(|fetch| Block::Table(steps(fetch))));
+    blocks
+}
+
+/// Seconds until so many records are there.
+fn steps(fetch: &FetchTable) -> Table {
+    let heads: Vec<String> = std::iter::once("records".to_owned())
+        .chain(
+            fetch
+                .columns
+                .iter()
+                .flat_map(|column| ["uncmp", "cmp"].map(|side| format!("{side} {} ms", column.latency_ms))),
+        )
+        .collect();
+    let unit = |place: usize| if place == 0 { "" } else { "s" };
+    let columns: Vec<(&str, &str)> =
+        heads.iter().enumerate().map(|(place, head)| (head.as_str(), unit(place))).collect();
+    let mut out = table("study-fetch", &format!("Time to fetch, {}", fetch.codec), &columns, "");
+    for (place, step) in fetch.steps.iter().enumerate() {
+        let mut row = vec![number(Some(*step as f64), 0, "")];
+        for column in &fetch.columns {
+            row.extend([&column.uncmp, &column.cmp].map(|side| number(side.get(place).copied(), 3, "not fetched")));
+        }
+        out.rows.push(row);
+    }
+    out
+}
+
+fn interval(of: Option<&Interval>, decimals: u8) -> Cell {
+    match of {
+        Some(of) => Cell::Estimate { value: of.value, low: of.low, high: of.high, decimals },
+        None => Cell::Missing("too few".to_owned()),
+    }
+}
+
+fn bar(of: Option<&Interval>) -> Option<Bar> {
+    of.map(|of| (of.value, Some((of.low, of.high))))
+}
+
+fn codecs(outcome: &Outcome) -> Vec<Block> {
+    let columns = [
+        ("codec", ""),
+        ("range", ""),
+        ("ubytes", "bytes"),
+        ("cbytes", "bytes"),
+        ("saved", "%"),
+        ("compress", "MB/s"),
+        ("decompress", "MB/s"),
+        ("datapoints", ""),
+    ];
+    let note = "Means of a record; percent saved of the sums with its 95 % interval; million bytes of records per second of CPU of one thread.";
+    let mut out = table("codecs", "Codecs and size classes", &columns, note);
+    for row in &outcome.classes {
+        out.rows.push(vec![
+            words(&row.codec),
+            words(&row.range),
+            number(Some(row.ubytes), 0, ""),
+            number(Some(row.cbytes), 0, ""),
+            row.interval.as_ref().map_or_else(|| number(Some(row.cmp_ratio), 2, ""), |of| interval(Some(of), 2)),
+            interval(row.compress.as_ref(), 1),
+            interval(row.decompress.as_ref(), 1),
+            number(Some(row.datapoints as f64), 0, ""),
+        ]);
+    }
+    let mut categories: Vec<String> = Vec::new();
+    for row in &outcome.classes {
+        if !categories.contains(&row.range) {
+            categories.push(row.range.clone());
+        }
+    }
+    let of = |codec: &str, range: &str| outcome.classes.iter().find(|row| row.codec == codec && row.range == range);
+    let series = |value: &dyn Fn(&ClassRow) -> Option<Bar>| -> Vec<BarSeries> {
+        let one = |row: &ClassRow| BarSeries {
+            name: row.codec.clone(),
+            values: categories.iter().map(|range| value(of(&row.codec, range)?)).collect(),
+        };
+        of_all(outcome).map(one).collect()
+    };
+    let draw = |id: &str, title: &str, label: &str, log: bool, series| {
+        let chart = Bars { y_label: label.to_owned(), categories: categories.clone(), series, log };
+        figure(id, title, "With 95 % intervals.", Chart::Bars(chart))
+    };
+    vec![
+        draw("saved", "Bytes saved by size class", "Saved (%)", false, series(&|row| bar(row.interval.as_ref()))),
+        draw("speed", "Speed of compressing", "MB/s of CPU", true, series(&|row| bar(row.compress.as_ref()))),
+        draw("restore-speed", "Speed of restoring", "MB/s of CPU", true, series(&|row| bar(row.decompress.as_ref()))),
+        Block::Table(out),
+    ]
+}
+
+fn bundles(outcome: &Outcome) -> Vec<Block> {
+    if outcome.bundles.is_empty() {
+        return Vec::new();
+    }
+    let columns = [
+        ("codec", ""),
+        ("records in a blob", ""),
+        ("blobs", ""),
+        ("ubytes", "bytes"),
+        ("cbytes", "bytes"),
+        ("saved of records", "%"),
+        ("messages", "bytes"),
+        ("saved of all", "%"),
+        ("alone", "%"),
+    ];
+    let note = format!(
+        "Records below {} bytes. All bytes count {} of header and {} of ACK for each message; alone: each record compressed by itself.",
+        outcome.bundle_below, outcome.overhead.header, outcome.overhead.ack
+    );
+    let mut out = table("bundles", "Bundles", &columns, &note);
+    for row in &outcome.bundles {
+        let plain = |value: f64, decimals: u8| number(Some(value), decimals, "");
+        out.rows.push(vec![
+            words(&row.codec),
+            plain(row.txcount as f64, 0),
+            plain(row.blobs as f64, 0),
+            plain(row.ubytes, 0),
+            plain(row.cbytes, 0),
+            plain(row.cmp_ratio, 2),
+            plain(row.overhead, 0),
+            interval(row.saved.as_ref(), 2),
+            plain(row.saved_alone, 2),
+        ]);
+    }
+    let curve = |all: &ClassRow| {
+        let rows = outcome.bundles.iter().filter(|row| row.codec == all.codec);
+        let point = |row: &BundleRow| Some((row.txcount as f64, bar(row.saved.as_ref())?));
+        Curve { name: all.codec.clone(), points: rows.filter_map(point).collect(), ..Curve::default() }
+    };
+    let chart = Curves {
+        x_label: "Records in a blob".to_owned(),
+        y_label: "Saved of all bytes (%)".to_owned(),
+        series: of_all(outcome).map(curve).collect(),
+        ..Curves::default()
+    };
+    let caption = "With messages and ACKs, and 95 % intervals.";
+    vec![figure("bundles-by-size", "What bundling saves", caption, Chart::Curves(chart)), Block::Table(out)]
+}
+
+fn fetch(fetch: &FetchTable) -> Vec<Block> {
+    let columns =
+        [("latency", "ms"), ("uncmp", "s"), ("cmp", "s"), ("difference", "s"), ("uncmp bytes", ""), ("cmp bytes", "")];
+    let width = fetch.bandwidth.map_or("not limited".to_owned(), |width| format!("{} a second", bytes(width)));
+    let note = format!(
+        "{} records with {}, {} requests under way, bandwidth {width}, mean of {} times in random order; the latency is added to each answer. \
+         The difference has a 95 % interval from record to record.",
+        count(fetch.records),
+        fetch.codec,
+        fetch.in_flight,
+        fetch.repeats
+    );
+    let mut out = table("fetch-times", "Time to fetch all records", &columns, &note);
+    let mut series = Vec::new();
+    for column in &fetch.columns {
+        out.rows.push(vec![
+            number(Some(column.latency_ms), 0, ""),
+            number(column.uncmp.last().copied(), 3, "not fetched"),
+            number(column.cmp.last().copied(), 3, "not fetched"),
+            interval(column.difference.as_ref(), 3),
+            number(Some(column.uncmp_bytes as f64), 0, ""),
+            number(Some(column.cmp_bytes as f64), 0, ""),
+        ]);
+        for (name, side) in [("uncmp", &column.uncmp), ("cmp", &column.cmp)] {
+            let points = fetch.steps.iter().zip(side).map(|(step, seconds)| (*step as f64, (*seconds, None)));
+            let name = format!("{name} {} ms", column.latency_ms);
+            series.push(Curve { name, points: points.collect(), ..Curve::default() });
+        }
+    }
+    let (x_label, y_label) = ("Records fetched".to_owned(), "Seconds".to_owned());
+    let chart = Chart::Curves(Curves { x_label, y_label, series, ..Curves::default() });
+    vec![figure("fetch-steps", "Time to fetch", "Cumulative, mean of the repeats.", chart), Block::Table(out)]
+}

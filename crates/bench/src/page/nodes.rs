@@ -1,0 +1,33 @@
+//! The study of nodes: total and mean time of each, and where each method is best sent.
+
+use super::paragraphs;
+use super::tables::words;
+use crate::nodes::{loads, routed};
+use crate::results::Results;
+use faultline_analysis::report::cells::{number, table};
+use faultline_analysis::report::model::Block;
+
+/// All of it.
+pub(super) fn study(results: &Results) -> Vec<Block> {
+    let columns = [("load", ""), ("node", ""), ("requests", ""), ("total", "s"), ("average", "s")];
+    let note = "Over the rounds in which every node answered all requests of the load well.";
+    let mut out = table("study-totals", "Total and average time", &columns, note);
+    let mut said = String::new();
+    for load in loads(results) {
+        for (node, requests, total) in &load.nodes {
+            let mean = (*requests > 0).then(|| total / *requests as f64);
+            out.rows.push(vec![
+                words(&load.title),
+                words(node),
+                number(Some(*requests as f64), 0, ""),
+                number(Some(*total), 3, ""),
+                number(mean, 6, "no round was good"),
+            ]);
+        }
+        said += &load.said.iter().map(|line| format!("{}: {line}\n", load.title)).collect::<String>();
+    }
+    let mut blocks = vec![Block::Table(out)];
+    blocks.extend(paragraphs(&said));
+    blocks.extend(paragraphs(&routed(results)));
+    blocks
+}

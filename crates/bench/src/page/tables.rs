@@ -1,0 +1,124 @@
+//! The tables of a run of requests.
+
+use super::Judged;
+use crate::render::{caveat, failures};
+use crate::results::{CellHead, PHASES, Results};
+use faultline_analysis::report::cells::{number, table};
+use faultline_analysis::report::model::{Block, Cell, Table};
+use faultline_stats::block::Estimate;
+
+/// Where there is no good answer.
+const NONE_GOOD: &str = "no good answer";
+
+/// A number with its interval.
+pub(super) fn estimate(of: Option<&Estimate>) -> Cell {
+    match of {
+        Some(of) => Cell::Estimate { value: of.value, low: of.low, high: of.high, decimals: 3 },
+        None => Cell::Missing("too few rounds".to_owned()),
+    }
+}
+
+/// Words.
+pub(super) fn words(text: &str) -> Cell {
+    Cell::Text(text.to_owned())
+}
+
+fn titled(results: &Results, head: &CellHead) -> [Cell; 2] {
+    [words(&head.arm), words(&results.label(&head.subject, head.size))]
+}
+
+/// All latencies, and where the time is spent.
+pub(super) fn latencies(results: &Results) -> Vec<Block> {
+    vec![Block::Table(percentiles(results)), Block::Table(phases(results))]
+}
+
+fn percentiles(results: &Results) -> Table {
+    let note = "From sending to the decoded answer. Percentiles are those of an HDR histogram with three digits. Failures are in no mean.";
+    let timed = ["mean", "median", "sd", "min", "max", "p90", "p95", "p99", "p99.9"].map(|name| (name, "ms"));
+    let columns = [&[("arm", ""), ("about", "")], timed.as_slice(), &[("good", ""), ("failed", "")]].concat();
+    let mut out = table("latencies", "Latency", &columns, note);
+    for (cell, head) in results.cells.iter().enumerate() {
+        let summary = results.summary(cell);
+        let l = summary.latency;
+        let mut row: Vec<Cell> = titled(results, head).into();
+        let times = [
+            l.map(|l| l.mean),
+            l.map(|l| l.p50),
+            l.and_then(|l| l.sd),
+            l.map(|l| l.min),
+            l.map(|l| l.max),
+            l.map(|l| l.p90),
+            l.map(|l| l.p95),
+            l.map(|l| l.p99),
+            l.map(|l| l.p999),
+        ];
+        row.extend(times.map(|time| number(time, 3, NONE_GOOD)));
+        row.extend([number(Some(summary.successes as f64), 0, ""), words(&failures(&summary))]);
+        out.rows.push(row);
+    }
+    out
+}
+
+fn phases(results: &Results) -> Table {
+    let note =
+        "Means. The parts add up to the latency; queued is the wait before a request is sent. Bytes are with headers.";
+    let mut columns = vec![("arm", ""), ("about", "")];
+    columns.extend(PHASES.map(|phase| (phase, "ms")));
+    columns.extend([("decode CPU", "ms"), ("received", "bytes")]);
+    let mut out = table("phases", "Where the time is spent", &columns, note);
+    for (cell, head) in results.cells.iter().enumerate() {
+        let summary = results.summary(cell);
+        let mut row: Vec<Cell> = titled(results, head).into();
+        let phase = |place: usize| summary.phases.and_then(|phases| phases.get(place).copied());
+        row.extend((0..PHASES.len()).map(|place| number(phase(place), 3, NONE_GOOD)));
+        row.extend([number(summary.decode_cpu, 3, NONE_GOOD), number(summary.received, 0, NONE_GOOD)]);
+        out.rows.push(row);
+    }
+    out
+}
+
+/// Every arm against the reference.
+pub(super) fn differences(results: &Results, judged: &[Judged]) -> Vec<Block> {
+    let Some(reference) = results.header.arms.first().filter(|_| !judged.is_empty()) else { return Vec::new() };
+    let note = "Differences round by round with 95 % intervals by resampling blocks of rounds; negative where the reference is slower. \
+                Shown: the p-value, adjusted for the number of comparisons (Holm), is below 0.05.";
+    let columns = [
+        ("arm", ""),
+        ("about", ""),
+        ("mean", "ms"),
+        ("p", ""),
+        ("shown", ""),
+        ("median", "ms"),
+        ("p95", "ms"),
+        ("rounds", ""),
+        ("caveat", ""),
+    ];
+    let mut out = table("differences", &format!("Against {reference}"), &columns, note);
+    for (compared, shown) in judged {
+        out.rows.push(vec![
+            words(&compared.arm),
+            words(&results.label(&compared.subject, compared.size)),
+            estimate(Some(&compared.mean)),
+            number(compared.p, 4, "too few rounds"),
+            words(if *shown { "yes" } else { "no" }),
+            estimate(compared.median.as_ref()),
+            estimate(compared.p95.as_ref()),
+            number(Some(compared.rounds as f64), 0, ""),
+            words(caveat(&compared.mean)),
+        ]);
+    }
+    vec![Block::Table(out)]
+}
+
+/// What decides latencies and is not the node's.
+pub(super) fn settings(results: &Results) -> Vec<Block> {
+    let header = &results.header;
+    let mut out = table("settings", "Settings", &[("name", ""), ("value", "")], "");
+    let numbers =
+        [("seed", header.seed), ("rounds", header.rounds.into()), ("rounds of warm-up", header.warm_up.into())];
+    out.rows = numbers.map(|(name, value)| vec![words(name), words(&value.to_string())]).into();
+    out.rows.extend(header.settings.iter().map(|(name, value)| vec![words(name), words(value)]));
+    let mut blocks: Vec<Block> = header.notes.iter().map(|note| Block::Text(note.clone())).collect();
+    blocks.push(Block::Table(out));
+    blocks
+}

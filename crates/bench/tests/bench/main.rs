@@ -1,0 +1,26 @@
+//! `bench` against stand-ins for nodes, whose answers are known: pages, and chains of which no node is at hand.
+
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a test that cannot prepare its scene fails, and a stand-in has threads of its own"
+)]
+
+mod page;
+mod stand_in;
+
+use clap::Parser;
+use faultline_bench::args::BenchArgs;
+
+#[derive(Parser)]
+struct Cli {
+    #[command(flatten)]
+    args: BenchArgs,
+}
+
+/// What `faultline bench` would print, and its exit code.
+fn bench(words: &[&str]) -> anyhow::Result<(String, u8)> {
+    let cli = Cli::try_parse_from(["bench"].iter().chain(words)).expect("good words");
+    faultline_bench::run(&cli.args)
+}

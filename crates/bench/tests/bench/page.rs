@@ -1,0 +1,123 @@
+//! Results as pages, of every preset, in a real browser. Pictures are kept in `target/bench-pages`.
+
+use crate::bench;
+use crate::stand_in::start;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use faultline_testkit::browser::{Browser, SKIP_MESSAGE};
+use serde_json::{Value, json};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// What leaves the window or a drawing, and text that overlaps in a drawing.
+const CROWDED: &str = r##"(() => {
+  const bad = [];
+  const box = (element) => element.getBoundingClientRect();
+  const seen = (element) => box(element).width > 0 && box(element).height > 0;
+  const root = document.documentElement;
+  if (root.scrollWidth > root.clientWidth) bad.push(`the page is ${root.scrollWidth} wide in a window of ${root.clientWidth}`);
+  for (const svg of document.querySelectorAll("figure svg:not(.swatch)")) {
+    if (!seen(svg)) continue;
+    const outer = box(svg), texts = [...svg.querySelectorAll("text")].filter(seen);
+    texts.forEach((a, n) => {
+      const one = box(a);
+      if (one.left < outer.left - 1 || one.right > outer.right + 1 || one.bottom > outer.bottom + 1) bad.push(`${a.textContent} leaves the drawing`);
+      texts.slice(n + 1).forEach((b) => {
+        const two = box(b);
+        if (one.left < two.right - 1 && two.left < one.right - 1 && one.top < two.bottom - 2 && two.top < one.bottom - 2)
+          bad.push(`${svg.getAttribute("aria-label")}: ${a.textContent} over ${b.textContent}`);
+      });
+    });
+  }
+  return bad;
+})()"##;
+
+/// Accounts by their address: so many bytes, half of them random.
+fn account(params: &Value) -> Value {
+    let address = bs58::decode(params[0].as_str().unwrap()).into_vec().unwrap();
+    let mut random = fastrand::Rng::with_seed(u64::from(address[0]));
+    let size = usize::from(address[0]) * 500;
+    let data: Vec<u8> = (0..size).map(|place| if place % 64 < 32 { random.u8(..) } else { 7 }).collect();
+    let encoding = params[1]["encoding"].as_str().unwrap();
+    let data = if encoding == "base64" { data } else { zstd::encode_all(data.as_slice(), 3).unwrap() };
+    json!({"context": {"slot": 9}, "value": {"data": [STANDARD.encode(data), encoding]}})
+}
+
+/// A file of results for each preset.
+fn results(folder: &Path) -> Vec<(&'static str, PathBuf)> {
+    let out = |name: &str| folder.join(format!("{name}.flb"));
+    let words = |name: &'static str, words: &[&str], code: u8| {
+        let file = out(name).display().to_string();
+        let (said, ended) = bench(&[words, &["--out", &file]].concat()).unwrap();
+        assert_eq!(ended, code, "{said}");
+        (name, out(name))
+    };
+    let solana = start(|method, params| {
+        Ok(match method {
+            "getAccountInfo" => account(params),
+            "getVersion" => json!({"solana-core": "<script>alert(1)</script>"}),
+            "getSlot" => json!(500),
+            "getFirstAvailableBlock" => json!(3),
+            _ => json!({"of": params}),
+        })
+    });
+    let accounts: Vec<String> = [2, 8, 20].map(|first| bs58::encode([first; 32]).into_string()).into();
+    let accounts = accounts.join(",");
+    let evm = start(|method, _| Ok(if method == "eth_chainId" { json!("0x1") } else { json!({"number": "0x7"}) }));
+    let mut random = fastrand::Rng::with_seed(5);
+    let record = |random: &mut fastrand::Rng| {
+        [vec![7; 80], (0..random.usize(60..900)).map(|_| random.u8(..)).collect()].concat()
+    };
+    let records: Vec<String> = (0..300).map(|_| STANDARD.encode(record(&mut random))).collect();
+    let file = folder.join("records.b64").display().to_string();
+    fs::write(&file, records.join("\n")).unwrap();
+    let few = ["--fetch", "40", "--latencies", "0,2ms", "--repeats", "1", "--dictionary", "4K"];
+    vec![
+        words("encoding", &["encoding", &solana, "--accounts", &accounts, "--rounds", "60", "--links", "0ms,1ms"], 0),
+        words("nodes", &["nodes", &solana, &solana, "--rounds", "60"], 0),
+        words("transport", &["transport", &evm, "--transports", "http,http-new", "--rounds", "20"], 0),
+        words("compression", &[["compression", "--files", &file].as_slice(), &few].concat(), 0),
+    ]
+}
+
+#[test]
+fn every_preset_has_a_page_that_fits_asks_for_nothing_and_begins_with_the_studys_tables() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, file) in results(folder.path()) {
+        let (file, page) = (file.display().to_string(), folder.path().join(format!("{name}.html")));
+        let words = ["report", &file, "--html", &page.display().to_string()];
+        assert_eq!(bench(&words).unwrap(), (format!("{}\n", page.display()), 0));
+        assert!(bench(&words).is_err(), "nothing is overwritten");
+        let html = fs::read_to_string(&page).unwrap();
+        assert!(!html.contains("<script>alert"), "what nodes say is text");
+        let first = html.find("class=\"chapter\"").expect("chapters");
+        assert!(html[first..].starts_with(r#"class="chapter" aria-labelledby="Head-study""#), "{name}");
+        let whole = folder.path().join(name).display().to_string();
+        bench(&["report", &file, "--html", &whole]).unwrap();
+        assert!(fs::read_dir(folder.path().join(name).join("tables")).unwrap().count() > 1, "{name}");
+        in_a_browser(name, &page);
+    }
+}
+
+fn in_a_browser(name: &str, page: &Path) {
+    if !Browser::is_installed() {
+        println!("{SKIP_MESSAGE}");
+        return;
+    }
+    let pictures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/bench-pages");
+    fs::create_dir_all(&pictures).unwrap();
+    let mut browser = Browser::start().unwrap();
+    browser.window(1280, 900, false).unwrap();
+    browser.open(page).unwrap();
+    browser.evaluate("faultline.drawAll()").unwrap();
+    for (width, dark) in [(400, true), (1280, false)] {
+        browser.window(width, 900, dark).unwrap();
+        browser.evaluate("new Promise((done) => requestAnimationFrame(() => setTimeout(done, 300)))").unwrap();
+        browser.screenshot(&pictures.join(format!("{name}-{width}.png")), true).unwrap();
+        assert_eq!(browser.evaluate(CROWDED).unwrap(), json!([]), "{name} {width}");
+    }
+    assert!(browser.evaluate("document.querySelectorAll('figure').length").unwrap().as_u64().unwrap() > 1);
+    assert_eq!(browser.complaints(), [""; 0]);
+    assert_eq!(browser.requests().len(), 1, "{:?}", browser.requests());
+    browser.print(&pictures.join(format!("{name}.pdf"))).unwrap();
+}
