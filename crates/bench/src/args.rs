@@ -136,6 +136,12 @@ pub struct NodesArgs {
     /// Slots for methods that have one, drawn anew in each round [default: those that all nodes have].
     #[arg(long, value_name = "FROM:TO", value_parser = parse_range)]
     pub slots: Option<(u64, u64)>,
+    /// Data folder of a node on this machine, to say what it takes on disk: once for each node in their order, - for one that is elsewhere.
+    #[arg(long, value_name = "FOLDER")]
+    pub data: Vec<PathBuf>,
+    /// How long to look at each of these folders; what takes longer is not known.
+    #[arg(long, value_name = "TIME", default_value = "1m", value_parser = parse_timeout)]
+    pub data_time: Duration,
     /// Slots that a node may be behind the newest of them.
     #[arg(long, value_name = "SLOTS", default_value = "10")]
     pub max_lag: u64,

@@ -10,6 +10,7 @@ mod codec;
 mod compare;
 mod compression;
 mod diff;
+mod disk;
 mod encoding;
 mod endpoint;
 mod failure;

@@ -5,6 +5,7 @@ mod study;
 
 use crate::answer::Expected;
 use crate::args::NodesArgs;
+use crate::disk;
 use crate::endpoint::Endpoint;
 use crate::plan::{Arm, Cell, LinkKind, Plan, Subject};
 use crate::preset::{self, Known};
@@ -17,6 +18,7 @@ use chain::{CHAINS, Chain};
 use faultline_command::args::WrongUsage;
 use faultline_text::{clean, count};
 use serde_json::Value;
+use std::path::PathBuf;
 pub(crate) use study::{loads, routed};
 
 /// Measures, and shows what was measured.
@@ -26,6 +28,7 @@ pub(crate) use study::{loads, routed};
 pub(crate) fn run(args: &NodesArgs) -> anyhow::Result<(String, u8)> {
     let nodes = nodes(args)?;
     let chain = chain(args)?;
+    let folders = folders(args, &nodes)?;
     let authorities = args.ca.as_deref();
     let first = first(args, chain, &nodes);
     let (known, range) = match args.output.dry_run {
@@ -33,7 +36,14 @@ pub(crate) fn run(args: &NodesArgs) -> anyhow::Result<(String, u8)> {
         false => in_sync(args, chain, &nodes, &Engine::new(&first, authorities)?.probe_json(&first)?)?,
     };
     let plan = plan(args, chain, nodes, range)?;
-    preset::run("nodes", &plan, (&args.output, authorities), |_| Ok(known))
+    // To look at a folder fills the page cache that its node has as well: it is done when nothing is measured any more.
+    let then = |results: &mut Results| {
+        if results.header.stopped_by.is_none() {
+            let look = |(node, folder): &(String, PathBuf)| disk::disk(node, folder, args.data_time);
+            results.header.disks = folders.iter().map(look).collect();
+        }
+    };
+    preset::run_then("nodes", &plan, (&args.output, authorities), |_| Ok(known), then)
 }
 
 /// The study's own tables.
@@ -61,6 +71,15 @@ fn nodes(args: &NodesArgs) -> anyhow::Result<Vec<(String, Endpoint)>> {
         nodes.push((name, endpoint));
     }
     Ok(nodes)
+}
+
+/// Data folders with the names of their nodes.
+fn folders(args: &NodesArgs, nodes: &[(String, Endpoint)]) -> anyhow::Result<Vec<(String, PathBuf)>> {
+    if args.data.len() > nodes.len() {
+        return Err(WrongUsage("--data: there are more folders than nodes".to_owned()).into());
+    }
+    let here = nodes.iter().zip(&args.data).filter(|(_, folder)| folder.as_os_str() != "-");
+    here.map(|((name, _), folder)| Ok((name.clone(), disk::folder(folder)?))).collect()
 }
 
 fn with_nodes(args: &NodesArgs, nodes: &[(String, Endpoint)]) -> Plan {

@@ -1,6 +1,7 @@
 //! Results as a page in the style of the lab's reports: the study's own tables first, then all that the terminal shows, and figures.
 
 mod compression;
+mod disk;
 mod encoding;
 mod figures;
 mod nodes;

@@ -60,8 +60,22 @@ pub(crate) fn empty(load: &LoadArgs) -> Plan {
 pub(crate) fn run(
     preset: &str,
     plan: &Plan,
+    output: (&OutArgs, Option<&Path>),
+    known: impl FnOnce(&Engine) -> anyhow::Result<Known>,
+) -> anyhow::Result<(String, u8)> {
+    run_then(preset, plan, output, known, |_| ())
+}
+
+/// [`run`], with something that is done to the results before they are kept, when nothing is measured any more.
+///
+/// # Errors
+/// Those of [`run`].
+pub(crate) fn run_then(
+    preset: &str,
+    plan: &Plan,
     (output, authorities): (&OutArgs, Option<&Path>),
     known: impl FnOnce(&Engine) -> anyhow::Result<Known>,
+    then: impl FnOnce(&mut Results),
 ) -> anyhow::Result<(String, u8)> {
     if plan.requests() > MOST_REQUESTS {
         return Err(WrongUsage(format!("{} requests are too many: at most {MOST_REQUESTS}", plan.requests())).into());
@@ -69,7 +83,11 @@ pub(crate) fn run(
     if output.dry_run {
         return Ok((plan.first_requests(), 0));
     }
-    with(plan, (output, authorities), |engine| measure(preset, plan, engine, known))
+    with(plan, (output, authorities), |engine| {
+        let mut results = measure(preset, plan, engine, known)?;
+        then(&mut results);
+        Ok(results)
+    })
 }
 
 /// Does `work`, keeps its results where `output` says, and shows them.
@@ -237,6 +255,7 @@ pub(crate) fn results(preset: &str, plan: &Plan, known: Known, measured: Measure
         own_cpu_ns: measured.own_cpu.map(ns),
         own_cost: None,
         length_ns: ns(measured.length),
+        disks: Vec::new(),
     };
     Results { header, cells: plan.cells.iter().map(head).collect(), samples: measured.samples }
 }

@@ -1,5 +1,6 @@
 //! What a run measured: every request, as it was.
 
+use crate::disk::Disk;
 use crate::verify::Verdict;
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
@@ -108,6 +109,9 @@ pub(crate) struct Header {
     pub(crate) own_cost: Option<OwnCost>,
     /// Length of the measured part.
     pub(crate) length_ns: u64,
+    /// Data folders that were looked at, by node.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) disks: Vec<Disk>,
 }
 
 /// A run.
@@ -308,6 +312,7 @@ pub(crate) mod tests {
             own_cpu_ns: None,
             own_cost: None,
             length_ns: 1_000_000_000,
+            disks: Vec::new(),
         };
         let heads = cells
             .iter()

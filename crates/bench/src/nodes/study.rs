@@ -2,6 +2,7 @@
 //! for in the end, which node is to answer which method.
 
 use crate::compare::{Compared, one};
+use crate::disk;
 use crate::results::Results;
 use faultline_stats::holm;
 use faultline_text::{count, number};
@@ -23,7 +24,7 @@ type Asked = Vec<Option<(u64, f64)>>;
 
 /// All of it.
 pub(crate) fn tables(results: &Results) -> String {
-    let mut out = String::new();
+    let mut out = disk::text(&results.header.disks);
     for load in loads(results) {
         let _ = writeln!(out, "=== {} ===\n", load.title);
         for (node, requests, total) in &load.nodes {

@@ -26,7 +26,8 @@ pub(super) fn study(results: &Results) -> Vec<Block> {
         }
         said += &load.said.iter().map(|line| format!("{}: {line}\n", load.title)).collect::<String>();
     }
-    let mut blocks = vec![Block::Table(out)];
+    let mut blocks = super::disk::blocks(&results.header.disks);
+    blocks.push(Block::Table(out));
     blocks.extend(paragraphs(&said));
     blocks.extend(paragraphs(&routed(results)));
     blocks

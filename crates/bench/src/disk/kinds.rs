@@ -1,0 +1,90 @@
+//! Types of files by their names.
+
+use super::Space;
+use std::collections::BTreeMap;
+
+/// Types that are kept apart; the smallest of more are one.
+const MOST_KINDS: usize = 24;
+/// Names are the node's, and kept short.
+const LONGEST: usize = 24;
+
+/// Space by type of file.
+#[derive(Default)]
+pub(super) struct Kinds {
+    by_name: BTreeMap<String, Space>,
+}
+
+impl Kinds {
+    pub(super) fn add(&mut self, name: &str, space: Space) {
+        let kind = kind(name);
+        // Names without end cannot take all memory.
+        let kind =
+            if self.by_name.len() < 10_000 || self.by_name.contains_key(&kind) { kind } else { "others".to_owned() };
+        self.by_name.entry(kind).or_default().add(space);
+    }
+
+    pub(super) fn total(&self) -> Space {
+        let mut total = Space::default();
+        self.by_name.values().for_each(|space| total.add(*space));
+        total
+    }
+
+    pub(super) fn largest_first(&self) -> Vec<(String, Space)> {
+        let mut all: Vec<(String, Space)> = self.by_name.iter().map(|(name, space)| (name.clone(), *space)).collect();
+        all.sort_by_key(|(_, space)| std::cmp::Reverse(space.bytes));
+        if all.len() > MOST_KINDS {
+            let mut others = Space::default();
+            all.split_off(MOST_KINDS - 1).into_iter().for_each(|(_, space)| others.add(space));
+            all.push(("others".to_owned(), others));
+        }
+        all
+    }
+}
+
+/// `.sst`, `MANIFEST`, `numbered`.
+fn kind(name: &str) -> String {
+    let known = ["MANIFEST", "OPTIONS", "LOG", "CURRENT", "LOCK", "IDENTITY", "marker"];
+    let stem = name.split(['-', '.']).next().unwrap_or_default();
+    if let Some(known) = known.into_iter().find(|known| *known == stem) {
+        return known.to_owned();
+    }
+    match name.rsplit_once('.') {
+        // Accounts of Agave, and files of the kind `17.204`.
+        Some((_, end)) if end.bytes().all(|byte| byte.is_ascii_digit()) => "numbered".to_owned(),
+        Some((_, end)) if end.chars().count() <= LONGEST => format!(".{}", faultline_text::clean(end)),
+        None if name.bytes().all(|byte| byte.is_ascii_digit()) => "numbered".to_owned(),
+        _ => "other names".to_owned(),
+    }
+}
+
+/// Whether a name may be that of an SQLite database: its head decides.
+pub(super) fn may_be_sqlite(name: &str) -> bool {
+    match name.rsplit_once('.') {
+        Some((_, end)) => ["sqlite", "sqlite3", "db", "db3"].contains(&end),
+        None => !name.bytes().all(|byte| byte.is_ascii_digit()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_the_studys_two_nodes_have_their_types() {
+        let kinds =
+            ["mainnet.sqlite", "mainnet.sqlite-wal", "999203.sst", "MANIFEST-4682254", "OPTIONS-4682255"].map(kind);
+        assert_eq!(kinds, [".sqlite", ".sqlite-wal", ".sst", "MANIFEST", "OPTIONS"]);
+        let kinds = ["123", "7.12", "LOG.old.1", "CURRENT", "genesis", "x.", "a.\u{202e}b"].map(kind);
+        assert_eq!(kinds[..5], ["numbered", "numbered", "LOG", "CURRENT", "other names"]);
+        assert!(!kinds[6].contains('\u{202e}'));
+    }
+
+    #[test]
+    fn of_many_types_the_smallest_are_one() {
+        let mut kinds = Kinds::default();
+        (1..100_u64).for_each(|n| kinds.add(&format!("a.x{n}"), Space { files: 1, bytes: n, allocated: 512 }));
+        let all = kinds.largest_first();
+        assert_eq!((all.len(), all[0].1.bytes, all[23].0.as_str(), all[23].1.files), (24, 99, "others", 76));
+        assert_eq!(all.iter().map(|(_, space)| space.bytes).sum::<u64>(), 99 * 50);
+    }
+}

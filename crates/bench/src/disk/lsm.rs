@@ -1,0 +1,137 @@
+//! A folder of RocksDB, Pebble or LevelDB: which engine it is, and how much is in each level.
+
+use super::manifest::{Placed, Version, read};
+use super::{Database, Part};
+use anyhow::{Context as _, ensure};
+use faultline_command::clock;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Of a small file that is read whole.
+const SMALL: u64 = 1 << 20;
+/// Rows of one database; smaller ones are one.
+const MOST_PARTS: usize = 120;
+
+/// By column family and level.
+pub(super) fn database(path: &Path, within: String, until: Duration) -> Database {
+    let files = files(path);
+    let engine = engine(path, &files);
+    let mut problems = Vec::new();
+    // A node may begin a new manifest between two looks.
+    let version = (0..2).find_map(|_| version(path, until).ok()).map_or_else(|| version(path, until), Ok);
+    let parts = match version {
+        Ok(version) => {
+            if version.torn {
+                problems.push("its manifest was being written: the last change is not counted".to_owned());
+            }
+            parts(&version, &files)
+        }
+        Err(error) => {
+            problems.push(format!("its levels are not known: {error:#}"));
+            Vec::new()
+        }
+    };
+    let path = if within.is_empty() { ".".to_owned() } else { within };
+    Database { path, engine, parts, problems }
+}
+
+/// Names and lengths of the files of a folder.
+fn files(path: &Path) -> BTreeMap<String, u64> {
+    let entries = fs::read_dir(path).into_iter().flatten().flatten();
+    let file = |entry: fs::DirEntry| {
+        let metadata = entry.metadata().ok().filter(fs::Metadata::is_file)?;
+        Some((entry.file_name().to_str()?.to_owned(), metadata.len()))
+    };
+    entries.filter_map(file).collect()
+}
+
+/// By what its options say of themselves; LevelDB writes none.
+fn engine(path: &Path, files: &BTreeMap<String, u64>) -> String {
+    let newest = files.keys().rfind(|name| name.starts_with("OPTIONS-") && !name.ends_with("dbtmp"));
+    let options = newest.and_then(|name| small(&path.join(name)).ok()).unwrap_or_default();
+    let of = |key: &str| options.lines().find_map(|line| line.trim().strip_prefix(key)?.trim().strip_prefix('='));
+    match (of("rocksdb_version"), of("pebble_version")) {
+        (_, Some(_)) => "Pebble".to_owned(),
+        (Some(version), None) => format!("RocksDB {}", faultline_text::clean(version.trim())),
+        _ if newest.is_some() => "unknown engine".to_owned(),
+        _ => "LevelDB".to_owned(),
+    }
+}
+
+fn small(path: &Path) -> anyhow::Result<String> {
+    ensure!(path.symlink_metadata()?.is_file(), "{}: is no file", path.display());
+    let mut text = String::new();
+    File::open(path)?.take(SMALL).read_to_string(&mut text)?;
+    Ok(text)
+}
+
+fn version(path: &Path, until: Duration) -> anyhow::Result<Version> {
+    let manifest = manifest(path)?;
+    ensure!(manifest.symlink_metadata()?.is_file(), "its manifest is no file");
+    read(File::open(manifest)?, || clock::uptime() <= until)
+}
+
+/// The manifest in use: Pebble names it in the name of a marker, the others in a file.
+fn manifest(path: &Path) -> anyhow::Result<PathBuf> {
+    let files = files(path);
+    let marked = files.keys().filter_map(|name| name.strip_prefix("marker.manifest.")?.split_once('.'));
+    let name = match marked.max().map(|(_, name)| name.to_owned()) {
+        Some(name) => name,
+        None => small(&path.join("CURRENT")).context("CURRENT")?.trim().to_owned(),
+    };
+    ensure!(name.starts_with("MANIFEST-") && files.contains_key(&name), "it does not name its manifest");
+    Ok(path.join(name))
+}
+
+fn parts(version: &Version, files: &BTreeMap<String, u64>) -> Vec<Part> {
+    let family = |of: u64| match version.families.get(&of) {
+        Some(name) => faultline_text::clean(name),
+        None if version.families.is_empty() => String::new(),
+        None => {
+            if of == 0 {
+                "default".to_owned()
+            } else {
+                format!("column family {of}")
+            }
+        }
+    };
+    let mut levels: BTreeMap<(u64, u64), (u64, u64)> = BTreeMap::new();
+    for ((of, _), placed) in &version.tables {
+        let (tables, bytes) = levels.entry((*of, placed.level)).or_default();
+        (*tables, *bytes) = (*tables + 1, *bytes + placed.bytes);
+    }
+    let part = |((of, level), (tables, bytes)): ((u64, u64), (u64, u64))| Part {
+        name: family(of),
+        level: Some(level),
+        files: Some(tables),
+        bytes,
+    };
+    let mut parts: Vec<Part> = levels.into_iter().map(part).collect();
+    if parts.len() > MOST_PARTS {
+        parts.sort_by_key(|part| std::cmp::Reverse(part.bytes));
+        let others = parts.split_off(MOST_PARTS);
+        parts.push(Part {
+            name: format!("{} smaller ones", others.len()),
+            level: None,
+            files: Some(others.iter().filter_map(|part| part.files).sum()),
+            bytes: others.iter().map(|part| part.bytes).sum(),
+        });
+    }
+    parts.extend(in_no_level(version.tables.values(), files));
+    parts
+}
+
+/// Files of tables that no level has: waiting to be deleted, or just written.
+fn in_no_level<'a>(placed: impl Iterator<Item = &'a Placed>, files: &BTreeMap<String, u64>) -> Option<Part> {
+    let known: BTreeSet<u64> = placed.map(|placed| placed.file).collect();
+    let number = |name: &str| {
+        let (number, _) = name.split_once('.').filter(|(_, end)| ["sst", "ldb"].contains(end))?;
+        number.parse::<u64>().ok()
+    };
+    let others = files.iter().filter(|(name, _)| number(name).is_some_and(|number| !known.contains(&number)));
+    let (tables, bytes) = others.fold((0, 0), |(tables, sum), (_, bytes)| (tables + 1, sum + bytes));
+    (tables > 0).then(|| Part { name: "in no level".to_owned(), level: None, files: Some(tables), bytes })
+}

@@ -1,0 +1,291 @@
+//! Manifests of LevelDB, RocksDB and Pebble: a log of which tables are in which level, read as a file.
+//!
+//! A log is blocks of 32 KiB; records do not cross them but have parts: checksum (4 bytes), length (2), kind (1) and content. A
+//! record is an edit: fields, each with its number before it. A node may be writing the last one.
+
+use anyhow::{Context as _, bail, ensure};
+use std::collections::BTreeMap;
+use std::io::{ErrorKind, Read};
+
+const BLOCK: usize = 32 << 10;
+const HEAD: usize = 7;
+/// Tables of one database.
+const MOST_TABLES: usize = 5_000_000;
+/// Bytes of one edit.
+const LARGEST_EDIT: usize = 256 << 20;
+/// Fields from here on are from other versions, and have their length before them.
+const IGNORABLE: u64 = 1 << 13;
+
+/// A table in a level.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Placed {
+    pub(super) level: u64,
+    pub(super) bytes: u64,
+    /// Number of the file that it is in, which may have others as well.
+    pub(super) file: u64,
+}
+
+/// What a manifest says of a database.
+#[derive(Debug, Default)]
+pub(super) struct Version {
+    /// By number of the column family, 0 if there are none, and of the table.
+    pub(super) tables: BTreeMap<(u64, u64), Placed>,
+    /// Names of column families.
+    pub(super) families: BTreeMap<u64, String>,
+    /// Whether the last edit is not whole: its writer is at work, or was interrupted.
+    pub(super) torn: bool,
+}
+
+/// Reads a manifest, asking now and then whether there is time for more.
+///
+/// # Errors
+/// It is none, or has fields that are not known.
+pub(super) fn read(mut from: impl Read, in_time: impl Fn() -> bool) -> anyhow::Result<Version> {
+    let mut version = Version::default();
+    let (mut block, mut edit, mut edits) = (vec![0; BLOCK], Vec::new(), 0_u64);
+    loop {
+        let length = fill(&mut from, &mut block)?;
+        ensure!(in_time(), "its manifest could not be read in time (--data-time)");
+        let mut rest = block.get(..length).unwrap_or_default();
+        while let Some((head, after)) = rest.split_first_chunk::<HEAD>() {
+            let (size, kind) = (usize::from(u16::from_le_bytes([head[4], head[5]])), head[6]);
+            if kind == 0 && size == 0 {
+                // Nothing more is in this block.
+                rest = &[];
+                break;
+            }
+            let Some((part, after)) = after.split_at_checked(size) else {
+                ensure!(length < BLOCK, "its manifest is damaged");
+                break;
+            };
+            rest = after;
+            ensure!((1..=4).contains(&kind), "its manifest is damaged: a record of kind {kind}");
+            if kind <= 2 {
+                edit.clear();
+            }
+            edit.extend_from_slice(part);
+            ensure!(edit.len() <= LARGEST_EDIT, "its manifest is damaged: an edit without end");
+            if kind == 1 || kind == 4 {
+                version.apply(&edit).with_context(|| format!("edit {edits} of its manifest"))?;
+                edit.clear();
+                edits += 1;
+            }
+        }
+        if length < BLOCK {
+            ensure!(edits > 0, "its manifest has no edit");
+            version.torn = !edit.is_empty() || !rest.is_empty();
+            return Ok(version);
+        }
+    }
+}
+
+fn fill(from: &mut impl Read, block: &mut [u8]) -> anyhow::Result<usize> {
+    let mut length = 0;
+    while let Some(rest) = block.get_mut(length..).filter(|rest| !rest.is_empty()) {
+        match from.read(rest) {
+            Ok(0) => break,
+            Ok(more) => length += more,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(length)
+}
+
+impl Version {
+    fn apply(&mut self, edit: &[u8]) -> anyhow::Result<()> {
+        let mut fields = Fields(edit);
+        let (mut family, mut new, mut gone, mut name, mut dropped) = (0, Vec::new(), Vec::new(), None, false);
+        while !fields.0.is_empty() {
+            match fields.number()? {
+                1 => drop(fields.bytes()?),
+                // Numbers of logs, files and sequences; entries of a group of edits; files that hold several tables, which are counted by
+                // these tables.
+                2..=4 | 9 | 10 | 106 | 203 | 300 => drop(fields.number()?),
+                105 => drop((fields.number()?, fields.number()?)),
+                5 => drop((fields.number()?, fields.bytes()?)),
+                6 => gone.push((fields.number()?, fields.number()?).1),
+                kind @ (7 | 100 | 102..=104) => new.push(fields.table(kind)?),
+                200 => family = fields.number()?,
+                201 => name = Some(String::from_utf8_lossy(fields.bytes()?).into_owned()),
+                202 => dropped = true,
+                ignorable if ignorable > IGNORABLE && !(8194..=8197).contains(&ignorable) => drop(fields.bytes()?),
+                other => bail!("a field of kind {other}, which is not known"),
+            }
+        }
+        if dropped {
+            self.tables.retain(|(of, _), _| *of != family);
+            self.families.remove(&family);
+            return Ok(());
+        }
+        self.families.extend(name.map(|name| (family, name)));
+        for number in gone {
+            self.tables.remove(&(family, number));
+        }
+        self.tables.extend(new.into_iter().map(|(number, placed)| ((family, number), placed)));
+        ensure!(self.tables.len() <= MOST_TABLES, "more than {MOST_TABLES} tables");
+        Ok(())
+    }
+}
+
+/// Fields of an edit that are not read yet.
+struct Fields<'a>(&'a [u8]);
+
+impl<'a> Fields<'a> {
+    fn byte(&mut self) -> anyhow::Result<u8> {
+        let (first, rest) = self.0.split_first().context("it ends too early")?;
+        self.0 = rest;
+        Ok(*first)
+    }
+
+    /// Seven bits in each byte, the lowest first; the last byte is below 128.
+    fn number(&mut self) -> anyhow::Result<u64> {
+        let mut number = 0;
+        for shift in (0..70).step_by(7) {
+            let byte = self.byte()?;
+            number |= u64::from(byte & 127).checked_shl(shift).unwrap_or(0);
+            if byte < 128 {
+                return Ok(number);
+            }
+        }
+        bail!("a number without end")
+    }
+
+    fn bytes(&mut self) -> anyhow::Result<&'a [u8]> {
+        let length = usize::try_from(self.number()?)?;
+        let (bytes, rest) = self.0.split_at_checked(length).context("it ends too early")?;
+        self.0 = rest;
+        Ok(bytes)
+    }
+
+    /// A new table, as the different versions write it: level, number, size, its first and last keys, and more.
+    fn table(&mut self, kind: u64) -> anyhow::Result<(u64, Placed)> {
+        let (level, number) = (self.number()?, self.number()?);
+        ensure!(level < 64, "a level {level}");
+        if kind == 102 {
+            self.number()?;
+        }
+        let bytes = self.number()?;
+        // Pebble's tables may have keys of points, of ranges, or both.
+        let pairs = if kind == 104 && self.byte()? & 1 == 1 { 2 } else { 1 };
+        for _ in 0..2 * pairs {
+            self.bytes()?;
+        }
+        if kind != 7 {
+            self.number()?;
+            self.number()?;
+        }
+        let mut file = number;
+        let mut more = kind == 103 || kind == 104;
+        while more {
+            match self.number()? {
+                1 => more = false,
+                // Pebble: a table that is a part of this file.
+                66 => file = self.number()?,
+                _ => drop(self.bytes()?),
+            }
+        }
+        Ok((number, Placed { level, bytes, file }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn number(mut of: u64, out: &mut Vec<u8>) {
+        while of > 127 {
+            out.push((of & 127) as u8 | 128);
+            of >>= 7;
+        }
+        out.push(of as u8);
+    }
+
+    fn edit(fields: &[u64]) -> Vec<u8> {
+        let mut out = Vec::new();
+        fields.iter().for_each(|field| number(*field, &mut out));
+        out
+    }
+
+    /// Records with their parts in blocks.
+    fn log(edits: &[Vec<u8>]) -> Vec<u8> {
+        let mut out = Vec::new();
+        for edit in edits {
+            let (mut rest, mut first) = (edit.as_slice(), true);
+            loop {
+                let room = BLOCK - out.len() % BLOCK;
+                if room < HEAD {
+                    out.resize(out.len() + room, 0);
+                    continue;
+                }
+                let (part, after) = rest.split_at(rest.len().min(room - HEAD));
+                let kind = match (first, after.is_empty()) {
+                    (true, true) => 1,
+                    (true, false) => 2,
+                    (false, false) => 3,
+                    (false, true) => 4,
+                };
+                out.extend([0; 4]);
+                out.extend((part.len() as u16).to_le_bytes());
+                out.push(kind);
+                out.extend(part);
+                (rest, first) = (after, false);
+                if rest.is_empty() {
+                    break;
+                }
+            }
+        }
+        out
+    }
+
+    #[test]
+    fn tables_come_and_go_by_level_and_column_family_over_any_block() {
+        // Kind, level, number, size, two empty keys; the family comes last.
+        let mut edits = vec![edit(&[7, 0, 4, 1000, 0, 0]), edit(&[201, 3]), edit(&[7, 1, 5, 70_000, 0, 0, 200, 2])];
+        edits[1].extend(b"abc");
+        edits[1].extend(edit(&[200, 2]));
+        // Long keys, so that edits cross blocks.
+        for table in 0..200_u64 {
+            let mut long = edit(&[100, 6, 100 + table, 1, 700]);
+            long.extend([9; 700]);
+            long.extend(edit(&[0, 5, 6]));
+            edits.push(long);
+        }
+        edits.push(edit(&[103, 2, 6, 500, 0, 0, 1, 2, 65, 1, 0, 1]));
+        edits.push(edit(&[6, 0, 4, 7, 1, 4, 1000, 0, 0]));
+        edits.push(edit(&[104, 3, 7, 50, 2, 0, 0, 1, 2, 66, 900, 1]));
+        edits.push(edit(&[8199, 2, 8, 9, 300, 1]));
+        let version = read(log(&edits).as_slice(), || true).unwrap();
+        assert_eq!(version.tables[&(0, 4)], Placed { level: 1, bytes: 1000, file: 4 });
+        assert_eq!(version.tables[&(2, 5)], Placed { level: 1, bytes: 70_000, file: 5 });
+        assert_eq!(version.tables[&(0, 7)], Placed { level: 3, bytes: 50, file: 900 });
+        assert_eq!((version.tables.len(), version.families[&2].as_str(), version.torn), (204, "abc", false));
+        edits.push(edit(&[202, 200, 2]));
+        assert_eq!(read(log(&edits).as_slice(), || true).unwrap().tables.len(), 203);
+    }
+
+    #[test]
+    fn a_manifest_that_is_being_written_is_read_as_far_as_it_is_whole() {
+        let edits = [edit(&[7, 0, 4, 1000, 0, 0]), edit(&[7, 0, 5, 1000, 0, 0])];
+        let whole = log(&edits);
+        for end in HEAD + 7..whole.len() {
+            let version = read(&whole[..end], || true).unwrap();
+            assert_eq!((version.tables.len(), version.torn), (1, end > HEAD + 7), "{end}");
+        }
+        assert!(read(whole.as_slice(), || false).is_err());
+        assert!(read(&whole[..5], || true).is_err());
+    }
+
+    #[test]
+    fn what_is_not_known_is_an_error_and_never_a_wrong_size() {
+        for fields in [&[999, 1][..], &[8, 1], &[7, 0, 4], &[7, 70, 4, 1, 0, 0], &[8195, 1], &[1, 9]] {
+            assert!(read(log(&[edit(fields)]).as_slice(), || true).is_err(), "{fields:?}");
+        }
+        let mut random = fastrand::Rng::with_seed(4);
+        for _ in 0..2000 {
+            let noise: Vec<u8> = (0..random.usize(1..200)).map(|_| random.u8(..)).collect();
+            let _ = read(noise.as_slice(), || true);
+            let _ = read(log(&[noise]).as_slice(), || true);
+        }
+    }
+}
