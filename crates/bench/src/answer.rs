@@ -1,11 +1,13 @@
 //! From the bytes of an answer to what was asked for. The time that this takes is part of a request's latency.
 
+use crate::canonical;
 use crate::failure::Failure;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
+use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
@@ -56,7 +58,9 @@ impl Encoding {
 pub(crate) enum Expected {
     /// That of `getAccountInfo`, with data in this encoding.
     Account(Encoding),
-    /// Any result. Whether two nodes must give the same: then its bytes are its JSON, else it has none.
+    /// Any result, whose bytes are its JSON as the node wrote it.
+    Text,
+    /// Any result. Whether two nodes must give the same: then its bytes are a record of it, the same for equal results, else it has none.
     Json {
         /// The same request has the same result on every node.
         same: bool,
@@ -125,8 +129,8 @@ pub(crate) struct Decoder {
     zstd: zstd::bulk::Decompressor<'static>,
     compressed: Vec<u8>,
     bytes: Vec<u8>,
-    /// A result that is not written into `bytes` yet.
-    json: Option<Value>,
+    /// A result of which the record is not in `bytes` yet.
+    json: Option<String>,
 }
 
 impl Decoder {
@@ -137,14 +141,10 @@ impl Decoder {
         Ok(Decoder { zstd, compressed: Vec::new(), bytes: Vec::new(), json: None })
     }
 
-    /// The bytes of the last answer; of JSON a text that is the same for the same result, since keys are in order. To write it is
-    /// no part of decoding.
+    /// The bytes of the last answer; of JSON a record that is the same for the same result. To make it is no part of decoding.
     pub(crate) fn bytes(&mut self) -> &[u8] {
-        if let Some(mut result) = self.json.take() {
-            if let Value::Object(fields) = &mut result {
-                NODES_OWN.iter().for_each(|name| drop(fields.remove(*name)));
-            }
-            self.bytes = result.to_string().into_bytes();
+        if let Some(result) = self.json.take() {
+            self.bytes = canonical::record(&result, &NODES_OWN).into_bytes();
         }
         &self.bytes
     }
@@ -162,11 +162,16 @@ impl Decoder {
                 let IgnoredAny = result(body, id)?;
                 Ok(Decoded { slot: None, bytes: false })
             }
+            Expected::Text => {
+                let text: &RawValue = result(body, id)?;
+                self.bytes.extend_from_slice(text.get().as_bytes());
+                Ok(Decoded { slot: None, bytes: true })
+            }
             Expected::Json { same: true } => {
-                match result(body, id) {
+                match result::<&RawValue>(body, id) {
                     // That there is no block is an answer, too, which all nodes must give.
                     Err(Failure::Skipped(code)) => self.bytes = format!("{SKIPPED}{code}").into_bytes(),
-                    other => self.json = Some(other?),
+                    other => self.json = Some(other?.get().to_owned()),
                 }
                 Ok(Decoded { slot: None, bytes: true })
             }
@@ -303,7 +308,7 @@ mod tests {
         assert_ne!(starknet("x"), starknet("y"), "only of the result itself");
         assert_eq!(bytes("null"), Err(Failure::Missing), "null is a result: what was asked for is not there");
         assert_eq!(bytes(r#"null,"error":{"code":-32000}"#), Err(Failure::Rpc(-32000)));
-        assert_eq!(bytes(r#"7,"error":null"#), Ok(b"7".to_vec()));
+        assert_eq!(bytes(r#"7,"error":null"#), bytes("7"));
     }
 
     #[test]

@@ -11,7 +11,7 @@ mod transport;
 pub(crate) use compression::report as of_compression;
 
 use crate::compare::{Compared, one};
-use crate::render::problems;
+use crate::render::{problems, verified};
 use crate::results::Results;
 use faultline_analysis::report::cells::slug;
 use faultline_analysis::report::model::{Block, Caveat, Report, RunCard, Section, Verdict, VerdictKind};
@@ -60,6 +60,7 @@ pub(crate) fn report(results: &Results) -> Report {
             "Differences",
             [tables::differences(results, &judged), figures::differences(results, &judged)].concat(),
         ),
+        section("answers", "Answers compared", paragraphs(&verified(results))),
         section("distribution", "Distribution", figures::distributions(results)),
         section("time", "Over time", figures::over_time(results)),
         section("how", "How it was asked", tables::settings(results)),

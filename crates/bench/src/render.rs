@@ -14,7 +14,9 @@ pub(crate) fn problems(results: &Results) -> Vec<String> {
     let arms = results.header.arms.iter().zip(&results.header.verdicts);
     for (arm, verdict) in arms.filter(|(_, verdict)| verdict.different > 0) {
         let different = count(verdict.different);
-        problems.push(format!("{arm} FAILED: {different} answers differ from the reference's about the same slot"));
+        let first = verdict.first.first().map_or_else(String::new, |first| format!("; the first: {first}"));
+        problems
+            .push(format!("{arm} FAILED: {different} answers differ from the reference's about the same slot{first}"));
     }
     for (cell, head) in results.cells.iter().enumerate() {
         let summary = results.summary(cell);
@@ -194,7 +196,8 @@ fn crossover(reference: &str, arm: &str, found: &Crossover) -> String {
     format!("{place} ({shares})")
 }
 
-fn verified(results: &Results) -> String {
+/// What came of comparing answers, and the first that differ.
+pub(crate) fn verified(results: &Results) -> String {
     let mut out = String::new();
     if results.header.preset == "transport" {
         // There each answer is compared with what was written.
@@ -208,6 +211,11 @@ fn verified(results: &Results) -> String {
             (_, different) => format!("equal in {equal} comparisons, different in {}", count(different)),
         };
         let _ = writeln!(out, "Answers of {arm}: {said}");
+    }
+    // That slots were skipped which others have is the reference's difference.
+    for (arm, verdict) in results.header.arms.iter().zip(&results.header.verdicts) {
+        let listed = verdict.first.iter().map(|first| format!("  {arm}, {first}\n"));
+        out.extend(listed);
     }
     out
 }

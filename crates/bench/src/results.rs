@@ -300,7 +300,7 @@ pub(crate) mod tests {
             notes: Vec::new(),
             settings: BTreeMap::new(),
             links: Vec::new(),
-            verdicts: vec![Verdict { equal: 1, different: 0 }; arms.len()],
+            verdicts: vec![Verdict { equal: 1, ..Verdict::default() }; arms.len()],
             arms,
             seed: 1,
             rounds,

@@ -1,27 +1,45 @@
 //! Whether arms that must answer the same do.
 
 use crate::answer::SKIPPED;
+use crate::canonical;
 use crate::plan::Plan;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 /// What came of comparing one arm's answers with the reference's.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Verdict {
     /// Answers that were the same.
     pub(crate) equal: u64,
     /// Answers about the same slot that were not.
     pub(crate) different: u64,
+    /// The first of these, with what differs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) first: Vec<String>,
 }
 
+impl Verdict {
+    fn differs(&mut self, what: impl FnOnce() -> String) {
+        self.different += 1;
+        if self.first.len() < MOST_LISTED {
+            self.first.push(what());
+        }
+    }
+}
+
+/// Differences that are listed.
+const MOST_LISTED: usize = 10;
+
 /// An answer's slot, and what its bytes are known by: answers may be large, and many rounds wait for a node that lags.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct Answer {
     slot: Option<u64>,
     digest: (usize, u64),
     /// That a slot was skipped.
     skipped: bool,
+    /// A record of JSON, which is short, for the message.
+    record: Option<String>,
 }
 
 /// The answers to one round's requests about one subject.
@@ -39,6 +57,8 @@ pub(crate) struct Verify {
     open: BTreeMap<(u64, usize), Round>,
     /// Arms that are asked about each subject.
     arms: Vec<usize>,
+    /// What is asked, for the message.
+    plan: Plan,
     /// One per arm; the reference's only counts the slots that it says were skipped and others have.
     pub(crate) verdicts: Vec<Verdict>,
 }
@@ -49,6 +69,7 @@ impl Verify {
         Verify {
             open: BTreeMap::new(),
             arms: (0..plan.subjects.len()).map(arms).collect(),
+            plan: plan.clone(),
             verdicts: vec![Verdict::default(); plan.arms.len()],
         }
     }
@@ -66,15 +87,17 @@ impl Verify {
         of_round.answers.extend(answer.map(|(slot, bytes)| (arm, answer_of(slot, bytes))));
         if of_round.asked >= self.arms.get(subject).copied().unwrap_or(0) {
             let whole = self.open.remove(&(round, subject)).unwrap_or_default();
-            self.compare(&whole);
+            self.compare(&whole, (subject, round));
         }
     }
 
-    fn compare(&mut self, round: &Round) {
+    fn compare(&mut self, round: &Round, (subject, number): (usize, u64)) {
+        let asked = || asked(&self.plan, subject, number);
         let Some((_, reference)) = round.answers.iter().find(|(arm, _)| *arm == 0) else { return };
         // A block that another node has was not skipped: then the reference is the one that does not have it.
         if reference.skipped && round.answers.iter().any(|(_, answer)| !answer.skipped) {
-            self.verdicts.iter_mut().take(1).for_each(|verdict| verdict.different += 1);
+            let said = || format!("{}: it says that the slot was skipped, and another has its block", asked());
+            self.verdicts.iter_mut().take(1).for_each(|verdict| verdict.differs(said));
             return;
         }
         for (arm, answer) in round.answers.iter().filter(|(arm, _)| *arm != 0) {
@@ -82,14 +105,31 @@ impl Verify {
             if answer.digest == reference.digest {
                 verdict.equal += 1;
             } else if answer.slot == reference.slot {
-                verdict.different += 1;
+                verdict.differs(|| format!("{}: {}", asked(), difference(reference, answer)));
             }
         }
     }
 }
 
 fn answer_of(slot: Option<u64>, bytes: &[u8]) -> Answer {
-    Answer { slot, digest: digest(bytes), skipped: bytes.starts_with(SKIPPED.as_bytes()) }
+    let record = bytes.starts_with(canonical::RECORD.as_bytes()).then(|| String::from_utf8_lossy(bytes).into_owned());
+    Answer { slot, digest: digest(bytes), skipped: bytes.starts_with(SKIPPED.as_bytes()), record }
+}
+
+/// The request of a round about a subject, as it was sent but for its id.
+fn asked(plan: &Plan, subject: usize, round: u64) -> String {
+    let Some(cell) = plan.cells.iter().find(|cell| cell.subject == subject) else { return String::new() };
+    let body = cell.body(0, (plan.seed, round));
+    let text = String::from_utf8_lossy(&body);
+    text.split_once("\"id\":0,").map_or("", |(_, method)| method).trim_end_matches('}').to_owned()
+}
+
+fn difference(reference: &Answer, other: &Answer) -> String {
+    match (&reference.record, &other.record) {
+        (Some(reference), Some(other)) => canonical::difference(reference, other),
+        _ if other.skipped => "it says that the slot was skipped".to_owned(),
+        _ => format!("{} bytes, other than the reference's {}", other.digest.0, reference.digest.0),
+    }
 }
 
 fn digest(bytes: &[u8]) -> (usize, u64) {
@@ -111,20 +151,43 @@ mod tests {
         Verify::new(&Plan { arms, subjects, cells, ..empty })
     }
 
+    fn counts(verify: &Verify, arm: usize) -> (u64, u64) {
+        (verify.verdicts[arm].equal, verify.verdicts[arm].different)
+    }
+
+    #[test]
+    fn the_first_differences_are_listed_with_the_request_and_the_field() {
+        let mut verify = verify();
+        let records =
+            [r#"{"blockTime":5,"t":[]}"#, r#"{"blockTime":6,"t":[]}"#].map(|json| canonical::record(json, &[]));
+        for round in 0..20 {
+            for (arm, record) in [(0, &records[0]), (1, &records[1]), (2, &records[0])] {
+                verify.answered((arm, 0), round, Some((None, record.as_bytes())));
+            }
+        }
+        assert_eq!((counts(&verify, 1), counts(&verify, 2)), ((0, 20), (20, 0)));
+        let first = &verify.verdicts[1].first;
+        assert_eq!(first.len(), MOST_LISTED);
+        assert!(
+            first[0].starts_with("\"method\":") && first[0].ends_with(": blockTime is 6 instead of 5"),
+            "{first:?}"
+        );
+    }
+
     #[test]
     fn the_same_bytes_are_equal_and_others_differ_only_within_a_slot() {
         let mut verify = verify();
         for (arm, slot, bytes) in [(1, 5, b"a"), (0, 5, b"a"), (2, 5, b"b")] {
             verify.answered((arm, 0), 0, Some((Some(slot), bytes)));
         }
-        assert_eq!(verify.verdicts[1], Verdict { equal: 1, different: 0 });
-        assert_eq!(verify.verdicts[2], Verdict { equal: 0, different: 1 });
+        assert_eq!(counts(&verify, 1), (1, 0));
+        assert_eq!(counts(&verify, 2), (0, 1));
         // The account changed between the answers: neither is wrong.
         for (arm, slot, bytes) in [(0, 6, b"b"), (1, 7, b"c"), (2, 7, b"b")] {
             verify.answered((arm, 0), 1, Some((Some(slot), bytes)));
         }
-        assert_eq!(verify.verdicts[1], Verdict { equal: 1, different: 0 });
-        assert_eq!(verify.verdicts[2], Verdict { equal: 1, different: 1 });
+        assert_eq!(counts(&verify, 1), (1, 0));
+        assert_eq!(counts(&verify, 2), (1, 1));
         assert_eq!(verify.verdicts[0], Verdict::default());
     }
 
@@ -154,7 +217,7 @@ mod tests {
         for (round, bytes) in [(0, b"0"), (1, b"1"), (2, b"x"), (3, b"3")] {
             verify.answered((1, 1), round, Some((None, bytes)));
         }
-        assert_eq!((verify.verdicts[1], verify.open.len()), (Verdict { equal: 3, different: 1 }, 0));
+        assert_eq!((counts(&verify, 1), verify.open.len()), ((3, 1), 0));
         assert_eq!(verify.verdicts[2], Verdict::default());
     }
 }

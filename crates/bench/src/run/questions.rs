@@ -98,13 +98,8 @@ mod tests {
     fn asked(server: &Server, arms: usize) -> Plan {
         let known = plan(server, 1, 1, None);
         let name = |arm: usize| Arm { name: format!("node {arm}") };
-        let cell = |(arm, subject)| PlanCell {
-            arm,
-            subject,
-            link: arm,
-            expected: Expected::Json { same: true },
-            ..known.cells[0].clone()
-        };
+        let cell =
+            |(arm, subject)| PlanCell { arm, subject, link: arm, expected: Expected::Text, ..known.cells[0].clone() };
         let subjects = || ["a", "b"].map(|name| Subject { name: name.to_owned() });
         Plan {
             arms: (0..arms).map(name).collect(),

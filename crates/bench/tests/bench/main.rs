@@ -9,6 +9,7 @@
 
 mod page;
 mod stand_in;
+mod starknet;
 
 use clap::Parser;
 use faultline_bench::args::BenchArgs;
