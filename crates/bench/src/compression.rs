@@ -2,6 +2,7 @@
 
 mod bundle;
 mod classes;
+mod diff;
 mod link;
 mod measure;
 mod outcome;
@@ -11,8 +12,9 @@ mod show;
 use crate::args::{CompressionArgs, Format, ReportArgs};
 use crate::codec::{self, Codec, Coder};
 use crate::{parquet, store};
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use classes::Classes;
+pub(crate) use diff::changes;
 use faultline_command::args::WrongUsage;
 use faultline_command::clock;
 use faultline_command::output::say;
@@ -45,9 +47,11 @@ pub(crate) fn run(args: &CompressionArgs) -> anyhow::Result<(String, u8)> {
         }
     }
     let records = records::records(args)?;
-    if let Some(path) = &args.save {
+    if let Some(path) = args.save.as_ref().filter(|_| !records.all.is_empty()) {
         records::save(path, &records.all)?;
     }
+    let why = records.ended_by.as_ref().map_or_else(String::new, |why| format!(" (ended early{why})"));
+    ensure!(records.all.len() >= 2, "{}: fewer than two records{why}", records.source);
     let outcome = outcome(args, &settled, &records)?;
     let mut code = u8::from(!outcome.problems.is_empty());
     let mut text = shown(&outcome, args.output.format)?;
@@ -111,7 +115,9 @@ fn settled(args: &CompressionArgs) -> anyhow::Result<Settled> {
 
 fn outcome(args: &CompressionArgs, settled: &Settled, records: &Records) -> anyhow::Result<Outcome> {
     let started = clock::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let mut problems = Vec::new();
+    let ended =
+        |why: &String| format!("ended early{why}; only the {} records that were read are measured", records.all.len());
+    let mut problems: Vec<String> = records.ended_by.iter().map(ended).collect();
     let all: Vec<&[u8]> = records.all.iter().map(Vec::as_slice).collect();
     let (dictionary, tested) = dictionary(args, &settled.codecs, &all, &mut problems);
     let mut packed: Vec<Packed> = Vec::new();
@@ -281,8 +287,8 @@ mod tests {
         assert!(std::fs::read(&table).unwrap().starts_with(b"PAR1"));
         let again = bench(&words).unwrap_err().to_string();
         assert!(again.contains("exists already"), "{again}");
-        let diff = format!("{:#}", bench(&["diff", &out, &out]).unwrap_err());
-        assert!(diff.contains("no requests to compare"), "{diff}");
+        let (diff, code) = bench(&["diff", &out, &out]).unwrap();
+        assert!(code == 0 && diff.contains("no change shown") && diff.contains("zstd-3+dict"), "{diff}");
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 use crate::args::DiffArgs;
 use crate::compare;
+use crate::compression;
 use crate::render;
 use crate::results::{CellHead, Results};
 use crate::store;
@@ -28,6 +29,15 @@ struct Changed {
 /// # Errors
 /// A file that cannot be read; two runs that have nothing in common.
 pub(crate) fn run(args: &DiffArgs) -> anyhow::Result<(String, u8)> {
+    let headers =
+        [&args.before, &args.after].map(|file| store::header(file).map(|(preset, header)| (file, preset, header)));
+    if let [Ok((one, first, before)), Ok((other, second, after))] = &headers
+        && [first, second].iter().all(|preset| *preset == "compression")
+    {
+        let (before, after) = (compression::kept(one, before)?, compression::kept(other, after)?);
+        let (out, worse) = compression::changes(&before, &after, args.margin)?;
+        return Ok((out, u8::from(worse)));
+    }
     let (before, after) = (store::read(&args.before)?, store::read(&args.after)?);
     let (out, worse) = changes(&before, &after, args.margin)?;
     Ok((out, u8::from(worse)))

@@ -3,12 +3,15 @@
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
+use signal_hook::flag::register_conditional_default;
 use signal_hook::iterator::backend::SignalDelivery;
 use signal_hook::iterator::exfiltrator::WithOrigin;
 use signal_hook::low_level::siginfo::Cause;
 use std::io::{self, Read};
 use std::os::fd::BorrowedFd;
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 /// All that would end this program or is passed on, and the news of children.
@@ -52,6 +55,18 @@ impl Signals {
         let (read, write) = UnixStream::pair()?;
         read.set_nonblocking(true)?;
         Ok(Signals(SignalDelivery::with_pipe(read, write, WithOrigin::default(), HEARD)?))
+    }
+
+    /// Hears no more: from now on, and for good, a signal to end ends this process, as if none had ever been heard.
+    ///
+    /// # Errors
+    /// The system refuses a handler.
+    pub fn give_back(self) -> io::Result<()> {
+        drop(self);
+        for signal in [SIGHUP, SIGINT, SIGQUIT, SIGTERM] {
+            register_conditional_default(signal, Arc::new(AtomicBool::new(true)))?;
+        }
+        Ok(())
     }
 
     /// What came, but for SIGCHLD, after a wait that ends with the first signal (a SIGCHLD too), when `also` can be

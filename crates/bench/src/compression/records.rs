@@ -6,8 +6,10 @@ use anyhow::{Context as _, bail, ensure};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use faultline_command::args::WrongUsage;
+use faultline_command::clock;
 use faultline_command::progress::Progress;
 use faultline_command::rpc::{Rpc, Tries, Trouble};
+use faultline_command::signals::Signals;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -15,7 +17,6 @@ use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
-use std::thread::sleep;
 use std::time::Duration;
 
 /// About a minute of waits in all.
@@ -24,6 +25,8 @@ const TRIES: Tries = Tries { most: 8, first_wait: Duration::from_millis(500), pa
 const SLOTS: u64 = 500;
 /// JSON-RPC codes for a block that was cleaned up, is not available, or whose slot was skipped (in the ledger, in the archive).
 const NOT_THERE: [i64; 4] = [-32001, -32004, -32007, -32009];
+/// The longest wait without a look at signals.
+const LOOK: Duration = Duration::from_millis(100);
 /// Accounts in one request.
 const ACCOUNTS: usize = 100;
 /// What is kept in memory at most.
@@ -36,6 +39,8 @@ pub(crate) struct Records {
     /// Where they come from, as it may be shown.
     pub(crate) source: String,
     pub(crate) notes: Vec<String>,
+    /// What ended the reading before there were as many as were asked for: ` by SIGINT`, `: what the node answered`.
+    pub(crate) ended_by: Option<String>,
 }
 
 /// Reads them.
@@ -48,7 +53,6 @@ pub(crate) fn records(args: &CompressionArgs) -> anyhow::Result<Records> {
         Some(url) => Node::new(url, args)?.records(args)?,
     };
     records.all.retain(|record| !record.is_empty());
-    ensure!(records.all.len() >= 2, "{}: fewer than two records", records.source);
     Ok(records)
 }
 
@@ -118,7 +122,7 @@ fn from_files(paths: &[PathBuf], most: usize) -> anyhow::Result<Records> {
             "more than 1 GiB of records: take fewer with --records"
         );
     }
-    Ok(Records { all, source: shown(paths), notes: Vec::new() })
+    Ok(Records { all, source: shown(paths), ..Records::default() })
 }
 
 /// Options of the method that gives records of a kind.
@@ -180,12 +184,23 @@ struct Node {
     shown: String,
     pace: Duration,
     bytes: usize,
+    signals: Signals,
+    /// The signal that ends the reading.
+    ended_by: Option<&'static str>,
 }
 
 impl Node {
     fn new(url: &str, args: &CompressionArgs) -> anyhow::Result<Node> {
         let shown = Endpoint::read(url).map_err(WrongUsage)?.shown();
-        Ok(Node { rpc: Rpc::new(url, args.ca.as_deref(), TRIES)?, shown, pace: args.pace, bytes: 0 })
+        let signals = Signals::listen().context("signals")?;
+        Ok(Node {
+            rpc: Rpc::new(url, args.ca.as_deref(), TRIES)?,
+            shown,
+            pace: args.pace,
+            bytes: 0,
+            signals,
+            ended_by: None,
+        })
     }
 
     fn records(mut self, args: &CompressionArgs) -> anyhow::Result<Records> {
@@ -196,25 +211,35 @@ impl Node {
             Kind::Accounts => "accounts",
         };
         let mut progress = Progress::new(most as u64, what);
-        let (all, notes) = if args.kind == Kind::Accounts {
-            (self.accounts(args, most, &mut progress)?, Vec::new())
-        } else {
-            self.blocks(args.kind, most, &mut progress)?
+        let (mut all, mut notes) = (Vec::new(), Vec::new());
+        let read = match args.kind {
+            Kind::Accounts => self.accounts(args, &mut all, most, &mut progress),
+            kind => self.blocks(kind, (&mut all, &mut notes), most, &mut progress),
         };
-        ensure!(!all.is_empty(), "{} has no {what} in its finalized blocks", self.shown);
-        Ok(Records { all, source: format!("{what} of {}", self.shown), notes })
+        // What was read before a signal or an error is kept.
+        let ended_by = match (read, self.ended_by) {
+            (Ok(()), _) => None,
+            (Err(_), Some(signal)) => Some(format!(" by {signal}")),
+            (Err(error), None) if all.is_empty() => return Err(error),
+            (Err(error), None) => Some(format!(": {error:#}")),
+        };
+        ensure!(!all.is_empty() || ended_by.is_some(), "{} has no {what} in its finalized blocks", self.shown);
+        // From now on Ctrl-C ends the process: nothing that was read is lost by it any more.
+        self.signals.give_back().context("signals")?;
+        Ok(Records { all, source: format!("{what} of {}", self.shown), notes, ended_by })
     }
 
     /// Newest blocks first, until there are enough records.
     fn blocks(
         &mut self,
         kind: Kind,
+        (all, notes): (&mut Vec<Vec<u8>>, &mut Vec<String>),
         most: usize,
         progress: &mut Progress,
-    ) -> anyhow::Result<(Vec<Vec<u8>>, Vec<String>)> {
+    ) -> anyhow::Result<()> {
         let (mut newest_first, mut blocks, mut skipped) = (Vec::new(), 0_u64, 0_u64);
         let mut range = None;
-        self.each_slot(|node, slot| {
+        let read = self.each_slot(|node, slot| {
             match there(node.ask::<Box<RawValue>>("getBlock", &json!([slot, how(kind)])))? {
                 None => skipped += 1,
                 Some(block) => {
@@ -228,23 +253,24 @@ impl Node {
             }
             progress.at((newest_first.len() as u64).min(most as u64), &format!(", slot {slot}"));
             Ok(newest_first.len() < most)
-        })?;
+        });
         newest_first.truncate(most);
         newest_first.reverse();
-        let mut notes = Vec::new();
+        *all = newest_first;
         if let Some((oldest, newest)) = range {
             let but = if skipped > 0 { format!(", {skipped} others are not there") } else { String::new() };
             notes.push(format!("{blocks} blocks, slots {oldest} to {newest}{but}"));
         }
-        Ok((newest_first, notes))
+        read
     }
 
     fn accounts(
         &mut self,
         args: &CompressionArgs,
+        all: &mut Vec<Vec<u8>>,
         most: usize,
         progress: &mut Progress,
-    ) -> anyhow::Result<Vec<Vec<u8>>> {
+    ) -> anyhow::Result<()> {
         let mut keys: BTreeSet<String> = args.accounts.iter().cloned().collect();
         if keys.is_empty() {
             let how = json!({"encoding": "json", "transactionDetails": "accounts", "maxSupportedTransactionVersion": 0,
@@ -259,7 +285,6 @@ impl Node {
             })?;
         }
         let keys: Vec<String> = keys.into_iter().collect();
-        let mut all = Vec::new();
         for some in keys.chunks(ACCOUNTS) {
             let answer: Option<Accounts> = self.ask("getMultipleAccounts", &json!([some, how(Kind::Accounts)]))?;
             let datas = answer.context("getMultipleAccounts: the result is null")?.value;
@@ -276,7 +301,7 @@ impl Node {
             }
         }
         all.truncate(most);
-        Ok(all)
+        Ok(())
     }
 
     /// Calls `what` with every slot that has a block, the newest finalized first, until it says that it has enough.
@@ -299,10 +324,20 @@ impl Node {
     }
 
     fn ask<T: serde::de::DeserializeOwned>(&mut self, method: &str, params: &Value) -> Result<Option<T>, Trouble> {
-        if self.rpc.spent().0 > 0 {
-            sleep(self.pace);
+        let until = clock::uptime() + if self.rpc.spent().0 > 0 { self.pace } else { Duration::ZERO };
+        loop {
+            let left = until.saturating_sub(clock::uptime());
+            let heard = self.signals.wait(None, left.min(LOOK)).unwrap_or_default();
+            if let Some(to_end) = heard.into_iter().find(|heard| heard.asks_to_end()) {
+                self.ended_by = Some(to_end.stops().unwrap_or("SIGHUP"));
+            }
+            if let Some(signal) = self.ended_by {
+                return Err(Trouble::Failed(signal.to_owned()));
+            }
+            if clock::uptime() >= until {
+                return self.rpc.ask(method, params);
+            }
         }
-        self.rpc.ask(method, params)
     }
 
     fn keeps(&mut self, records: &[Vec<u8>]) -> anyhow::Result<()> {

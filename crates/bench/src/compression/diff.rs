@@ -1,0 +1,170 @@
+//! `bench diff` of two runs of compression: sizes and speeds of each codec and size class.
+//!
+//! The runs had other records, so nothing is paired: each number has its own interval, and that of the change follows from both (MOVER,
+//! Zou and Donner 2008).
+
+use super::{ClassRow, Interval, Outcome};
+use anyhow::ensure;
+use faultline_text::{count, number, table};
+use std::fmt::Write as _;
+
+/// What is compared, and whether more of it is better.
+const COMPARED: [(&str, bool); 3] = [("bytes left, %", false), ("compress, MB/s", true), ("restore, MB/s", true)];
+
+/// The changes in words, and whether anything is worse by more than the margin in percent, or cannot be compared.
+///
+/// # Errors
+/// The runs have nothing in common.
+pub(crate) fn changes(before: &Outcome, after: &Outcome, margin: f64) -> anyhow::Result<(String, bool)> {
+    let (mut rows, mut worse) = (Vec::new(), false);
+    for row in &before.classes {
+        let Some(other) = of(after, row) else { continue };
+        for (place, (what, more_is_better)) in COMPARED.into_iter().enumerate() {
+            let (Some(a), Some(b)) = (value(row, place), value(other, place)) else { continue };
+            let (line, is_worse) = line(row, what, (a, b), (margin, more_is_better));
+            worse |= is_worse;
+            rows.push(line);
+        }
+    }
+    ensure!(!rows.is_empty(), "the two runs have no codec with the same size class in common");
+    let mut out = format!(
+        "WORSE and better are by more than {margin} %, the whole interval; the times to fetch are not compared\n"
+    );
+    out += &table(&["codec", "range", "what", "before", "after", "change", "interval", "verdict"], rows);
+    let unlike =
+        [one_sided(before, after, "after"), one_sided(after, before, "before"), settings(before, after)].concat();
+    unlike.iter().for_each(|line| out += &format!("{line}\n"));
+    after.problems.iter().for_each(|problem| out += &format!("After: {problem}\n"));
+    if before.source != after.source {
+        let _ = writeln!(out, "Other records: {} before, {} after", before.source, after.source);
+    }
+    Ok((out, worse || !unlike.is_empty() || !after.problems.is_empty()))
+}
+
+fn of<'a>(outcome: &'a Outcome, row: &ClassRow) -> Option<&'a ClassRow> {
+    outcome.classes.iter().find(|other| other.codec == row.codec && other.range == row.range)
+}
+
+/// A number of [`COMPARED`]. What is saved may be near 0; what is left is not, and has a share that it can change by.
+fn value(row: &ClassRow, place: usize) -> Option<Interval> {
+    let left = |of: Interval| Interval { value: 100.0 - of.value, low: 100.0 - of.high, high: 100.0 - of.low, ..of };
+    match place {
+        0 => row.interval.map(left),
+        1 => row.compress,
+        _ => row.decompress,
+    }
+}
+
+fn line(
+    row: &ClassRow,
+    what: &str,
+    (a, b): (Interval, Interval),
+    (margin, more_is_better): (f64, bool),
+) -> (Vec<String>, bool) {
+    let difference = b.value - a.value;
+    let low = difference - (b.value - b.low).hypot(a.high - a.value);
+    let high = difference + (b.high - b.value).hypot(a.value - a.low);
+    let limit = a.value.abs() * margin / 100.0;
+    let (more, less) = (low > limit, high < -limit);
+    let worse = if more_is_better { less } else { more };
+    let verdict = match (worse, more || less) {
+        (true, _) => "WORSE",
+        (false, true) => "better",
+        _ => "no change shown",
+    };
+    let percent = |change: f64| number(change / a.value * 100.0, 1);
+    let cells = [
+        row.codec.clone(),
+        row.range.clone(),
+        what.to_owned(),
+        number(a.value, 1),
+        number(b.value, 1),
+        format!("{} %", percent(difference)),
+        format!("{} to {} %", percent(low), percent(high)),
+        verdict.to_owned(),
+    ];
+    (cells.into(), worse)
+}
+
+/// What only one of the runs has.
+fn one_sided(run: &Outcome, other: &Outcome, missing: &str) -> Vec<String> {
+    let alone = run.classes.iter().filter(|row| of(other, row).is_none());
+    alone.map(|row| format!("NOT COMPARED: {} at {} is not in {missing}", row.codec, row.range)).collect()
+}
+
+fn settings(before: &Outcome, after: &Outcome) -> Vec<String> {
+    let trained = |of: &Outcome| of.dictionary.map_or("none".to_owned(), |bytes| format!("{} bytes", count(bytes)));
+    let kind = |of: &Outcome| of.source.split(" of ").next().unwrap_or_default().to_owned();
+    let of = |of: &Outcome| [("dictionary", trained(of)), ("records", kind(of))];
+    let pairs = of(before).into_iter().zip(of(after)).filter(|((_, a), (_, b))| a != b);
+    pairs.map(|((name, a), (_, b))| format!("OTHER SETTINGS: {name}: {a} before, {b} after")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::outcome::Overhead;
+    use super::*;
+
+    fn outcome(saved: f64, speed: f64) -> Outcome {
+        let about = |value: f64| Some(Interval { value, low: value - 1.0, high: value + 1.0, reliable: true });
+        let row = |range: &str| ClassRow {
+            codec: "zlib-6".to_owned(),
+            range: range.to_owned(),
+            datapoints: 100,
+            ubytes: 300.0,
+            cbytes: 200.0,
+            cmp_ratio: saved,
+            interval: about(saved),
+            compress: about(speed),
+            decompress: about(400.0),
+        };
+        Outcome {
+            preset: "compression".to_owned(),
+            version: "0".to_owned(),
+            started_unix_ns: 0,
+            source: "blocks of http://node".to_owned(),
+            notes: Vec::new(),
+            records: 100,
+            tested: 100,
+            dictionary: None,
+            overhead: Overhead { header: 24, ack: 52 },
+            bundle_below: 500,
+            classes: vec![row("0-250b"), row("all")],
+            bundles: Vec::new(),
+            blobs: Vec::new(),
+            fetch: None,
+            problems: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn fewer_bytes_saved_and_less_speed_are_worse_more_is_not() {
+        let verdict = |before: &Outcome, after: &Outcome| changes(before, after, 5.0).unwrap();
+        let base = outcome(30.0, 100.0);
+        assert!(!verdict(&base, &base).1);
+        let (out, worse) = verdict(&base, &outcome(20.0, 100.0));
+        assert!(worse && out.contains("bytes left, %") && out.contains("14.3 %") && out.contains("WORSE"), "{out}");
+        let (out, worse) = verdict(&base, &outcome(30.0, 80.0));
+        assert!(worse && out.contains("−20.0 %"), "{out}");
+        let (out, worse) = verdict(&outcome(20.0, 80.0), &base);
+        assert!(!worse && out.contains("better"), "{out}");
+        assert!(!changes(&base, &outcome(20.0, 80.0), 50.0).unwrap().1, "within the margin");
+    }
+
+    #[test]
+    fn what_only_one_run_has_and_problems_are_named_and_no_success() {
+        let (base, mut other) = (outcome(30.0, 100.0), outcome(30.0, 100.0));
+        other.classes.pop();
+        other.dictionary = Some(4096);
+        other.problems.push("lzo FAILED".to_owned());
+        let (out, worse) = changes(&base, &other, 5.0).unwrap();
+        let all = [
+            "NOT COMPARED: zlib-6 at all is not in after",
+            "dictionary: none before, 4,096 bytes",
+            "After: lzo FAILED",
+        ];
+        assert!(worse && all.iter().all(|said| out.contains(said)), "{out}");
+        other.classes.clear();
+        assert!(changes(&base, &other, 5.0).is_err());
+    }
+}

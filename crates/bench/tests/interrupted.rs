@@ -1,0 +1,68 @@
+//! Ctrl-C while records are fetched, in a process of its own: what was read is kept and measured.
+
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a test that cannot prepare its scene fails, and a stand-in has threads of its own"
+)]
+
+#[path = "bench/stand_in.rs"]
+mod stand_in;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use clap::Parser;
+use faultline_bench::args::BenchArgs;
+use faultline_testkit::process::signal;
+use serde_json::json;
+use std::fs;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+#[derive(Parser)]
+struct Cli {
+    #[command(flatten)]
+    args: BenchArgs,
+}
+
+/// Blocks that are answered well.
+const GOOD: u64 = 30;
+
+#[test]
+fn what_was_read_before_a_signal_or_an_error_is_saved_and_measured() {
+    for (interrupted, why) in
+        [(true, "ended early by SIGINT"), (false, "ended early: the node answers -32000: no more; only the 30 records")]
+    {
+        let asked = AtomicU64::new(0);
+        let node = stand_in::start(move |method, _| match method {
+            "getSlot" => Ok(json!(1000)),
+            "getFirstAvailableBlock" => Ok(json!(1)),
+            "getBlocks" => Ok(json!((501..=1000).collect::<Vec<u64>>())),
+            _ => match asked.fetch_add(1, Ordering::SeqCst) + 1 {
+                GOOD if interrupted => {
+                    signal(std::process::id(), "INT").expect("kill");
+                    Ok(block(GOOD))
+                }
+                number if interrupted || number <= GOOD => Ok(block(number)),
+                _ => Err((-32000, "no more")),
+            },
+        });
+        let folder = tempfile::tempdir().unwrap();
+        let [saved, out] = ["kept.b64", "run.flb"].map(|name| folder.path().join(name).display().to_string());
+        let words = ["bench", "compression", &node, "--codecs", "zlib,lz4", "--fetch", "0", "--pace", "1ms"];
+        let more = ["--save", &saved, "--out", &out];
+        let (said, code) = faultline_bench::run(&Cli::try_parse_from(words.iter().chain(&more)).unwrap().args).unwrap();
+        let read = fs::read_to_string(&saved).unwrap().lines().count();
+        assert!(code == 1 && said.contains(why), "{said}");
+        assert!(said.contains(&format!("{read} records, {read} measured")), "{said}");
+        // The signal may be heard a few requests later.
+        assert!((GOOD..if interrupted { 500 } else { GOOD + 1 }).contains(&(read as u64)), "{read}");
+        let again = Cli::try_parse_from(["bench", "report", &out]).unwrap();
+        assert_eq!(faultline_bench::run(&again.args).unwrap().0, said);
+    }
+}
+
+fn block(number: u64) -> serde_json::Value {
+    let record: Vec<u8> = (0..200).map(|place| if place < 100 { 7 } else { (place * number % 251) as u8 }).collect();
+    json!({"transactions": [{"transaction": [STANDARD.encode(record), "base64"]}]})
+}
