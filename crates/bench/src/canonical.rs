@@ -1,53 +1,68 @@
 //! A JSON value by a digest that does not depend on the order of its fields, without the value in memory, and by what its first fields are,
 //! for the message if it differs from another.
 
-use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher as _};
 
 /// Begins a record.
 pub(crate) const RECORD: &str = "json ";
-/// Fields of a value that a record has; of an array, its first elements.
-const MOST_PARTS: usize = 32;
+/// Parts of a value that a record has, besides those of the value itself.
+const MOST_PARTS: usize = 150;
+/// Parts of the value itself.
+const MOST_FIELDS: usize = 40;
+/// Elements of an array that a record has.
+const MOST_ELEMENTS: usize = 4;
+/// Parts of parts.
+const DEEPEST: usize = 5;
 /// Letters of a field's name or value.
 const LONGEST: usize = 60;
 
-/// A digest of a value, and of its fields what they are: the same for equal values, and a few kilobytes at most. Fields named in
-/// `without` do not count.
+/// A digest of a value in the first line, the same for equal values; then what its first parts are, a few kilobytes at most. Fields of the
+/// value that are named in `without` do not count.
 pub(crate) fn record(json: &str, without: &[&str]) -> String {
-    let mut parts = Parts { without: without.iter().copied().collect(), ..Parts::default() };
-    let mut reader = serde_json::Deserializer::from_str(json);
-    let digest = match reader.deserialize_any(&mut parts) {
-        Ok(digest) => digest,
-        // Deeper than a reader goes: then it is compared as it is written.
-        Err(_) => hash(9, json),
-    };
-    let mut out = format!("{RECORD}{digest:x}\n");
-    for (name, part) in parts.first {
-        out += &format!("{}\t{:x}\t{}\n", name, part.digest, part.shown);
+    let mut details = Details { without, path: String::new(), parts: BTreeMap::new() };
+    let digest =
+        Value { details: Some(&mut details), depth: 0 }.deserialize(&mut serde_json::Deserializer::from_str(json));
+    // What is deeper than a reader goes is compared as it is written.
+    let mut out = format!("{RECORD}{:x}\n", digest.unwrap_or_else(|_| hash(9, json)));
+    for (name, (digest, shown)) in details.parts {
+        out += &format!("{name}\t{digest:x}\t{shown}\n");
     }
     out
 }
 
-/// The first difference between two records, in words.
+/// What decides whether two records are of equal values.
+pub(crate) fn digest(record: &str) -> &str {
+    record.lines().next().unwrap_or_default()
+}
+
+/// The first difference between two records, as deep as they have it, in words.
 pub(crate) fn difference(reference: &str, other: &str) -> String {
     let parts = |record| -> BTreeMap<&str, (&str, &str)> { str::lines(record).skip(1).filter_map(part).collect() };
     let (a, b) = (parts(reference), parts(other));
-    let names: BTreeSet<&&str> = a.keys().chain(b.keys()).collect();
-    let unlike = names.into_iter().find(|name| a.get(**name).map(|a| a.0) != b.get(**name).map(|b| b.0));
-    let shown = |part: Option<&(&str, &str)>| part.map_or("not there", |(_, shown)| shown).to_owned();
-    match unlike {
-        None => "it differs beyond its first fields".to_owned(),
-        Some(name) => {
-            let of = if name.is_empty() { String::new() } else { format!("{name} is ") };
-            let (here, there) = (shown(b.get(*name)), shown(a.get(*name)));
-            match here == there {
-                true => format!("{of}another {here}"),
-                false => format!("{of}{here} instead of {there}"),
-            }
+    let names: BTreeSet<&str> = a.keys().chain(b.keys()).copied().collect();
+    let of = |parts: &BTreeMap<&str, (&str, &str)>, name: &str| parts.get(name).map(|part| part.0.to_owned());
+    let mut unlike = names.into_iter().filter(|name| of(&a, name) != of(&b, name));
+    let Some(mut name) = unlike.next() else { return "it differs".to_owned() };
+    for deeper in unlike {
+        // Both are objects, or both are arrays.
+        let kind = |parts: &BTreeMap<&str, (&str, &str)>| {
+            let shown = parts.get(name).map(|part| part.1)?;
+            ["object of ", "array of "].into_iter().find(|kind| shown.starts_with(kind))
+        };
+        let whole = kind(&a).is_some() && kind(&a) == kind(&b);
+        let within = deeper.strip_prefix(name).is_some_and(|rest| name.is_empty() || rest.starts_with(['.', '[']));
+        if !whole || !within {
+            break;
         }
+        name = deeper;
     }
+    let shown = |parts: &BTreeMap<&str, (&str, &str)>| parts.get(name).map_or("not there", |part| part.1).to_owned();
+    let (there, here) = (shown(&a), shown(&b));
+    let what = if name.is_empty() { "it".to_owned() } else { name.trim_start_matches('.').to_owned() };
+    if here == there { format!("{what} is another {here}") } else { format!("{what} is {here} instead of {there}") }
 }
 
 fn part(line: &str) -> Option<(&str, (&str, &str))> {
@@ -68,153 +83,113 @@ fn short(text: &str) -> String {
     faultline_text::clean(&cut).replace(['\t', '\n', '\r'], " ") + dots
 }
 
-/// A value: its digest and, where that is wanted, what it is.
-struct Part<const SHOWN: bool> {
-    digest: u64,
-    shown: String,
+/// The first parts of a value by their paths.
+struct Details<'a> {
+    without: &'a [&'a str],
+    /// Of the part that is being read.
+    path: String,
+    parts: BTreeMap<String, (u64, String)>,
 }
 
-impl<const SHOWN: bool> Part<SHOWN> {
-    fn new(digest: u64, shown: impl FnOnce() -> String) -> Self {
-        Part { digest, shown: if SHOWN { shown() } else { String::new() } }
-    }
+/// A value that is being read: its digest comes of it.
+struct Value<'a, 'w> {
+    details: Option<&'a mut Details<'w>>,
+    depth: usize,
 }
 
-impl<'de, const SHOWN: bool> Deserialize<'de> for Part<SHOWN> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(Of::<SHOWN>)
-    }
-}
-
-struct Of<const SHOWN: bool>;
-
-impl<'de, const SHOWN: bool> Visitor<'de> for Of<SHOWN> {
-    type Value = Part<SHOWN>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("JSON")
-    }
-
-    fn visit_unit<E>(self) -> Result<Self::Value, E> {
-        Ok(Part::new(hash(0, ()), || "null".to_owned()))
-    }
-
-    fn visit_bool<E>(self, value: bool) -> Result<Self::Value, E> {
-        Ok(Part::new(hash(1, value), || value.to_string()))
-    }
-
-    fn visit_u64<E>(self, value: u64) -> Result<Self::Value, E> {
-        Ok(Part::new(hash(2, value), || value.to_string()))
-    }
-
-    fn visit_i64<E>(self, value: i64) -> Result<Self::Value, E> {
-        Ok(Part::new(hash(3, value), || value.to_string()))
-    }
-
-    fn visit_f64<E>(self, value: f64) -> Result<Self::Value, E> {
-        Ok(Part::new(hash(4, value.to_bits()), || value.to_string()))
-    }
-
-    fn visit_str<E>(self, value: &str) -> Result<Self::Value, E> {
-        Ok(Part::new(hash(5, value), || short(value)))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut values: A) -> Result<Self::Value, A::Error> {
-        let (mut hasher, mut count) = (DefaultHasher::new(), 0_u64);
-        while let Some(value) = values.next_element::<Part<false>>()? {
-            count += 1;
-            value.digest.hash(&mut hasher);
+impl<'w> Value<'_, 'w> {
+    /// The digest, after what the value is was noted.
+    fn done<E>(self, digest: u64, shown: impl FnOnce() -> String) -> Result<u64, E> {
+        if let Some(details) = self.details
+            && (self.depth <= 1 || details.parts.len() < MOST_PARTS)
+        {
+            details.parts.insert(details.path.clone(), (digest, shown()));
         }
-        Ok(Part::new(hash(6, (hasher.finish(), count)), || format!("array of {count}")))
+        Ok(digest)
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Self::Value, A::Error> {
-        let (mut sum, mut count) = (0_u64, 0_u64);
-        while let Some((name, value)) = fields.next_entry::<String, Part<false>>()? {
-            sum = sum.wrapping_add(hash(7, (name, value.digest)));
-            count += 1;
-        }
-        Ok(Part::new(hash(8, (sum, count)), || format!("object of {count} fields")))
-    }
-}
-
-/// The outermost value, whose first fields are kept: the same ones in whichever order they come.
-#[derive(Default)]
-struct Parts<'a> {
-    without: BTreeSet<&'a str>,
-    first: BTreeMap<String, Part<true>>,
-}
-
-impl Parts<'_> {
-    fn keep(&mut self, name: String, part: Part<true>) {
-        self.first.insert(name, part);
-        if self.first.len() > MOST_PARTS {
-            self.first.pop_last();
+    /// Reads a part of it, noted if it is among the first ones, under a name that begins with `.` or `[`.
+    fn part<T>(&mut self, noted: bool, name: impl FnOnce() -> String, read: impl FnOnce(Value<'_, 'w>) -> T) -> T {
+        let depth = self.depth + 1;
+        match self.details.as_deref_mut().filter(|_| noted && depth <= DEEPEST) {
+            None => read(Value { details: None, depth }),
+            Some(details) => {
+                let length = details.path.len();
+                details.path += &name();
+                let read = read(Value { details: Some(&mut *details), depth });
+                details.path.truncate(length);
+                read
+            }
         }
     }
+}
 
-    fn alone(&mut self, part: Part<true>) -> u64 {
-        let digest = part.digest;
-        self.keep(String::new(), part);
-        digest
+impl<'de> DeserializeSeed<'de> for Value<'_, '_> {
+    type Value = u64;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<u64, D::Error> {
+        deserializer.deserialize_any(self)
     }
 }
 
-impl<'de> Visitor<'de> for &mut Parts<'_> {
+impl<'de> Visitor<'de> for Value<'_, '_> {
     type Value = u64;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("JSON")
     }
 
-    fn visit_unit<E: serde::de::Error>(self) -> Result<u64, E> {
-        Of::<true>.visit_unit().map(|part| self.alone(part))
+    fn visit_unit<E: Error>(self) -> Result<u64, E> {
+        self.done(hash(0, ()), || "null".to_owned())
     }
 
-    fn visit_bool<E: serde::de::Error>(self, value: bool) -> Result<u64, E> {
-        Of::<true>.visit_bool(value).map(|part| self.alone(part))
+    fn visit_bool<E: Error>(self, value: bool) -> Result<u64, E> {
+        self.done(hash(1, value), || value.to_string())
     }
 
-    fn visit_u64<E: serde::de::Error>(self, value: u64) -> Result<u64, E> {
-        Of::<true>.visit_u64(value).map(|part| self.alone(part))
+    fn visit_u64<E: Error>(self, value: u64) -> Result<u64, E> {
+        self.done(hash(2, value), || value.to_string())
     }
 
-    fn visit_i64<E: serde::de::Error>(self, value: i64) -> Result<u64, E> {
-        Of::<true>.visit_i64(value).map(|part| self.alone(part))
+    fn visit_i64<E: Error>(self, value: i64) -> Result<u64, E> {
+        self.done(hash(3, value), || value.to_string())
     }
 
-    fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<u64, E> {
-        Of::<true>.visit_f64(value).map(|part| self.alone(part))
+    fn visit_f64<E: Error>(self, value: f64) -> Result<u64, E> {
+        self.done(hash(4, value.to_bits()), || value.to_string())
     }
 
-    fn visit_str<E: serde::de::Error>(self, value: &str) -> Result<u64, E> {
-        Of::<true>.visit_str(value).map(|part| self.alone(part))
+    fn visit_str<E: Error>(self, value: &str) -> Result<u64, E> {
+        self.done(hash(5, value), || short(value))
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut values: A) -> Result<u64, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(mut self, mut values: A) -> Result<u64, A::Error> {
         let (mut hasher, mut count) = (DefaultHasher::new(), 0_usize);
-        while let Some(value) = values.next_element::<Part<true>>()? {
-            value.digest.hash(&mut hasher);
-            if count < MOST_PARTS {
-                self.keep(format!("[{count:02}]"), value);
-            }
+        loop {
+            let noted = count < MOST_ELEMENTS;
+            let value = self.part(noted, || format!("[{count}]"), |part| values.next_element_seed(part))?;
+            let Some(digest) = value else { break };
+            digest.hash(&mut hasher);
             count += 1;
         }
-        Ok(hash(6, (hasher.finish(), count)))
+        self.done(hash(6, (hasher.finish(), count)), || format!("array of {count}"))
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<u64, A::Error> {
-        let mut sum = 0_u64;
+    fn visit_map<A: MapAccess<'de>>(mut self, mut fields: A) -> Result<u64, A::Error> {
+        let (mut sum, mut count) = (0_u64, 0_usize);
         while let Some(name) = fields.next_key::<String>()? {
-            if self.without.contains(name.as_str()) {
+            let without = self.details.as_ref().filter(|_| self.depth == 0).map_or(&[][..], |details| details.without);
+            if without.contains(&name.as_str()) {
                 fields.next_value::<IgnoredAny>()?;
                 continue;
             }
-            let value: Part<true> = fields.next_value()?;
-            sum = sum.wrapping_add(hash(7, (name.as_str(), value.digest)));
-            self.keep(short(&name), value);
+            let noted = count < MOST_FIELDS;
+            let digest = self.part(noted, || format!(".{}", short(&name)), |part| fields.next_value_seed(part))?;
+            // The same in whichever order they come.
+            sum = sum.wrapping_add(hash(7, (name, digest)));
+            count += 1;
         }
-        Ok(hash(8, sum))
+        self.done(hash(8, (sum, count)), || format!("object of {count} fields"))
     }
 }
 
@@ -224,7 +199,8 @@ mod tests {
 
     #[test]
     fn the_same_value_has_the_same_record_however_it_is_written() {
-        let same = |a: &str, b: &str| assert_eq!(record(a, &[]), record(b, &[]), "{a} {b}");
+        let of = |json: &str, without: &[&str]| digest(&record(json, without)).to_owned();
+        let same = |a: &str, b: &str| assert_eq!(of(a, &[]), of(b, &[]), "{a} {b}");
         same(r#"{"a":1,"b":[2,{"c":null,"d":"x"}]}"#, r#"{ "b": [2, {"d": "\u0078", "c": null}], "a": 1 }"#);
         let (mut there, mut back) = (String::new(), String::new());
         for n in 0..100 {
@@ -233,9 +209,9 @@ mod tests {
         }
         let object = |fields: &str| format!("{{{}}}", fields.trim_end_matches(','));
         same(&object(&there), &object(&back));
-        assert!(record(&object(&there), &[]).len() < 4096, "bounded");
-        assert_eq!(record(r#"{"a":1,"status":2}"#, &["status"]), record(r#"{"status":3,"a":1}"#, &["status"]));
-        assert_ne!(record(r#"{"a":{"status":2}}"#, &["status"]), record(r#"{"a":{"status":3}}"#, &["status"]));
+        assert!(record(&format!("[{}]", vec![object(&there); 50].join(",")), &[]).len() < 16_384, "bounded");
+        assert_eq!(of(r#"{"a":1,"status":2}"#, &["status"]), of(r#"{"status":3,"a":1}"#, &["status"]));
+        assert_ne!(of(r#"{"a":{"status":2}}"#, &["status"]), of(r#"{"a":{"status":3}}"#, &["status"]));
     }
 
     #[test]
@@ -265,16 +241,19 @@ mod tests {
             r#"{"a":{"b":1}}"#,
             r#"{"a":{"b":2}}"#,
         ];
-        let records: BTreeSet<String> = values.iter().map(|value| record(value, &[])).collect();
+        let records: BTreeSet<String> = values.iter().map(|value| digest(&record(value, &[])).to_owned()).collect();
         assert_eq!(records.len(), values.len());
         let said = |a: &str, b: &str| difference(&record(a, &[]), &record(b, &[]));
         assert_eq!(said(r#"{"a":1,"b":5}"#, r#"{"a":1,"b":6}"#), "b is 6 instead of 5");
         assert_eq!(said(r#"{"a":1}"#, r#"{"a":1,"b":"x"}"#), "b is x instead of not there");
-        assert_eq!(said(r#"{"t":[1,2]}"#, r#"{"t":[1,3]}"#), "t is another array of 2");
-        assert_eq!(said("[1,2]", "[1,3]"), "[01] is 3 instead of 2");
-        assert_eq!(said("7", "8"), "8 instead of 7");
+        assert_eq!(said(r#"{"t":[1,2]}"#, r#"{"t":[1,3]}"#), "t[1] is 3 instead of 2");
+        assert_eq!(said("[1,2]", "[1,3]"), "[1] is 3 instead of 2");
+        assert_eq!(said("7", "8"), "it is 8 instead of 7");
+        let meta = |logs: &str| format!(r#"{{"blockTime":5,"transactions":[{{"meta":{{"logMessages":{logs}}}}},7]}}"#);
+        let logs = "transactions[0].meta.logMessages is null instead of array of 1";
+        assert_eq!(said(&meta(r#"["x"]"#), &meta("null")), logs);
         let long = |last: u8| format!("[{}{last}]", "0,".repeat(100));
-        assert_eq!(said(&long(1), &long(2)), "it differs beyond its first fields");
+        assert_eq!(said(&long(1), &long(2)), "it is another array of 101");
     }
 
     #[test]

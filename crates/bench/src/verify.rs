@@ -113,7 +113,8 @@ impl Verify {
 
 fn answer_of(slot: Option<u64>, bytes: &[u8]) -> Answer {
     let record = bytes.starts_with(canonical::RECORD.as_bytes()).then(|| String::from_utf8_lossy(bytes).into_owned());
-    Answer { slot, digest: digest(bytes), skipped: bytes.starts_with(SKIPPED.as_bytes()), record }
+    let compared = record.as_deref().map_or(bytes, |record| canonical::digest(record).as_bytes());
+    Answer { slot, digest: digest(compared), skipped: bytes.starts_with(SKIPPED.as_bytes()), record }
 }
 
 /// The request of a round about a subject, as it was sent but for its id.

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 /// Types that are kept apart; the smallest of more are one.
 const MOST_KINDS: usize = 24;
 /// Names are the node's, and kept short.
-const LONGEST: usize = 24;
+const LONGEST: usize = 12;
 
 /// Space by type of file.
 #[derive(Default)]

@@ -44,6 +44,9 @@ fn database(node: &str, of: &Database) -> String {
     if !of.parts.is_empty() {
         out += &table(&["part", "level", "tables", "bytes", ""], of.parts.iter().map(part).collect());
     }
+    if of.parts.is_empty() && of.problems.is_empty() {
+        out += "it has no table yet: all is in its logs\n";
+    }
     of.problems.iter().for_each(|problem| out += &format!("{problem}\n"));
     out
 }
