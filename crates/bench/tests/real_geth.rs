@@ -191,9 +191,26 @@ fn two_storage_engines_with_the_same_chain_give_the_same_answers() -> Result<()>
         nodes.push(start(&program, &data, &["--networkid", "1337"])?);
     }
     let [first, second] = nodes.as_slice() else { unreachable!("two engines") };
-    let (said, code) =
-        bench(&["nodes", &first.url, &second.url, "--chain", "evm", "--rounds", "500"], "nodes-geth.txt");
+    let [one, other] = ["leveldb", "pebble"].map(|engine| folder.path().join(engine).display().to_string());
+    let file = folder.path().join("run.flb").display().to_string();
+    let words = ["nodes", &first.url, &second.url, "--chain", "evm", "--rounds", "1000", "--out", &file];
+    let (said, code) = bench(&[&words, ["--data", &one, "--data", &other].as_slice()].concat(), "nodes-geth.txt");
     assert_eq!(code, 0, "{said}");
+    let json = bench(&["report", &file, "--format", "json"], "nodes-geth.json").0;
+    let json: Value = serde_json::from_str(&json).expect("JSON");
+    for (disk, (engine, data)) in
+        json["run"]["disks"].as_array().unwrap().iter().zip([("LevelDB", &one), ("Pebble", &other)])
+    {
+        let database =
+            disk["databases"].as_array().unwrap().iter().find(|of| of["path"] == "geth/chaindata").expect("chaindata");
+        assert_eq!((&database["engine"], &database["problems"]), (&json!(engine), &json!([])), "{database}");
+        // An independent count: files of tables in the folder of a node that writes nothing more.
+        let files = fs::read_dir(Path::new(data).join("geth/chaindata")).expect("a folder").flatten();
+        let tables = files.filter(|file| file.path().extension().is_some_and(|end| end == "sst" || end == "ldb"));
+        let bytes: u64 = tables.map(|file| file.metadata().expect("a file").len()).sum();
+        let parts = database["parts"].as_array().unwrap();
+        assert_eq!(parts.iter().map(|part| part["bytes"].as_u64().unwrap()).sum::<u64>(), bytes, "{database}");
+    }
     for expected in [
         "=== eth_getBlockByNumber ===",
         "=== the mixed load ===",
