@@ -3,7 +3,7 @@
 //! In reading order: one series ([`rate`], [`summary`], [`histogram`], [`smooth`], [`correlation`]); how sure one run is of
 //! its own numbers although its samples depend on one another ([`block`]), and where one of two begins to win over sizes
 //! ([`crossover`]); two runs of the same slots
-//! ([`paired`]); arms of runs, where the run is the unit ([`arms`], [`holm`], [`bracket`]); and what weakens all of it
+//! ([`paired`]); arms of runs, where the run is the unit ([`arms`], [`holm`], [`bracket`]); a history of releases ([`change`]); and what weakens all of it
 //! ([`caveat`]).
 //!
 //! Everywhere: a series is a slice of `Option<f64>` in the order of time, `None` where nothing was read; a value that is not
@@ -13,6 +13,7 @@ pub mod arms;
 pub mod block;
 pub mod bracket;
 pub mod caveat;
+pub mod change;
 pub mod correlation;
 pub mod crossover;
 mod distribution;

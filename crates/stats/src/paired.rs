@@ -4,9 +4,9 @@
 //! each arm all the same: described, not tested. Slots that both have count as neighbours in time even if slots between them
 //! are missing in one.
 
-use crate::arms::Interval;
+use crate::arms::{Interval, RUNS_FOR_A_TEST};
 use crate::block::{self, Below, Estimate, Plan, amount_ends};
-use crate::distribution::t_quantile;
+use crate::distribution::{t_above, t_quantile};
 use crate::summary::{mean_and_variance, quantile_sorted, sorted};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -78,6 +78,30 @@ pub fn over_pairs_of_amounts(values: &[f64], level: f64) -> Option<Interval> {
     let (below, above) = (interval.value - interval.low, interval.high - interval.value);
     let (low, high) = amount_ends(interval.value, below, above);
     Some(Interval { low, high, ..interval })
+}
+
+/// How a ratio, one of each pair of runs, differs from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct RatioTest {
+    /// Pairs.
+    pub pairs: usize,
+    /// The geometric mean, with Student's interval of the logarithms.
+    pub ratio: Interval,
+    /// That it is 1, by Student's test of the logarithms; `None` with fewer than [`RUNS_FOR_A_TEST`] pairs, or if all are
+    /// equal, so that there is nothing to test against.
+    pub p: Option<f64>,
+}
+
+/// Tests ratios by their logarithms; what is not finite is left out. `None` of fewer than two.
+pub fn ratio_test(logarithms: &[f64], level: f64) -> Option<RatioTest> {
+    let values: Vec<f64> = logarithms.iter().copied().filter(|value| value.is_finite()).collect();
+    let mean = over_pairs(&values, level)?;
+    let (value, variance) = mean_and_variance(&values)?;
+    let count = values.len() as f64;
+    let tested = values.len() >= RUNS_FOR_A_TEST && variance > 0.0;
+    let p = if tested { t_above(value.abs() / (variance / count).sqrt(), count - 1.0) } else { None };
+    let ratio = Interval { value: mean.value.exp(), low: mean.low.exp(), high: mean.high.exp(), level };
+    Some(RatioTest { pairs: values.len(), ratio, p: p.map(|above| (2.0 * above).min(1.0)) })
 }
 
 impl Pairs {
