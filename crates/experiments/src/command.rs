@@ -14,7 +14,8 @@ use super::lock::{self, Holder, Lock};
 use super::runner::{Over, Real, Runner};
 use super::schedule::schedule;
 use super::{plan_command, report, status, targets};
-use crate::args::{Experiment, ExperimentArgs, InitArgs, ResumeArgs, RunArgs, StopArgs};
+use crate::args::{Experiment, ExperimentArgs, InitArgs, Launching, ResumeArgs, RunArgs, StopArgs};
+use crate::plan::Plan;
 use anyhow::{Context, bail};
 use faultline_command::clock;
 use faultline_command::files::Part;
@@ -71,17 +72,36 @@ fn run_plan(args: &RunArgs) -> anyhow::Result<u8> {
     if args.dry_run {
         return dry_run::dry_run(&plan);
     }
+    ended(begin(plan, args.launcher, args.i_vote)?)
+}
+
+fn begin(plan: Plan, which: Launching, i_vote: bool) -> anyhow::Result<Over> {
     let folder = Folder::new(&plan.folder);
     std::fs::create_dir_all(folder.path()).with_context(|| folder.path().display().to_string())?;
     let _lock = Lock::take(&folder.lock())?;
     make_way(&folder)?;
-    let launcher = launcher(args.launcher)?;
-    launcher::refuse(&plan, &*launcher, args.i_vote)?;
+    let launcher = launcher(which)?;
+    launcher::refuse(&plan, &*launcher, i_vote)?;
     let _folders = lock::folders(&plan)?;
     keep(&folder.plan(), plan.text.as_bytes())?;
     let turns = schedule(&plan);
     let mut world = Real::new(launcher)?;
-    ended(Runner::begin(plan, turns, &mut world)?.run()?)
+    Runner::begin(plan, turns, &mut world)?.run()
+}
+
+/// Runs a plan, from its beginning or from where a runner has left it.
+///
+/// # Errors
+/// It cannot be run, or a file of the experiment cannot be read or written.
+pub fn advance(plan: Plan, which: Launching, i_vote: bool) -> anyhow::Result<Over> {
+    let folder = Folder::new(&plan.folder);
+    let journal = folder.journal();
+    let lines = if journal.exists() { journal::read(&journal)? } else { Vec::new() };
+    if JournalState::of(&lines).begun.is_none() {
+        return begin(plan, which, i_vote);
+    }
+    let (plan, standing) = begun(&folder)?;
+    go_on(plan, &standing)
 }
 
 /// Refuses a folder with an experiment in it; what a runner left that did not even write its first line goes.
@@ -114,15 +134,23 @@ fn resume(args: &ResumeArgs) -> anyhow::Result<u8> {
     if args.experiment.is_file() {
         changed::refuse(&plan, &plan_command::read(&args.experiment)?)?;
     }
-    let _lock = Lock::take(&folder.lock())?;
     if standing.finished {
+        let _lock = Lock::take(&folder.lock())?;
         say("this experiment is finished");
         return Ok(0);
     }
+    ended(go_on(plan, &standing)?)
+}
+
+fn go_on(plan: Plan, standing: &JournalState) -> anyhow::Result<Over> {
+    let _lock = Lock::take(&Folder::new(&plan.folder).lock())?;
+    if standing.finished {
+        return Ok(Over::Finished);
+    }
     let _folders = lock::folders(&plan)?;
-    let name = standing.begun.map(|begun| begun.launcher).unwrap_or_default();
+    let name = standing.begun.as_ref().map(|begun| begun.launcher.clone()).unwrap_or_default();
     let mut world = Real::new(launcher::named(&name)?)?;
-    ended(Runner::resume(plan, &mut world)?.run()?)
+    Runner::resume(plan, &mut world)?.run()
 }
 
 fn ended(over: Over) -> anyhow::Result<u8> {
@@ -131,7 +159,7 @@ fn ended(over: Over) -> anyhow::Result<u8> {
             say("the experiment is finished");
             Ok(0)
         }
-        Over::Stopped(why) => bail!("the experiment has stopped: {why}"),
+        Over::Stopped(why) | Over::GaveUp(why) => bail!("the experiment has stopped: {why}"),
     }
 }
 

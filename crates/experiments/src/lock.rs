@@ -33,6 +33,17 @@ impl Lock {
     /// # Errors
     /// Another runner has it, or the file cannot be made.
     pub fn take(path: &Path) -> anyhow::Result<Self> {
+        let folder = path.parent().unwrap_or(path).display();
+        let held =
+            |who| format!("this experiment is being run already{who}; `faultline experiment stop {folder}` stops it");
+        Self::take_or(path, held)
+    }
+
+    /// [`Lock::take`], with other words where another process has it: they are given ` (process N)`.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn take_or(path: &Path, held: impl FnOnce(String) -> String) -> anyhow::Result<Self> {
         let said = || path.display().to_string();
         // What is in it belongs to its holder until the lock is ours.
         // Nor is it another file, to which a link leads.
@@ -44,10 +55,7 @@ impl Lock {
             Ok(()) => {}
             Err(Errno::WOULDBLOCK) => {
                 let who = number(path).map_or(String::new(), |pid| format!(" (process {pid})"));
-                let folder = path.parent().unwrap_or(path).display();
-                anyhow::bail!(
-                    "this experiment is being run already{who}; `faultline experiment stop {folder}` stops it"
-                );
+                anyhow::bail!(held(who));
             }
             Err(error) => return Err(error).with_context(said),
         }

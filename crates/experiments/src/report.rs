@@ -43,11 +43,16 @@ pub struct Experiment {
 }
 
 /// A run that counts.
-pub(crate) struct Counted<'e> {
-    pub(crate) scheduled: &'e Scheduled,
-    pub(crate) turn: u32,
-    pub(crate) attempt: u32,
-    pub(crate) ending: &'e Ending,
+#[derive(Debug)]
+pub struct Counted<'e> {
+    /// As it was planned.
+    pub scheduled: &'e Scheduled,
+    /// Its turn.
+    pub turn: u32,
+    /// The attempt that counts.
+    pub attempt: u32,
+    /// How it ended.
+    pub ending: &'e Ending,
 }
 
 impl Counted<'_> {
@@ -93,7 +98,7 @@ impl Experiment {
     }
 
     /// Runs that count, in the order of the schedule.
-    pub(crate) fn counted(&self) -> Vec<Counted<'_>> {
+    pub fn counted(&self) -> Vec<Counted<'_>> {
         let counted = self.standing.counted().into_iter();
         let turn = |scheduled: &Scheduled| self.standing.turn_of(scheduled.run).map_or(0, |turn| turn.number);
         counted
@@ -133,6 +138,18 @@ impl Experiment {
         })?;
         let margin = self.plan.report.margin.unwrap_or(Options::default().margin);
         Ok(Options { primary, margin, ..Options::default() })
+    }
+
+    /// Where the recording of a run is.
+    pub fn recording(&self, one: &Counted<'_>) -> PathBuf {
+        self.folder.recording(one.scheduled, one.attempt)
+    }
+
+    /// A run as reports see it; `None` if its recording cannot be read.
+    pub fn load(&self, one: &Counted<'_>) -> Option<Run> {
+        let mut unread = Vec::new();
+        let run = self.run(one, &mut unread);
+        unread.is_empty().then_some(run)
     }
 
     /// The name of a run's folder.

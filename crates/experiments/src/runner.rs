@@ -29,8 +29,10 @@ const SWEEP_GRACE: Duration = Duration::from_secs(30);
 pub enum Over {
     /// Every run has its result.
     Finished,
-    /// Not all have; why, and what to do.
+    /// Not all have, as the runner was asked to stop or has no room; why, and what to do.
     Stopped(String),
+    /// Not all have, as a run failed too often; why, and what to do.
+    GaveUp(String),
 }
 
 /// What ends the work on a turn before its runs have all their results.
@@ -126,11 +128,11 @@ impl<'w> Runner<'w> {
         while let Some(next) = self.standing.next() {
             let (turn, attempt, failed) = (next.turn.clone(), next.attempt, next.failed);
             if failed >= self.plan.attempts {
-                return self.stop(gave_up(&turn, failed, &self.standing));
+                return self.stop(gave_up(&turn, failed, &self.standing)).map(Over::GaveUp);
             }
             match self.turn(&turn, attempt) {
                 Ok(()) | Err(Halt::Failed { .. }) => {}
-                Err(Halt::Asked(why) | Halt::NoRoom(why)) => return self.stop(why),
+                Err(Halt::Asked(why) | Halt::NoRoom(why)) => return self.stop(why).map(Over::Stopped),
                 Err(Halt::Journal(error)) => return Err(self.cannot_write(error)),
             }
         }
@@ -177,10 +179,10 @@ impl<'w> Runner<'w> {
         Ok(())
     }
 
-    fn stop(&mut self, why: String) -> anyhow::Result<Over> {
+    fn stop(&mut self, why: String) -> anyhow::Result<String> {
         // On a full disk the lines before this one say enough.
         let _ = self.write(Entry::Stopped { why: why.clone() });
-        Ok(Over::Stopped(format!("{why}; {}", self.how_to_resume())))
+        Ok(format!("{why}; {}", self.how_to_resume()))
     }
 
     fn cannot_write(&self, error: anyhow::Error) -> anyhow::Error {

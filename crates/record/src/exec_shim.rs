@@ -5,14 +5,15 @@ use crate::args::HoldArgs;
 use crate::recorder::LOOK;
 use anyhow::Context;
 use faultline_command::output::say;
-use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
+use faultline_command::signals::Signals;
+use rustix::process::{Pid, Signal, getppid, kill_process_group, set_parent_process_death_signal};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use std::ffi::OsStr;
 use std::io::{ErrorKind, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 
 /// Exit codes of shells, for a program that is not there and for one that may not be run.
 pub(super) const NOT_FOUND: u8 = 127;
@@ -72,6 +73,34 @@ pub fn asked(program: &Path, arguments: &[&OsStr]) -> std::io::Result<(bool, Str
     child.kill()?;
     child.wait()?;
     Err(std::io::Error::new(ErrorKind::TimedOut, "it has not answered after ten seconds"))
+}
+
+/// Runs a program to its end, however long it takes, in a process group of its own; its first process ends with this one. Both
+/// outputs go into a file. `None` if a signal asked to stop: its group is killed.
+///
+/// # Errors
+/// This program's own file is not known, the program cannot be started, or the system cannot wait.
+pub fn ran(
+    words: &[String],
+    folder: &Path,
+    output: &std::fs::File,
+    signals: &mut Signals,
+) -> anyhow::Result<Option<ExitStatus>> {
+    let (program, arguments) = words.split_first().context("a command without a program")?;
+    let mut command = held(Path::new(program), arguments, None)?;
+    command.current_dir(folder).stdin(Stdio::null()).process_group(0);
+    let mut child = command.stdout(output.try_clone()?).stderr(output.try_clone()?).spawn()?;
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
+        }
+        if signals.wait(None, LOOK)?.iter().any(|heard| heard.stops().is_some()) {
+            let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+            group.map(|group| kill_process_group(group, Signal::KILL));
+            child.wait()?;
+            return Ok(None);
+        }
+    }
 }
 
 /// Waits, and becomes the program. Returns only if that fails, with the exit code.

@@ -57,7 +57,9 @@ fn run(plan: &Plan, script: &Script, resumes: usize) -> String {
         let finished = matches!(over, Ok(Over::Finished));
         world.log(&match over {
             Ok(Over::Finished) => "finished".to_owned(),
-            Ok(Over::Stopped(why)) => format!("stopped: {}", why.split(';').next().unwrap_or_default()),
+            Ok(Over::Stopped(why) | Over::GaveUp(why)) => {
+                format!("stopped: {}", why.split(';').next().unwrap_or_default())
+            }
             Err(error) => format!("error: {error:#}"),
         });
         if finished {
