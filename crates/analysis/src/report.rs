@@ -16,6 +16,7 @@ mod limits;
 mod memory;
 pub mod model;
 mod paired;
+pub mod releases;
 mod scalars;
 mod slots;
 mod subject;

@@ -672,11 +672,12 @@ proptest! {
             for row in &table.rows {
                 prop_assert_eq!(row.len(), table.columns.len());
                 for cell in row {
-                    let fine = match cell {
+                    let fine = match cell.inner() {
                         Cell::Number { value, .. } => value.is_finite(),
                         Cell::Estimate { value, low, high, .. } => [value, low, high].iter().all(|value| value.is_finite()),
                         Cell::Text(_) => true,
                         Cell::Missing(why) => !why.is_empty(),
+                        Cell::Linked { .. } => false,
                     };
                     prop_assert!(fine, "{}: {cell:?}", table.id);
                 }

@@ -29,7 +29,7 @@ impl Shape {
     fn of(table: &Table, index: usize) -> Self {
         let cells = || table.rows.iter().filter_map(|row| row.get(index));
         Self {
-            estimate: cells().any(|cell| matches!(cell, Cell::Estimate { .. })),
+            estimate: cells().any(|cell| matches!(cell.inner(), Cell::Estimate { .. })),
             missing: cells().any(|cell| why_missing(cell).is_some()),
         }
     }
@@ -48,11 +48,12 @@ impl Shape {
     }
 
     fn fields(self, cell: &Cell) -> Vec<String> {
-        let mut fields = match cell {
+        let mut fields = match cell.inner() {
             Cell::Text(text) => vec![harmless(text)],
             Cell::Number { value, .. } => vec![digits(*value)],
             Cell::Estimate { value, low, high, .. } => vec![digits(*value), digits(*low), digits(*high)],
-            Cell::Missing(_) => vec![String::new()],
+            // Nothing is in a link but what leads.
+            Cell::Missing(_) | Cell::Linked { .. } => vec![String::new()],
         };
         fields.resize(if self.estimate { 3 } else { 1 }, String::new());
         if self.missing {
@@ -63,7 +64,7 @@ impl Shape {
 }
 
 fn why_missing(cell: &Cell) -> Option<String> {
-    match cell {
+    match cell.inner() {
         Cell::Missing(why) => Some(why.clone()),
         Cell::Number { value, .. } | Cell::Estimate { value, .. } if !value.is_finite() => {
             Some("not a number".to_owned())

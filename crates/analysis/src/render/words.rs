@@ -31,6 +31,8 @@ pub(crate) fn cards(report: &Report) -> String {
 /// A cell as plain text.
 pub(crate) fn cell(cell: &Cell) -> String {
     match cell {
+        Cell::Linked { cell: inside, mark, .. } if mark.is_empty() => self::cell(inside),
+        Cell::Linked { cell: inside, mark, .. } => format!("{} ({})", self::cell(inside), clean(mark)),
         Cell::Text(text) => clean(text),
         Cell::Number { value, decimals } => number(*value, usize::from(*decimals)),
         Cell::Estimate { value, decimals, .. } => {
@@ -43,13 +45,13 @@ pub(crate) fn cell(cell: &Cell) -> String {
 
 /// `[low, high]` of an estimate.
 pub(crate) fn interval(cell: &Cell) -> Option<String> {
-    let Cell::Estimate { low, high, decimals, .. } = cell else { return None };
+    let Cell::Estimate { low, high, decimals, .. } = cell.inner() else { return None };
     Some(format!("[{}, {}]", number(*low, usize::from(*decimals)), number(*high, usize::from(*decimals))))
 }
 
 /// Whether a cell holds a number.
 pub(crate) fn is_number(cell: &Cell) -> bool {
-    matches!(cell, Cell::Number { .. } | Cell::Estimate { .. })
+    matches!(cell.inner(), Cell::Number { .. } | Cell::Estimate { .. })
 }
 
 /// The events of a timeline in order of time, with the time as words.

@@ -151,6 +151,11 @@ pub(crate) fn misses_per_slot(subject: &Subject<'_>, numbers: &Numbers) -> Optio
     per_slot(subject, numbers, Signal::ReadCacheMisses)
 }
 
+/// Largest size of the index in memory, in bytes.
+pub(crate) fn index_bytes(subject: &Subject<'_>, numbers: &Numbers) -> Option<f64> {
+    level(subject, numbers, Signal::IndexBytes).max
+}
+
 /// Mean of the time in which replay loaded accounts, in µs, summed over threads.
 pub(crate) fn load_time_per_slot(subject: &Subject<'_>, numbers: &Numbers) -> Option<f64> {
     let times: Vec<Option<f64>> =

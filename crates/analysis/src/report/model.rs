@@ -145,6 +145,25 @@ pub enum Cell {
     },
     /// Not known, and why in a few words.
     Missing(String),
+    /// Another cell that leads to a page.
+    Linked {
+        /// What is shown.
+        cell: Box<Cell>,
+        /// Where it leads: relative to the page.
+        to: String,
+        /// A word that stands out; empty without one.
+        mark: String,
+    },
+}
+
+impl Cell {
+    /// The cell without where it leads.
+    pub fn inner(&self) -> &Cell {
+        match self {
+            Cell::Linked { cell, .. } => cell.inner(),
+            other => other,
+        }
+    }
 }
 
 /// A figure. Its data is in the units its axes say.

@@ -50,15 +50,17 @@ pub fn scalar(id: &str) -> Option<&'static Scalar> {
 }
 
 macro_rules! scalars {
-    ($($id:literal $title:literal in $unit:literal, $decimals:literal, $better:ident: $definition:literal = $of:expr;)*) => {
-        /// Every metric, in the order of the tables.
-        pub static SCALARS: &[Scalar] = &[$(Scalar {
+    ($(#[$about:meta])* $visible:vis $list:ident: $($id:literal $title:literal in $unit:literal, $decimals:literal, $better:ident: $definition:literal = $of:expr;)*) => {
+        $(#[$about])*
+        $visible static $list: &[Scalar] = &[$(Scalar {
             id: $id, title: $title, unit: $unit, decimals: $decimals, better: Better::$better, definition: $definition, of: $of,
         },)*];
     };
 }
 
 scalars! {
+    /// Every metric, in the order of the tables.
+    pub SCALARS:
     "replay-p95" "Replay time per slot, p95" in "ms", 1, Lower: "replay_total_elapsed of replay-slot-stats, own leader slots left out; needs 20 slots" = |_, n| n.replay_quantile(0.95);
     "replay-p50" "Replay time per slot, median" in "ms", 1, Lower: "as above" = |_, n| n.replay_quantile(0.5);
     "replay-p99" "Replay time per slot, p99" in "ms", 1, Lower: "as above; needs 100 slots" = |_, n| n.replay_quantile(0.99);
@@ -81,6 +83,14 @@ scalars! {
     "refaults" "File refaults per second" in "/s", 2, Lower: "of the cgroup" = |_, n| n.refault_file.mean();
     "memory-stall" "Time some task waited for memory" in "%", 3, Lower: "PSI of the cgroup" = |_, n| n.memory_some.mean().map(|share| 100.0 * share);
     "cpu" "CPU cores in use" in "cores", 2, Neither: "CPU seconds per second" = |_, n| n.cpu;
+}
+
+scalars! {
+    /// Further metrics by which releases are compared.
+    pub(crate) OF_RELEASES:
+    "rss-at-tip" "RSS at the tip, mean" in "GiB", 3, Lower: "anonymous, file and shared resident memory, mean over ticks from the first at the tip on" = |s, _| s.steady.as_ref()?.levels.rss.mean.map(gib);
+    "anon-at-tip" "Anonymous RSS at the tip, mean" in "GiB", 3, Lower: "its anonymous part" = |s, _| s.steady.as_ref()?.levels.anon.mean.map(gib);
+    "index-memory" "Accounts index in memory, max" in "MiB", 1, Lower: "largest size as the validator reports it" = |s, n| accounts::index_bytes(s, n).map(|bytes| bytes / 1_048_576.0);
 }
 
 fn gib(bytes: f64) -> f64 {

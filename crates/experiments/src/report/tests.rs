@@ -71,11 +71,12 @@ fn table<'r>(report: &'r model::Report, id: &str) -> Option<&'r Table> {
 fn column(table: &Table, title: &str) -> Vec<String> {
     let place = table.columns.iter().position(|column| column.title == title);
     let place = place.unwrap_or_else(|| panic!("{} has no column {title}", table.id));
-    let word = |cell: &Cell| match cell {
+    let word = |cell: &Cell| match cell.inner() {
         Cell::Text(words) => words.clone(),
         Cell::Number { value, .. } => value.to_string(),
         Cell::Missing(why) => format!("({why})"),
         Cell::Estimate { value, .. } => value.to_string(),
+        Cell::Linked { .. } => String::new(),
     };
     table.rows.iter().map(|row| word(&row[place])).collect()
 }

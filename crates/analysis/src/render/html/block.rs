@@ -56,6 +56,9 @@ struct ColumnView {
 struct CellView {
     text: String,
     interval: Option<String>,
+    /// Where it leads; empty if nowhere.
+    to: String,
+    mark: String,
     class: &'static str,
 }
 
@@ -150,7 +153,7 @@ fn table(table: &Table) -> TableView {
     // A column of numbers is to the right, its head too; a reason for a missing one does not make it one of words.
     let numeric = |index: usize| {
         let mut cells = table.rows.iter().filter_map(|row| row.get(index));
-        cells.clone().any(words::is_number) && cells.all(|cell| !matches!(cell, Cell::Text(_)))
+        cells.clone().any(words::is_number) && cells.all(|cell| !matches!(cell.inner(), Cell::Text(_)))
     };
     let numeric: Vec<bool> = (0..table.columns.len()).map(numeric).collect();
     let column = |(column, numeric): (&crate::report::model::Column, &bool)| ColumnView {
@@ -172,6 +175,11 @@ fn table(table: &Table) -> TableView {
 
 fn cell(cell: &Cell, numeric: bool) -> CellView {
     let interval = words::interval(cell);
+    let (to, mark) = match cell {
+        Cell::Linked { to, mark, .. } => (to.clone(), clean(mark)),
+        _ => (String::new(), String::new()),
+    };
+    let cell = cell.inner();
     let text = match cell {
         Cell::Estimate { value, decimals, .. } => words::cell(&Cell::Number { value: *value, decimals: *decimals }),
         cell => words::cell(cell),
@@ -183,5 +191,5 @@ fn cell(cell: &Cell, numeric: bool) -> CellView {
         (false, false) if text.chars().count() <= SHORT => "short",
         (false, false) => "",
     };
-    CellView { text, interval, class }
+    CellView { text, interval, to, mark, class }
 }
