@@ -1,0 +1,252 @@
+//! What differs between releases, and how sure that is.
+//!
+//! The runs of one replicate are a pair: release and baseline, one after the other on the same host. What is compared is their
+//! ratio, so that what drifts with the host cancels. A difference is marked if Student's test of the log ratios, adjusted by
+//! Holm over the metrics of the release, has p < 0.05, the ratio is beyond the margin, and a second round of runs shows the same
+//! by itself.
+
+use crate::store::{Conditions, RunRow, VerdictRow};
+use faultline_analysis::report::{Better, Scalar, releases};
+use faultline_stats::change::{self, Rules};
+use faultline_stats::holm;
+use faultline_stats::paired::{RatioTest, ratio_test};
+use semver::Version;
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+
+const LEVEL: f64 = 0.95;
+/// The same as a bound of p.
+const ALPHA: f64 = 0.05;
+
+/// What is said of a metric.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mark {
+    /// Nothing is shown.
+    Nothing,
+    /// Beyond the margin with p < 0.05 in a first round: it has to be repeated.
+    Unrepeated,
+    /// Worse.
+    Worse,
+    /// Better.
+    Better,
+}
+
+impl Mark {
+    /// For pages and tables; empty if nothing is shown.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Mark::Worse => "worse",
+            Mark::Better => "better",
+            Mark::Nothing | Mark::Unrepeated => "",
+        }
+    }
+
+    /// Which way a ratio goes.
+    pub(crate) fn of(scalar: &Scalar, ratio: f64) -> Self {
+        match (scalar.better, ratio > 1.0) {
+            (Better::Lower, true) | (Better::Higher, false) => Mark::Worse,
+            (Better::Lower, false) | (Better::Higher, true) => Mark::Better,
+            (Better::Neither, _) => Mark::Nothing,
+        }
+    }
+}
+
+/// A metric of a release.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Judged {
+    /// The ratio with interval and p.
+    pub(crate) test: RatioTest,
+    /// Adjusted over the metrics of the release.
+    pub(crate) holm: Option<f64>,
+    /// Mean over the baseline's runs, and over the release's.
+    pub(crate) means: [f64; 2],
+    /// Of each pair.
+    pub(crate) logarithms: Vec<f64>,
+    /// What is said.
+    pub(crate) mark: Mark,
+}
+
+/// A release with its runs.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Release {
+    /// Its version.
+    pub(crate) version: String,
+    /// In the order in which they were added, those of the baseline too.
+    pub(crate) runs: Vec<RunRow>,
+    /// One for each of [`releases::metrics`]; `None` if there are no two pairs.
+    pub(crate) judged: Vec<Option<Judged>>,
+}
+
+impl Release {
+    /// How many of its own runs ran their whole time, of how many.
+    pub(crate) fn completed(&self) -> (usize, usize) {
+        let own = || self.runs.iter().filter(|run| !run.of_baseline);
+        (own().filter(|run| run.outcome == "completed").count(), own().count())
+    }
+}
+
+/// At a release a metric changes against the releases before.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Shift {
+    /// Which metric, by its place.
+    pub(crate) metric: usize,
+    /// The first release after the change.
+    pub(crate) version: String,
+    /// Mean ratio after it by that before it.
+    pub(crate) ratio: f64,
+    /// Worse or better.
+    pub(crate) mark: Mark,
+}
+
+/// Releases that may be compared.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Group {
+    /// Plan and baseline.
+    pub(crate) conditions: Conditions,
+    /// Where.
+    pub(crate) machine: String,
+    /// Oldest first.
+    pub(crate) releases: Vec<Release>,
+    /// Over the releases.
+    pub(crate) shifts: Vec<Shift>,
+}
+
+/// Runs by what may be compared, the newest group first.
+pub(crate) fn groups(runs: &[RunRow], margin: f64) -> Vec<Group> {
+    let mut groups: Vec<(Conditions, String, BTreeMap<String, Vec<RunRow>>)> = Vec::new();
+    for run in runs {
+        let same = |group: &(Conditions, String, _)| group.0 == run.conditions && group.1 == run.machine;
+        let place = groups.iter().position(same).unwrap_or_else(|| {
+            groups.push((run.conditions.clone(), run.machine.clone(), BTreeMap::new()));
+            groups.len() - 1
+        });
+        groups[place].2.entry(run.release.clone()).or_default().push(run.clone());
+    }
+    let newest = |runs: &BTreeMap<String, Vec<RunRow>>| runs.values().flatten().map(|run| run.began_unix_ns).max();
+    groups.sort_by_key(|group| std::cmp::Reverse(newest(&group.2)));
+    let group = |(conditions, machine, by_release): (Conditions, String, BTreeMap<String, Vec<RunRow>>)| {
+        let mut releases: Vec<Release> =
+            by_release.into_iter().map(|(version, runs)| release(version, runs, margin)).collect();
+        releases.sort_by(|a, b| by_version(&a.version, &b.version));
+        let shifts = shifts(&releases, margin);
+        Group { conditions, machine, releases, shifts }
+    };
+    groups.into_iter().map(group).collect()
+}
+
+/// Versions in their order; what is none comes after those that are.
+pub(crate) fn by_version(a: &str, b: &str) -> Ordering {
+    match (Version::parse(a), Version::parse(b)) {
+        (Ok(a), Ok(b)) => a.cmp(&b),
+        (Ok(_), Err(_)) => Ordering::Less,
+        (Err(_), Ok(_)) => Ordering::Greater,
+        (Err(_), Err(_)) => a.cmp(b),
+    }
+}
+
+fn release(version: String, runs: Vec<RunRow>, margin: f64) -> Release {
+    let mut judged: Vec<Option<Judged>> = releases::metrics().map(|scalar| judged(scalar, &runs)).collect();
+    let adjusted = holm::adjust(&judged.iter().map(|one| one.as_ref()?.test.p).collect::<Vec<_>>());
+    for ((one, holm), scalar) in judged.iter_mut().zip(adjusted).zip(releases::metrics()) {
+        if let Some(one) = one {
+            one.holm = holm;
+            one.mark = mark(scalar, one, &pairs(scalar, &runs), margin);
+        }
+    }
+    Release { version, runs, judged }
+}
+
+/// The pairs of both rounds of a metric: round, value of the baseline, value of the release.
+fn pairs(scalar: &Scalar, runs: &[RunRow]) -> Vec<(u32, f64, f64)> {
+    let value = |run: &RunRow| {
+        let known = run.values.iter().find(|(metric, _)| metric == scalar.id);
+        known.map(|(_, value)| *value).filter(|value| *value > 0.0)
+    };
+    let own = runs.iter().filter(|run| !run.of_baseline);
+    own.filter_map(|run| {
+        let same = |one: &&RunRow| one.of_baseline && one.round == run.round && one.replicate == run.replicate;
+        Some((run.round, value(runs.iter().find(same)?)?, value(run)?))
+    })
+    .collect()
+}
+
+fn judged(scalar: &Scalar, runs: &[RunRow]) -> Option<Judged> {
+    let pairs = pairs(scalar, runs);
+    let logarithms: Vec<f64> = pairs.iter().map(|(_, baseline, own)| (own / baseline).ln()).collect();
+    let test = ratio_test(&logarithms, LEVEL)?;
+    let mean = |of: fn(&(u32, f64, f64)) -> f64| pairs.iter().map(of).sum::<f64>() / pairs.len() as f64;
+    Some(Judged {
+        test,
+        holm: None,
+        means: [mean(|pair| pair.1), mean(|pair| pair.2)],
+        logarithms,
+        mark: Mark::Nothing,
+    })
+}
+
+fn mark(scalar: &Scalar, one: &Judged, pairs: &[(u32, f64, f64)], margin: f64) -> Mark {
+    let ratio = one.test.ratio.value;
+    let beyond = |ratio: f64| (ratio - 1.0).abs() > margin;
+    let found = Mark::of(scalar, ratio);
+    let rounds = pairs.iter().map(|pair| pair.0).max().unwrap_or(0);
+    if found == Mark::Nothing || !beyond(ratio) {
+        return Mark::Nothing;
+    }
+    if rounds < 2 {
+        return if one.test.p.is_some_and(|p| p < ALPHA) { Mark::Unrepeated } else { Mark::Nothing };
+    }
+    let repeated: Vec<f64> = pairs.iter().filter(|pair| pair.0 > 1).map(|pair| (pair.2 / pair.1).ln()).collect();
+    let again = (repeated.iter().sum::<f64>() / repeated.len().max(1) as f64).exp();
+    let same = !repeated.is_empty() && beyond(again) && Mark::of(scalar, again) == found;
+    if same && one.holm.is_some_and(|p| p < ALPHA) { found } else { Mark::Nothing }
+}
+
+/// Changes over the log ratios of more than five releases, beyond the margin.
+fn shifts(all: &[Release], margin: f64) -> Vec<Shift> {
+    let mut shifts = Vec::new();
+    for (metric, scalar) in releases::metrics().enumerate() {
+        let known: Vec<(&Release, f64)> = all
+            .iter()
+            .filter_map(|release| Some((release, release.judged.get(metric)?.as_ref()?.test.ratio.value.ln())))
+            .collect();
+        let values: Vec<f64> = known.iter().map(|(_, value)| *value).collect();
+        for found in change::changes(&values, &Rules::default()) {
+            let ratio = (found.after - found.before).exp();
+            let Some((release, _)) = known.get(found.at).filter(|_| (ratio - 1.0).abs() > margin) else { continue };
+            shifts.push(Shift { metric, version: release.version.clone(), ratio, mark: Mark::of(scalar, ratio) });
+        }
+    }
+    shifts
+}
+
+/// What is said of every release and metric, as rows of the database.
+pub(crate) fn rows(groups: &[Group]) -> Vec<VerdictRow> {
+    let mut rows = Vec::new();
+    for group in groups {
+        for release in &group.releases {
+            for (scalar, one) in releases::metrics().zip(&release.judged) {
+                let Some(one) = one else { continue };
+                let word = match one.mark {
+                    Mark::Unrepeated => "not repeated yet",
+                    Mark::Nothing => "nothing shown",
+                    other => other.word(),
+                };
+                let ratio = one.test.ratio;
+                rows.push(VerdictRow {
+                    conditions: group.conditions.clone(),
+                    machine: group.machine.clone(),
+                    release: release.version.clone(),
+                    metric: scalar.id.to_owned(),
+                    pairs: one.test.pairs,
+                    ratio: [ratio.value, ratio.low, ratio.high],
+                    p: [one.test.p, one.holm],
+                    verdict: word.to_owned(),
+                });
+            }
+        }
+    }
+    rows
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,108 @@
+use super::*;
+
+/// Runs of a release of which the p95 is so many times the baseline's, with this noise; the median is the baseline's.
+pub(crate) fn runs(version: &str, times: f64, rounds: u32) -> Vec<RunRow> {
+    let mut rows = Vec::new();
+    for round in 1..=rounds {
+        for replicate in 1..=3 {
+            for of_baseline in [true, false] {
+                let drift = 1.0 + 0.1 * f64::from(replicate) + 0.3 * f64::from(round);
+                let noise = 1.0 + 0.004 * (f64::from(replicate + 2 * round + version.len() as u32) % 3.0 - 1.0);
+                let (own, same) = if of_baseline { (1.0, 1.0) } else { (times * noise, noise) };
+                rows.push(RunRow {
+                    release: version.to_owned(),
+                    program_digest: "aa11".to_owned(),
+                    conditions: Conditions {
+                        plan_digest: "feed".to_owned(),
+                        baseline: "1.0.0".to_owned(),
+                        baseline_digest: "beef".to_owned(),
+                    },
+                    machine: "a machine".to_owned(),
+                    kernel: "6.1".to_owned(),
+                    round,
+                    of_baseline,
+                    replicate,
+                    began_unix_ns: 1_790_000_000_000_000_000 + i64::from(round),
+                    outcome: "completed".to_owned(),
+                    validity: "valid".to_owned(),
+                    recording: "experiments/x/run.fltl".to_owned(),
+                    recording_digest: Some("cafe".to_owned()),
+                    report: "reports/x.html".to_owned(),
+                    values: vec![("replay-p95".into(), 40.0 * drift * own), ("replay-p50".into(), 20.0 * drift * same)],
+                });
+            }
+        }
+    }
+    rows
+}
+
+fn place(id: &str) -> usize {
+    releases::metrics().position(|scalar| scalar.id == id).unwrap()
+}
+
+fn marks(release: &Release) -> [Mark; 2] {
+    ["replay-p95", "replay-p50"].map(|id| release.judged[place(id)].as_ref().unwrap().mark)
+}
+
+#[test]
+fn a_difference_is_marked_once_it_was_repeated_and_what_drifts_with_the_host_cancels() {
+    let all = [runs("1.1.0", 1.08, 2), runs("1.2.0", 0.9, 2), runs("1.3.0", 1.08, 1), runs("1.4.0", 1.03, 2)].concat();
+    let groups = groups(&all, 0.05);
+    assert_eq!(groups.len(), 1);
+    let found: Vec<[Mark; 2]> = groups[0].releases.iter().map(marks).collect();
+    let nothing = Mark::Nothing;
+    assert_eq!(
+        found,
+        [[Mark::Worse, nothing], [Mark::Better, nothing], [Mark::Unrepeated, nothing], [nothing, nothing]]
+    );
+    let one = groups[0].releases[0].judged[place("replay-p95")].as_ref().unwrap();
+    assert!((one.test.ratio.value - 1.08).abs() < 0.004 && one.test.pairs == 6, "{one:?}");
+    assert!(one.holm.unwrap() > one.test.p.unwrap());
+    assert!(groups[0].releases[0].judged[place("rss-at-tip")].is_none(), "absent stays absent");
+    let rows = rows(&groups);
+    assert_eq!(rows.len(), 8);
+    assert_eq!(rows.iter().filter(|row| row.verdict == "worse").count(), 1);
+}
+
+#[test]
+fn a_second_round_that_shows_something_else_takes_the_first_back() {
+    let mut all = runs("1.1.0", 1.12, 1);
+    all.extend(runs("1.1.0", 1.0, 2).into_iter().filter(|run| run.round == 2));
+    assert_eq!(marks(&groups(&all, 0.05)[0].releases[0]), [Mark::Nothing; 2]);
+}
+
+#[test]
+fn rows_of_unlike_machines_plans_or_baselines_are_not_compared() {
+    let mut all = runs("1.1.0", 1.08, 2);
+    for change in [
+        |run: &mut RunRow| run.machine = "another".to_owned(),
+        |run: &mut RunRow| run.conditions.plan_digest = "other".to_owned(),
+        |run: &mut RunRow| run.conditions.baseline_digest = "other".to_owned(),
+    ] {
+        let mut more = runs("1.2.0", 1.0, 1);
+        more.iter_mut().for_each(change);
+        all.extend(more);
+    }
+    let groups = groups(&all, 0.05);
+    assert_eq!(groups.len(), 4);
+    assert!(groups.iter().all(|group| group.releases.len() == 1));
+}
+
+#[test]
+fn a_step_in_a_history_is_marked_at_its_release_and_a_short_history_has_none() {
+    let history = |count: usize| -> Vec<RunRow> {
+        (0..count).flat_map(|n| runs(&format!("1.{}.0", n + 1), if n < 5 { 1.0 } else { 1.08 }, 1)).collect()
+    };
+    let long = &groups(&history(12), 0.05)[0];
+    let found: Vec<(usize, &str, Mark)> =
+        long.shifts.iter().map(|shift| (shift.metric, shift.version.as_str(), shift.mark)).collect();
+    assert_eq!(found, [(place("replay-p95"), "1.6.0", Mark::Worse)]);
+    assert!(groups(&history(5), 0.05)[0].shifts.is_empty());
+}
+
+#[test]
+fn versions_are_in_their_order() {
+    let mut versions = ["canary", "2.1.14", "2.1.9", "2.1.14+trace", "3.0.0-beta.1", "3.0.0"];
+    versions.sort_by(|a, b| by_version(a, b));
+    assert_eq!(versions, ["2.1.9", "2.1.14", "2.1.14+trace", "3.0.0-beta.1", "3.0.0", "canary"]);
+}

@@ -1,0 +1,352 @@
+//! `results.db`: an SQLite database with the versions of the list and a row for each run. docs/CAMPAIGN.md describes it.
+
+use anyhow::{Context as _, ensure};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use std::path::Path;
+
+/// Its name in the campaign's folder.
+pub(crate) const FILE: &str = "results.db";
+
+/// In the file's head, so that it is not taken for another database: `FLCn`.
+const APPLICATION: i32 = 0x464c_436e;
+/// What is in the tables.
+const FORMAT: i64 = 1;
+
+const SCHEMA: &str = "
+CREATE TABLE program (version TEXT PRIMARY KEY, name TEXT NOT NULL, path TEXT, source TEXT NOT NULL,
+  added_unix_ns INTEGER NOT NULL, removed INTEGER NOT NULL, digest TEXT, trouble TEXT);
+CREATE TABLE run (run INTEGER PRIMARY KEY, release TEXT NOT NULL, program_digest TEXT NOT NULL, baseline TEXT NOT NULL,
+  baseline_digest TEXT NOT NULL, plan_digest TEXT NOT NULL, machine TEXT NOT NULL, kernel TEXT NOT NULL, round INTEGER NOT NULL,
+  arm TEXT NOT NULL, replicate INTEGER NOT NULL, began_unix_ns INTEGER NOT NULL, outcome TEXT NOT NULL, validity TEXT NOT NULL,
+  recording TEXT NOT NULL, recording_digest TEXT, report TEXT NOT NULL,
+  UNIQUE (plan_digest, baseline_digest, release, round, arm, replicate));
+CREATE TABLE value (run INTEGER NOT NULL REFERENCES run, metric TEXT NOT NULL, value REAL NOT NULL, PRIMARY KEY (run, metric));
+CREATE TABLE verdict (plan_digest TEXT NOT NULL, baseline_digest TEXT NOT NULL, machine TEXT NOT NULL, release TEXT NOT NULL,
+  metric TEXT NOT NULL, pairs INTEGER NOT NULL, ratio REAL NOT NULL, low REAL NOT NULL, high REAL NOT NULL, p REAL, holm_p REAL,
+  verdict TEXT NOT NULL);
+";
+
+/// Where a version of the list comes from.
+pub(crate) const FROM_FILE: &str = "campaign.toml";
+/// Likewise.
+pub(crate) const FROM_COMMAND: &str = "add";
+/// Likewise.
+pub(crate) const FROM_WATCH: &str = "watch";
+
+/// The database.
+pub(crate) struct Store(Connection);
+
+/// A version of the list.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Listed {
+    /// Version, name, path.
+    pub(crate) program: crate::settings::Program,
+    /// Where it comes from.
+    pub(crate) source: String,
+    /// Whether it was taken off the list.
+    pub(crate) removed: bool,
+    /// SHA-256 of its program, once that was found or built.
+    pub(crate) digest: Option<String>,
+    /// Why it has no result.
+    pub(crate) trouble: Option<String>,
+}
+
+/// What rows must have alike to be compared, with the machine.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Conditions {
+    /// SHA-256 of the plan.
+    pub(crate) plan_digest: String,
+    /// The baseline's version.
+    pub(crate) baseline: String,
+    /// SHA-256 of its program.
+    pub(crate) baseline_digest: String,
+}
+
+/// One run.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct RunRow {
+    /// The version under test in its round.
+    pub(crate) release: String,
+    /// SHA-256 of that version's program.
+    pub(crate) program_digest: String,
+    /// Plan and baseline.
+    pub(crate) conditions: Conditions,
+    /// Processor, threads, memory.
+    pub(crate) machine: String,
+    /// Kernel release.
+    pub(crate) kernel: String,
+    /// From 1 on; a second one repeats what the first has found.
+    pub(crate) round: u32,
+    /// Whether this is a run of the baseline.
+    pub(crate) of_baseline: bool,
+    /// From 1 on: the runs of one replicate are a pair.
+    pub(crate) replicate: u32,
+    /// When it began.
+    pub(crate) began_unix_ns: i64,
+    /// How it ended, in words.
+    pub(crate) outcome: String,
+    /// `valid`, `unproven` or `invalid`.
+    pub(crate) validity: String,
+    /// The recording, relative to the campaign's folder.
+    pub(crate) recording: String,
+    /// SHA-256 of it; `None` if there is none.
+    pub(crate) recording_digest: Option<String>,
+    /// The report of its round, relative to the page.
+    pub(crate) report: String,
+    /// By metric; what was not recorded is not there.
+    pub(crate) values: Vec<(String, f64)>,
+}
+
+/// What is said of a release by a metric.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct VerdictRow {
+    /// Plan and baseline.
+    pub(crate) conditions: Conditions,
+    /// Where it was measured.
+    pub(crate) machine: String,
+    /// Which.
+    pub(crate) release: String,
+    /// By what.
+    pub(crate) metric: String,
+    /// Pairs of runs.
+    pub(crate) pairs: usize,
+    /// To the baseline, with its interval.
+    pub(crate) ratio: [f64; 3],
+    /// Of the test, and adjusted.
+    pub(crate) p: [Option<f64>; 2],
+    /// In a word.
+    pub(crate) verdict: String,
+}
+
+impl Store {
+    /// Opens it, and makes it if it is not there.
+    ///
+    /// # Errors
+    /// It is another file, of a newer version of this program, damaged, or cannot be written.
+    pub(crate) fn open(folder: &Path) -> anyhow::Result<Self> {
+        let path = folder.join(FILE);
+        let named = || path.display().to_string();
+        let mut database = Connection::open(&path).with_context(named)?;
+        prepare(&mut database).with_context(named)?;
+        Ok(Store(database))
+    }
+
+    /// The list, in the order in which versions were added.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub(crate) fn listed(&self) -> anyhow::Result<Vec<Listed>> {
+        let text =
+            "SELECT version, name, path, source, removed, digest, trouble FROM program ORDER BY added_unix_ns, rowid";
+        let mut select = self.0.prepare(text)?;
+        let rows = select.query_map([], listed)?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+
+    /// Adds a version, or changes where it comes from; one that was taken off the list is on it again.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub(crate) fn add(&self, program: &crate::settings::Program, source: &str, unix_ns: i64) -> anyhow::Result<()> {
+        let path = program.path.as_ref().map(|path| path.display().to_string());
+        self.0.execute(
+            "INSERT INTO program VALUES (?1, ?2, ?3, ?4, ?5, 0, NULL, NULL)
+             ON CONFLICT (version) DO UPDATE SET name = ?2, path = ?3, source = ?4, removed = 0",
+            params![program.version, program.name, path, source, unix_ns],
+        )?;
+        Ok(())
+    }
+
+    /// Takes a version off the list.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub(crate) fn remove(&self, version: &str) -> anyhow::Result<()> {
+        self.0.execute("UPDATE program SET removed = 1 WHERE version = ?", [version])?;
+        Ok(())
+    }
+
+    /// Keeps the digest of a version's program, or why it has none or no result.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub(crate) fn found(&self, version: &str, digest: Option<&str>, trouble: Option<&str>) -> anyhow::Result<()> {
+        let text = "UPDATE program SET digest = coalesce(?2, digest), trouble = ?3 WHERE version = ?1";
+        self.0.execute(text, params![version, digest, trouble])?;
+        Ok(())
+    }
+
+    /// Adds the runs of a round, all or none; those that are there stay.
+    ///
+    /// # Errors
+    /// They cannot be written.
+    pub(crate) fn add_runs(&mut self, runs: &[RunRow]) -> anyhow::Result<()> {
+        let transaction = self.0.transaction()?;
+        for row in runs {
+            let added = transaction.execute(
+                "INSERT OR IGNORE INTO run VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                params![
+                    row.release,
+                    row.program_digest,
+                    row.conditions.baseline,
+                    row.conditions.baseline_digest,
+                    row.conditions.plan_digest,
+                    row.machine,
+                    row.kernel,
+                    row.round,
+                    if row.of_baseline { "baseline" } else { "release" },
+                    row.replicate,
+                    row.began_unix_ns,
+                    row.outcome,
+                    row.validity,
+                    row.recording,
+                    row.recording_digest,
+                    row.report,
+                ],
+            )?;
+            let run = transaction.last_insert_rowid();
+            for (metric, value) in row.values.iter().filter(|_| added > 0) {
+                transaction.execute("INSERT INTO value VALUES (?, ?, ?)", params![run, metric, value])?;
+            }
+        }
+        Ok(transaction.commit()?)
+    }
+
+    /// All runs, in the order in which they were added.
+    ///
+    /// # Errors
+    /// They cannot be read.
+    pub(crate) fn runs(&self) -> anyhow::Result<Vec<RunRow>> {
+        let mut select = self.0.prepare("SELECT * FROM run ORDER BY run")?;
+        let rows = select.query_map([], |row| Ok((row.get::<_, i64>("run")?, run(row)?)))?;
+        let mut runs = rows.collect::<Result<Vec<_>, _>>()?;
+        let mut values = self.0.prepare("SELECT metric, value FROM value WHERE run = ? ORDER BY rowid")?;
+        for (number, run) in &mut runs {
+            let of_run = values.query_map([*number], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            run.values = of_run.collect::<Result<_, _>>()?;
+        }
+        Ok(runs.into_iter().map(|(_, run)| run).collect())
+    }
+
+    /// Replaces what is said of releases.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub(crate) fn judge(&mut self, verdicts: &[VerdictRow]) -> anyhow::Result<()> {
+        let transaction = self.0.transaction()?;
+        transaction.execute("DELETE FROM verdict", [])?;
+        for row in verdicts {
+            let [ratio, low, high] = row.ratio;
+            transaction.execute(
+                "INSERT INTO verdict VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                params![
+                    row.conditions.plan_digest,
+                    row.conditions.baseline_digest,
+                    row.machine,
+                    row.release,
+                    row.metric,
+                    i64::try_from(row.pairs).unwrap_or(i64::MAX),
+                    ratio,
+                    low,
+                    high,
+                    row.p[0],
+                    row.p[1],
+                    row.verdict,
+                ],
+            )?;
+        }
+        Ok(transaction.commit()?)
+    }
+}
+
+fn prepare(database: &mut Connection) -> anyhow::Result<()> {
+    // A row that was committed outlives a power cut.
+    database.pragma_update(None, "synchronous", "FULL")?;
+    let transaction = database.transaction()?;
+    let tables: i64 = transaction.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
+    if tables == 0 {
+        transaction.pragma_update(None, "application_id", APPLICATION)?;
+        transaction.pragma_update(None, "user_version", FORMAT)?;
+        transaction.execute_batch(SCHEMA)?;
+    }
+    let pragma = |name| transaction.pragma_query_value(None, name, |row| row.get::<_, i64>(0)).optional();
+    ensure!(pragma("application_id")? == Some(APPLICATION.into()), "this is not the database of a campaign");
+    ensure!(pragma("user_version")? == Some(FORMAT), "a newer version of this program has written it");
+    Ok(transaction.commit()?)
+}
+
+fn listed(row: &Row<'_>) -> rusqlite::Result<Listed> {
+    let path: Option<String> = row.get("path")?;
+    Ok(Listed {
+        program: crate::settings::Program {
+            version: row.get("version")?,
+            name: row.get("name")?,
+            path: path.map(Into::into),
+        },
+        source: row.get("source")?,
+        removed: row.get("removed")?,
+        digest: row.get("digest")?,
+        trouble: row.get("trouble")?,
+    })
+}
+
+fn run(row: &Row<'_>) -> rusqlite::Result<RunRow> {
+    let conditions = Conditions {
+        plan_digest: row.get("plan_digest")?,
+        baseline: row.get("baseline")?,
+        baseline_digest: row.get("baseline_digest")?,
+    };
+    Ok(RunRow {
+        release: row.get("release")?,
+        program_digest: row.get("program_digest")?,
+        conditions,
+        machine: row.get("machine")?,
+        kernel: row.get("kernel")?,
+        round: row.get("round")?,
+        of_baseline: row.get::<_, String>("arm")? == "baseline",
+        replicate: row.get("replicate")?,
+        began_unix_ns: row.get("began_unix_ns")?,
+        outcome: row.get("outcome")?,
+        validity: row.get("validity")?,
+        recording: row.get("recording")?,
+        recording_digest: row.get("recording_digest")?,
+        report: row.get("report")?,
+        values: Vec::new(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::Program;
+
+    #[test]
+    fn what_was_kept_is_read_and_a_round_is_kept_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut store = Store::open(folder.path()).unwrap();
+        let program = Program { version: "2.1.14".into(), name: "x".into(), path: Some("/a".into()) };
+        store.add(&program, FROM_COMMAND, 1).unwrap();
+        store.found("2.1.14", Some("d"), Some("why")).unwrap();
+        store.remove("2.1.14").unwrap();
+        let row = RunRow { values: vec![("replay-p95".into(), 1.5)], outcome: "completed".into(), ..RunRow::default() };
+        store.add_runs(std::slice::from_ref(&row)).unwrap();
+        store.add_runs(std::slice::from_ref(&row)).unwrap();
+        store.judge(&[VerdictRow::default()]).unwrap();
+        drop(store);
+        let store = Store::open(folder.path()).unwrap();
+        let listed = store.listed().unwrap();
+        assert_eq!((listed[0].program.clone(), listed[0].removed), (program.clone(), true));
+        assert_eq!((listed[0].digest.as_deref(), listed[0].trouble.as_deref()), (Some("d"), Some("why")));
+        assert_eq!(store.runs().unwrap(), [row]);
+        store.add(&program, FROM_WATCH, 2).unwrap();
+        assert!(!store.listed().unwrap()[0].removed);
+    }
+
+    #[test]
+    fn another_database_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        Connection::open(folder.path().join(FILE)).unwrap().execute_batch("CREATE TABLE x (y)").unwrap();
+        let said = format!("{:#}", Store::open(folder.path()).err().unwrap());
+        assert!(said.contains("results.db: this is not the database of a campaign"), "{said}");
+    }
+}
