@@ -4,6 +4,7 @@ use clap::{Args, Parser, Subcommand};
 use faultline_analysis::args::{ExportArgs, InfoArgs, MergeArgs, ReportArgs};
 use faultline_bench::args::BenchArgs;
 use faultline_cache::args::CacheArgs;
+use faultline_campaign::args::CampaignArgs;
 use faultline_experiments::args::ExperimentArgs;
 use faultline_record::args::{HoldArgs, RecordArgs};
 use faultline_top::args::TopArgs;
@@ -36,6 +37,8 @@ pub(crate) enum Command {
     Report(ReportArgs),
     /// Run a plan unattended: arms under limits, each with a cold start, and the report.
     Experiment(ExperimentArgs),
+    /// Measure release after release against a pinned baseline, in one table that keeps itself.
+    Campaign(CampaignArgs),
     /// Predict the program cache of a recorded run at other sizes.
     Cache(CacheArgs),
     /// Measure what the answers of JSON-RPC nodes cost.

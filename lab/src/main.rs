@@ -9,6 +9,7 @@ use cli::{Cli, Command};
 use faultline_analysis::{export, info, merge, report_command};
 use faultline_bench as bench;
 use faultline_cache as cache;
+use faultline_campaign::command as campaign;
 use faultline_command::args::WrongUsage;
 use faultline_command::clock;
 use faultline_command::output::{print, say};
@@ -41,6 +42,7 @@ fn main() -> ExitCode {
         }
         Command::Export(args) => answered(export::run(&args)),
         Command::Experiment(args) => experiment::run(&args),
+        Command::Campaign(args) => campaign::run(&args),
         Command::Cache(args) => cache::run(&args).and_then(|(answer, code)| print(&answer).map(|()| code)),
         Command::Bench(args) => bench::run(&args).and_then(|(answer, code)| print(&answer).map(|()| code)),
         Command::Top(args) => top::run(&args),

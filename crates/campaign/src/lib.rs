@@ -1,9 +1,18 @@
 //! `faultline campaign`: release after release against a pinned baseline, by one plan, in one table that keeps itself.
+//!
+//! In reading order: [`args`]; `settings` (what `campaign.toml` says), `store` (`results.db`), `programs` (built or found once),
+//! `watch` (which versions there are), `work` (runs what has no result), `compare` (what differs, and how sure that is),
+//! `changes`, `page` and `feed` (what is published), `shown` (status, export), `command` (what is asked for).
 
-#![allow(dead_code, reason = "the command follows")]
-
+pub mod args;
+mod changes;
+pub mod command;
 mod compare;
+mod feed;
+mod page;
 mod programs;
 mod settings;
+mod shown;
 mod store;
 mod watch;
+mod work;

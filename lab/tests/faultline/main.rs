@@ -3,6 +3,7 @@
 
 mod browser;
 mod cache;
+mod campaign;
 mod experiment;
 mod experiment_concurrent;
 mod experiment_order;

@@ -1,0 +1,123 @@
+//! The command line of `campaign`.
+
+use clap::{Args, Subcommand};
+use faultline_experiments::args::Launching;
+use std::path::PathBuf;
+
+/// `campaign`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Exit codes: 0 done, 1 failed or stopped; `check`: 1 if a metric is worse; 64 wrong usage or a campaign \
+with errors."
+)]
+pub struct CampaignArgs {
+    /// What to do.
+    #[command(subcommand)]
+    pub what: Campaign,
+}
+
+/// What can be done with a campaign.
+#[derive(Debug, Subcommand)]
+pub enum Campaign {
+    /// Run the plan for every version that has no result, and renew the pages.
+    Run(RunArgs),
+    /// Add a version.
+    Add(AddArgs),
+    /// Show every version and what is next.
+    Status(StatusArgs),
+    /// Take a version off the list. Its recordings and results stay.
+    Remove(RemoveArgs),
+    /// Write all results as a Parquet table.
+    Export(ExportArgs),
+    /// Compare a version with another; exit code 1 if a metric is shown to be worse.
+    Check(CheckArgs),
+}
+
+/// `campaign run`.
+#[derive(Debug, Args)]
+#[command(after_help = "Ctrl-C stops; the next `campaign run` continues, also after a kill or a reboot.")]
+pub struct RunArgs {
+    /// The campaign's folder.
+    #[arg(value_name = "DIR")]
+    pub folder: PathBuf,
+    /// Confirm that the validator may vote.
+    #[arg(long)]
+    pub i_vote: bool,
+    /// How cgroups are created.
+    #[arg(long, value_enum, default_value = "auto")]
+    pub launcher: Launching,
+}
+
+/// `campaign add`.
+#[derive(Debug, Args)]
+pub struct AddArgs {
+    /// The campaign's folder.
+    #[arg(value_name = "DIR")]
+    pub folder: PathBuf,
+    /// The version, as in 2.1.14.
+    pub version: String,
+    /// The validator's program [default: built as [get] in campaign.toml says].
+    #[arg(long, value_name = "FILE")]
+    pub path: Option<PathBuf>,
+    /// What it is, for the page.
+    #[arg(long, value_name = "TEXT")]
+    pub name: Option<String>,
+}
+
+/// `campaign status`.
+#[derive(Debug, Args)]
+pub struct StatusArgs {
+    /// The campaign's folder.
+    #[arg(value_name = "DIR")]
+    pub folder: PathBuf,
+    /// Print everything as JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `campaign remove`.
+#[derive(Debug, Args)]
+pub struct RemoveArgs {
+    /// The campaign's folder.
+    #[arg(value_name = "DIR")]
+    pub folder: PathBuf,
+    /// The version.
+    pub version: String,
+}
+
+/// `campaign export`.
+#[derive(Debug, Args)]
+pub struct ExportArgs {
+    /// The campaign's folder.
+    #[arg(value_name = "DIR")]
+    pub folder: PathBuf,
+    /// The new file.
+    #[arg(long, short, value_name = "FILE")]
+    pub out: PathBuf,
+}
+
+/// `campaign check`.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  faultline campaign check /srv/campaign --against 2.1.14 --margin 5")]
+pub struct CheckArgs {
+    /// The campaign's folder.
+    #[arg(value_name = "DIR")]
+    pub folder: PathBuf,
+    /// The version to compare with: the baseline or another one.
+    #[arg(long, value_name = "VERSION")]
+    pub against: String,
+    /// The version that is checked [default: the newest with results].
+    #[arg(long, value_name = "VERSION")]
+    pub release: Option<String>,
+    /// Percent; smaller differences do not matter [default: that of campaign.toml].
+    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    pub margin: Option<f64>,
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    let number: Option<f64> = text.trim_end_matches('%').parse().ok();
+    number
+        .filter(|percent| *percent > 0.0 && *percent < 100.0)
+        .ok_or_else(|| format!("{text:?}: a percentage between 0 and 100 is wanted, as in 5"))
+}

@@ -1,0 +1,82 @@
+//! What is shown of releases, a sentence each: for the page and for feeds.
+
+use crate::compare::{Group, Judged, Mark, Release};
+use faultline_analysis::report::cells::slug;
+use faultline_analysis::report::{Scalar, releases};
+use faultline_text::number as grouped;
+
+/// A change that is published.
+#[derive(Debug, Clone)]
+pub(crate) struct Published {
+    /// Unique and lasting.
+    pub(crate) id: String,
+    /// The release.
+    pub(crate) version: String,
+    /// By which metric.
+    pub(crate) metric: &'static Scalar,
+    /// Worse or better.
+    pub(crate) mark: Mark,
+    /// In a sentence.
+    pub(crate) words: String,
+    /// When the newest run began that shows it, in nanoseconds since 1970.
+    pub(crate) unix_ns: i64,
+    /// Where its runs are described, relative to the page.
+    pub(crate) report: String,
+}
+
+/// Every change that is published, the newest release first.
+pub(crate) fn published(groups: &[Group]) -> Vec<Published> {
+    let mut all = Vec::new();
+    for group in groups {
+        let key = format!("{}:{}", group.conditions.plan_digest, group.conditions.baseline_digest);
+        let newest = |release: &Release| release.runs.iter().map(|run| run.began_unix_ns).max().unwrap_or(0);
+        for release in group.releases.iter().rev() {
+            let report = release.runs.last().map(|run| run.report.clone()).unwrap_or_default();
+            let one = |metric: &'static Scalar, mark, kind, words| Published {
+                id: slug(&format!("{kind} {} {}", metric.id, release.version)) + ":" + &key,
+                version: release.version.clone(),
+                metric,
+                mark,
+                words,
+                unix_ns: newest(release),
+                report: report.clone(),
+            };
+            for (metric, judged) in releases::metrics().zip(&release.judged) {
+                let Some(judged) = judged.as_ref().filter(|judged| !judged.mark.word().is_empty()) else { continue };
+                let words = sentence(&release.version, metric, judged, &group.conditions.baseline);
+                all.push(one(metric, judged.mark, "release", words));
+            }
+            for shift in group.shifts.iter().filter(|shift| shift.version == release.version) {
+                let Some(metric) = releases::metrics().nth(shift.metric) else { continue };
+                let (word, percent) = (shift.mark.word(), signed(shift.ratio));
+                let words = format!(
+                    "{} is {word} from {} on: {percent} against the releases before.",
+                    metric.title, release.version
+                );
+                all.push(one(metric, shift.mark, "change", words));
+            }
+        }
+    }
+    all
+}
+
+fn sentence(version: &str, metric: &Scalar, judged: &Judged, baseline: &str) -> String {
+    let ratio = judged.test.ratio;
+    let p = judged.holm.map_or(String::new(), |p| format!(", p = {} (Holm)", grouped(p, 4)));
+    format!(
+        "{version}: {} is {} than with {baseline}: {} [{}, {}] over {} pairs of runs{p}.",
+        metric.title,
+        judged.mark.word(),
+        signed(ratio.value),
+        signed(ratio.low),
+        signed(ratio.high),
+        judged.test.pairs,
+    )
+}
+
+/// `+8.1 %`.
+pub(crate) fn signed(ratio: f64) -> String {
+    let percent = 100.0 * (ratio - 1.0);
+    let sign = if percent > 0.0 { "+" } else { "" };
+    format!("{sign}{} %", grouped(percent, 1))
+}

@@ -1,0 +1,178 @@
+//! The subcommands of `campaign`.
+
+use crate::args::{AddArgs, Campaign as What, CampaignArgs, CheckArgs, RunArgs};
+use crate::compare::{self, Group, Mark, Release};
+use crate::settings::{self, Campaign, Program};
+use crate::store::{FROM_COMMAND, FROM_FILE, Store};
+use crate::work::{self, Starting};
+use crate::{page, shown};
+use anyhow::{Context as _, bail};
+use faultline_analysis::report::{Better, releases};
+use faultline_command::args::WrongUsage;
+use faultline_command::output::{print, say};
+use faultline_experiments::lock::Lock;
+use faultline_stats::arms::welch_test;
+use faultline_stats::holm;
+use faultline_text::{number as grouped, table};
+use std::path::Path;
+
+/// Of the campaign's folder: held while it runs.
+const LOCK: &str = "lock";
+
+/// Does what was asked; the exit code.
+///
+/// # Errors
+/// It cannot be done, or the campaign was stopped or has versions without a result.
+pub fn run(args: &CampaignArgs) -> anyhow::Result<u8> {
+    match &args.what {
+        What::Run(args) => run_all(args),
+        What::Add(args) => add(args),
+        What::Status(args) => {
+            let (campaign, store) = open(&args.folder)?;
+            print(&shown::status(&campaign, &store, args.json)?).map(|()| 0)
+        }
+        What::Remove(args) => remove(&args.folder, &args.version),
+        What::Export(args) => {
+            let (campaign, store) = open(&args.folder)?;
+            let rows = shown::export(&campaign, &store, &args.out)?;
+            print(&format!("{}: {rows} rows\n", args.out.display())).map(|()| 0)
+        }
+        What::Check(args) => check(args),
+    }
+}
+
+fn open(folder: &Path) -> anyhow::Result<(Campaign, Store)> {
+    let campaign = Campaign::read(folder)?;
+    let store = Store::open(&campaign.folder)?;
+    Ok((campaign, store))
+}
+
+fn run_all(args: &RunArgs) -> anyhow::Result<u8> {
+    let campaign = Campaign::read(&args.folder)?;
+    let held = |who| format!("{}: this campaign is being run already{who}", campaign.folder.display());
+    let _lock = Lock::take_or(&campaign.folder.join(LOCK), held)?;
+    let mut store = Store::open(&campaign.folder)?;
+    let starting = Starting { launcher: args.launcher, i_vote: args.i_vote };
+    if let Err(why) = work::run(&campaign, &mut store, starting)? {
+        bail!("the campaign has stopped: {why}; `faultline campaign run {}` continues", campaign.folder.display());
+    }
+    say(&format!("every version has its result: {}", campaign.folder.join(page::FOLDER).join("index.html").display()));
+    Ok(0)
+}
+
+fn add(args: &AddArgs) -> anyhow::Result<u8> {
+    let (campaign, store) = open(&args.folder)?;
+    let version = settings::version(args.version.clone()).map_err(WrongUsage)?;
+    if version == campaign.baseline.version || campaign.programs.iter().any(|one| one.version == version) {
+        bail!("{version} is in campaign.toml already");
+    }
+    if args.path.is_none() && campaign.get.is_none() {
+        bail!(WrongUsage(format!(
+            "{version}: say where it is with --path, or how versions are built in [get] of campaign.toml"
+        )));
+    }
+    let path = args.path.as_ref().map(std::path::absolute).transpose()?;
+    if let Some(path) = path.as_ref().filter(|path| !path.is_file()) {
+        bail!("{}: no such file", path.display());
+    }
+    let program = Program { version, name: args.name.clone().unwrap_or_default(), path };
+    store.add(&program, FROM_COMMAND, work::now())?;
+    say(&format!("{} is on the list; `faultline campaign run` measures it", program.version));
+    Ok(0)
+}
+
+fn remove(folder: &Path, version: &str) -> anyhow::Result<u8> {
+    let (campaign, mut store) = open(folder)?;
+    let listed = work::list(&campaign, &store)?;
+    let Some(one) = listed.iter().find(|one| one.program.version == version && !one.removed) else {
+        bail!("{version} is not on the list");
+    };
+    if work::is_baseline(&campaign, one) || one.source == FROM_FILE {
+        bail!("{version} is in campaign.toml: take it out there");
+    }
+    store.remove(version)?;
+    page::renew(&campaign, &mut store)?;
+    say(&format!("{version} is off the list and the pages; its recordings and results stay"));
+    Ok(0)
+}
+
+/// One metric of a release against another.
+struct Checked {
+    title: &'static str,
+    ratio: f64,
+    p: Option<f64>,
+    mark: Mark,
+}
+
+fn check(args: &CheckArgs) -> anyhow::Result<u8> {
+    let (mut campaign, store) = open(&args.folder)?;
+    campaign.margin = args.margin.map_or(campaign.margin, |percent| percent / 100.0);
+    let groups = page::groups(&campaign, &store)?;
+    let group = groups.first().context("no release has a result yet")?;
+    let release = match &args.release {
+        Some(version) => found(group, version)?,
+        None => group
+            .releases
+            .iter()
+            .rev()
+            .find(|one| one.version != args.against)
+            .context("no other release has a result")?,
+    };
+    let checked = match args.against == group.conditions.baseline {
+        true => against_baseline(release),
+        false => against(release, found(group, &args.against)?, campaign.margin),
+    };
+    let rows = checked.iter().map(|one| {
+        let p = one.p.map_or("-".to_owned(), |p| grouped(p, 4));
+        let word = match one.mark {
+            Mark::Unrepeated => "not repeated yet",
+            Mark::Nothing => "-",
+            other => other.word(),
+        };
+        vec![one.title.to_owned(), format!("{:+.1} %", 100.0 * (one.ratio - 1.0)), p, word.to_owned()]
+    });
+    let mut said = table(&["METRIC", "DIFFERENCE", "P (HOLM)", "SHOWN"], rows.collect());
+    let worse = checked.iter().filter(|one| one.mark == Mark::Worse).count();
+    let margin = grouped(100.0 * campaign.margin, 1);
+    said +=
+        &format!("{} against {}: {worse} metrics are worse by more than {margin} %\n", release.version, args.against);
+    print(&said)?;
+    Ok(u8::from(worse > 0))
+}
+
+fn found<'g>(group: &'g Group, version: &str) -> anyhow::Result<&'g Release> {
+    group
+        .releases
+        .iter()
+        .find(|release| release.version == version)
+        .with_context(|| format!("{version} has no result under the conditions of the newest one"))
+}
+
+fn against_baseline(release: &Release) -> Vec<Checked> {
+    let known = releases::metrics().zip(&release.judged);
+    known
+        .filter_map(|(metric, judged)| {
+            let judged = judged.as_ref()?;
+            Some(Checked { title: metric.title, ratio: judged.test.ratio.value, p: judged.holm, mark: judged.mark })
+        })
+        .collect()
+}
+
+/// Two releases by their ratios to the baseline: each ran next to it, and not next to the other.
+fn against(release: &Release, other: &Release, margin: f64) -> Vec<Checked> {
+    let both = releases::metrics().zip(release.judged.iter().zip(&other.judged));
+    let known: Vec<_> = both
+        .filter_map(|(metric, (own, other))| {
+            let (own, other) = (own.as_ref()?, other.as_ref()?);
+            let ratio = own.test.ratio.value / other.test.ratio.value;
+            Some((metric, ratio, welch_test(&other.logarithms, &own.logarithms).map(|test| test.p)))
+        })
+        .collect();
+    let adjusted = holm::adjust(&known.iter().map(|(_, _, p)| *p).collect::<Vec<_>>());
+    let checked = known.into_iter().zip(adjusted).map(|((metric, ratio, _), p)| {
+        let shown = metric.better != Better::Neither && (ratio - 1.0).abs() > margin && p.is_some_and(|p| p < 0.05);
+        let mark = if shown { compare::Mark::of(metric, ratio) } else { Mark::Nothing };
+        Checked { title: metric.title, ratio, p, mark }
+    });
+    checked.collect()
+}

@@ -1,0 +1,198 @@
+//! The pages for machines: JSON, an Atom feed of changes, and a badge for each metric.
+
+use crate::changes::{Published, published, signed};
+use crate::compare::{Group, Mark};
+use crate::settings::Campaign;
+use chrono::{DateTime, SecondsFormat};
+use faultline_analysis::report::{Scalar, releases};
+use faultline_text::escaped;
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+
+/// Of `results.json`.
+const FORMAT: u32 = 1;
+
+/// Everything that the page says.
+///
+/// # Errors
+/// It cannot be written as JSON.
+pub(crate) fn json(campaign: &Campaign, groups: &[Group]) -> anyhow::Result<String> {
+    let metrics: Vec<Value> = releases::metrics()
+        .map(|metric| json!({ "id": metric.id, "title": metric.title, "unit": metric.unit, "definition": metric.definition }))
+        .collect();
+    let changes: Vec<Value> = published(groups).iter().map(change).collect();
+    let whole = json!({
+        "format": FORMAT,
+        "name": campaign.name,
+        "margin": campaign.margin,
+        "metrics": metrics,
+        "groups": groups.iter().map(group).collect::<Vec<Value>>(),
+        "changes": changes,
+    });
+    Ok(serde_json::to_string_pretty(&whole)? + "\n")
+}
+
+fn change(change: &Published) -> Value {
+    json!({
+        "id": change.id,
+        "release": change.version,
+        "metric": change.metric.id,
+        "verdict": change.mark.word(),
+        "words": change.words,
+        "at": time(change.unix_ns),
+        "report": change.report,
+    })
+}
+
+fn group(group: &Group) -> Value {
+    let releases: Vec<Value> = group
+        .releases
+        .iter()
+        .map(|release| {
+            let runs: Vec<Value> = release
+                .runs
+                .iter()
+                .map(|run| {
+                    json!({
+                        "arm": if run.of_baseline { "baseline" } else { "release" },
+                        "round": run.round,
+                        "replicate": run.replicate,
+                        "began": time(run.began_unix_ns),
+                        "outcome": run.outcome,
+                        "validity": run.validity,
+                        "kernel": run.kernel,
+                        "recording": run.recording,
+                        "sha256": run.recording_digest,
+                        "values": run.values.iter().cloned().collect::<std::collections::BTreeMap<String, f64>>(),
+                    })
+                })
+                .collect();
+            let metrics: serde_json::Map<String, Value> = releases::metrics()
+                .zip(&release.judged)
+                .filter_map(|(metric, judged)| {
+                    let judged = judged.as_ref()?;
+                    let ratio = judged.test.ratio;
+                    let said = json!({
+                        "baseline": judged.means[0],
+                        "release": judged.means[1],
+                        "ratio": ratio.value,
+                        "low": ratio.low,
+                        "high": ratio.high,
+                        "pairs": judged.test.pairs,
+                        "p": judged.test.p,
+                        "holm_p": judged.holm,
+                        "verdict": judged.mark.word(),
+                        "to_be_repeated": judged.mark == Mark::Unrepeated,
+                    });
+                    Some((metric.id.to_owned(), said))
+                })
+                .collect();
+            json!({
+                "version": release.version,
+                "program_sha256": release.runs.first().map(|run| run.program_digest.clone()),
+                "metrics": metrics,
+                "runs": runs,
+            })
+        })
+        .collect();
+    json!({
+        "machine": group.machine,
+        "plan_sha256": group.conditions.plan_digest,
+        "baseline": group.conditions.baseline,
+        "baseline_sha256": group.conditions.baseline_digest,
+        "releases": releases,
+    })
+}
+
+/// RFC 3339, in UTC.
+fn time(unix_ns: i64) -> String {
+    DateTime::from_timestamp_nanos(unix_ns).to_rfc3339_opts(SecondsFormat::Secs, true)
+}
+
+/// Changes as an Atom feed; a change keeps its id and its time.
+pub(crate) fn atom(campaign: &Campaign, groups: &[Group]) -> String {
+    let changes = published(groups);
+    let newest = groups.iter().flat_map(|group| &group.releases).flat_map(|release| &release.runs);
+    let updated = time(newest.map(|run| run.began_unix_ns).max().unwrap_or(0));
+    let name = escaped(&campaign.name);
+    let mut out = format!(
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<feed xmlns=\"http://www.w3.org/2005/Atom\">\n<id>urn:faultline:campaign:{}</id>\n\
+         <title>{name}</title>\n<updated>{updated}</updated>\n<author><name>faultline</name></author>\n<link href=\"index.html\"/>\n",
+        escaped(&faultline_analysis::report::cells::slug(&campaign.name)),
+    );
+    for change in &changes {
+        let (id, words, at) = (escaped(&change.id), escaped(&change.words), time(change.unix_ns));
+        let (word, report) = (change.mark.word(), escaped(&change.report));
+        let title = escaped(&format!("{}: {} {word}", change.version, change.metric.title));
+        write!(
+            out,
+            "<entry>\n<id>urn:faultline:change:{id}</id>\n<title>{title}</title>\n<updated>{at}</updated>\n\
+             <category term=\"{word}\"/>\n<link href=\"{report}\"/>\n<summary>{words}</summary>\n</entry>\n"
+        )
+        .unwrap_or_default();
+    }
+    out + "</feed>\n"
+}
+
+/// How the newest release that has it stands, as a badge.
+pub(crate) fn badge(metric: &Scalar, group: &Group, place: usize) -> String {
+    let known = |release: &crate::compare::Release| {
+        let judged = release.judged.get(place)?.as_ref()?;
+        Some((release.version.clone(), judged.test.ratio.value, judged.mark))
+    };
+    let (said, colour) = match group.releases.iter().rev().find_map(known) {
+        None => ("not measured".to_owned(), "#68717d"),
+        Some((version, ratio, mark)) => {
+            let colour = match mark {
+                Mark::Worse => "#b3480a",
+                Mark::Better => "#00734f",
+                Mark::Nothing | Mark::Unrepeated => "#5a6470",
+            };
+            let word = if mark.word().is_empty() { String::new() } else { format!(" {}", mark.word()) };
+            (format!("{version}: {}{word}", signed(ratio)), colour)
+        }
+    };
+    // Digits of a usual font are 6.6 px wide at 11 px; a little more fits all.
+    let wide = |text: &str| 10.0 + 6.6 * text.chars().count() as f64;
+    let (left, right) = (wide(metric.id), wide(&said));
+    let (all, middle) = (left + right, left + right / 2.0);
+    let (id, said) = (escaped(metric.id), escaped(&said));
+    format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{all:.0}\" height=\"20\" role=\"img\" aria-label=\"{id}: {said}\">\n\
+         <title>{id}: {said}</title>\n<rect width=\"{all:.0}\" height=\"20\" rx=\"3\" fill=\"#39414a\"/>\n\
+         <rect x=\"{left:.1}\" width=\"{right:.1}\" height=\"20\" rx=\"3\" fill=\"{colour}\"/>\n\
+         <g fill=\"#ffffff\" text-anchor=\"middle\" font-family=\"Verdana, DejaVu Sans, sans-serif\" font-size=\"11\">\n\
+         <text x=\"{:.1}\" y=\"14\">{id}</text>\n<text x=\"{middle:.1}\" y=\"14\">{said}</text>\n</g>\n</svg>\n",
+        left / 2.0
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compare::{groups, tests::runs};
+
+    fn campaign() -> Campaign {
+        Campaign { name: "a <b> & c".to_owned(), margin: 0.05, ..Campaign::default() }
+    }
+
+    #[test]
+    fn feeds_and_badges_have_the_change_and_no_other() {
+        let groups = groups(&[runs("1.1.0", 1.0, 1), runs("1.2.0", 1.08, 2)].concat(), 0.05);
+        let feed = atom(&campaign(), &groups);
+        assert_eq!(feed.matches("<entry>").count(), 1);
+        assert!(feed.contains("<title>1.2.0: Replay time per slot, p95 worse</title>"), "{feed}");
+        assert!(feed.contains("a &lt;b&gt; &amp; c"), "{feed}");
+        let whole: Value = serde_json::from_str(&json(&campaign(), &groups).unwrap()).unwrap();
+        assert_eq!(whole["changes"].as_array().unwrap().len(), 1);
+        assert_eq!(whole["changes"][0]["verdict"], "worse");
+        let release = &whole["groups"][0]["releases"][1];
+        assert_eq!((&release["version"], &release["metrics"]["replay-p95"]["pairs"]), (&json!("1.2.0"), &json!(6)));
+        assert!(release["metrics"].get("rss-at-tip").is_none());
+        let place = |id: &str| releases::metrics().position(|metric| metric.id == id).unwrap();
+        let of = |id: &str| badge(releases::metrics().nth(place(id)).unwrap(), &groups[0], place(id));
+        assert!(of("replay-p95").contains("1.2.0: +8"), "{}", of("replay-p95"));
+        assert!(of("replay-p95").contains("% worse") && !of("replay-p50").contains("worse"));
+        assert!(of("catch-up").contains("not measured"));
+    }
+}

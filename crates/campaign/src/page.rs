@@ -1,0 +1,222 @@
+//! The pages: a folder that can be published as it is. Everything follows from `results.db`, so that it can be written again
+//! at any time.
+
+use crate::changes::published;
+use crate::compare::{self, Group, Judged, Release};
+use crate::feed;
+use crate::settings::Campaign;
+use crate::store::{Conditions, Store};
+use faultline_analysis::render;
+use faultline_analysis::report::cells::{figure, number, table};
+use faultline_analysis::report::model::{
+    Bar, BarSeries, Bars, Block, Cell, Chart, Report, Section, Table, Verdict, VerdictKind,
+};
+use faultline_analysis::report::releases;
+use faultline_command::files::put;
+use faultline_text::number as grouped;
+use std::collections::BTreeSet;
+
+/// Name of the pages' folder in the campaign's.
+pub(crate) const FOLDER: &str = "page";
+
+/// Where the report of a round is, relative to the pages' folder.
+pub(crate) fn report_name(version: &str, round: u32, conditions: &Conditions) -> String {
+    let short = |digest: &str| digest.get(..8).unwrap_or_default().to_owned();
+    let (plan, baseline) = (short(&conditions.plan_digest), short(&conditions.baseline_digest));
+    format!("reports/{plan}-{baseline}/{version}-{round}.html")
+}
+
+/// Writes the pages anew, and what is said into the database.
+///
+/// # Errors
+/// They cannot be written.
+pub(crate) fn renew(campaign: &Campaign, store: &mut Store) -> anyhow::Result<()> {
+    let groups = groups(campaign, store)?;
+    store.judge(&compare::rows(&groups))?;
+    let out = campaign.folder.join(FOLDER);
+    let write = |name: &str, text: &str| put(&out, &out.join(name), text, true);
+    write("index.html", &render::html::page(&report(campaign, &groups))?)?;
+    write("results.json", &feed::json(campaign, &groups)?)?;
+    write("changes.xml", &feed::atom(campaign, &groups))?;
+    let Some(newest) = groups.first() else { return Ok(()) };
+    for (place, scalar) in releases::metrics().enumerate() {
+        write(&format!("badges/{}.svg", scalar.id), &feed::badge(scalar, newest, place))?;
+    }
+    Ok(())
+}
+
+/// What may be compared, of the versions on the list.
+///
+/// # Errors
+/// The database cannot be read.
+pub(crate) fn groups(campaign: &Campaign, store: &Store) -> anyhow::Result<Vec<Group>> {
+    let removed: BTreeSet<String> =
+        store.listed()?.into_iter().filter(|one| one.removed).map(|one| one.program.version).collect();
+    let runs: Vec<_> = store.runs()?.into_iter().filter(|run| !removed.contains(&run.release)).collect();
+    Ok(compare::groups(&runs, campaign.margin))
+}
+
+fn report(campaign: &Campaign, groups: &[Group]) -> Report {
+    let changes = published(groups);
+    let counted: usize = groups.iter().map(|group| group.releases.len()).sum();
+    let margin = grouped(100.0 * campaign.margin, 1);
+    let headline = match (counted, changes.len()) {
+        (0, _) => "No release has a result yet.".to_owned(),
+        (_, 0) => format!("No difference beyond {margin} % is shown."),
+        (_, 1) => format!("One difference beyond {margin} % is shown."),
+        (_, many) => format!("{many} differences beyond {margin} % are shown."),
+    };
+    let standing = if changes.is_empty() { VerdictKind::Described } else { VerdictKind::Differs };
+    let mut sections: Vec<Section> = groups.iter().enumerate().map(|(place, group)| of_group(place, group)).collect();
+    sections.extend(groups.first().and_then(trends));
+    sections.extend((counted > 0).then(|| recordings(groups)));
+    sections.push(method(campaign));
+    Report {
+        title: campaign.name.clone(),
+        subtitle: format!("Releases against the pinned baseline {}", campaign.baseline.version),
+        verdict: Verdict { headline, points: changes.into_iter().map(|change| change.words).collect(), standing },
+        sections,
+        made_by: format!("faultline {}", env!("CARGO_PKG_VERSION")),
+        ..Report::default()
+    }
+}
+
+/// The table of the releases that may be compared.
+fn of_group(place: usize, group: &Group) -> Section {
+    let mut columns = vec![("Release", ""), ("Runs completed", "")];
+    columns.extend(releases::metrics().map(|metric| (metric.title, "% against the baseline")));
+    columns.push(("Kernel", ""));
+    let note = format!(
+        "How much each release differs from {}, with 95 % intervals: the geometric mean of the ratios of pairs of runs. Each cell leads to \
+         the report of the runs. Marked is what is shown to be worse or better.",
+        group.conditions.baseline
+    );
+    let id = if place == 0 { "releases".to_owned() } else { format!("releases-{}", place + 1) };
+    let mut listed = table(&id, "Releases against metrics", &columns, &note);
+    for release in group.releases.iter().rev() {
+        listed.rows.push(row(release));
+    }
+    let conditions = format!(
+        "Machine: {}. Baseline: {} (SHA-256 {}). Plan: SHA-256 {}. Rows of other machines, plans or baselines are not compared with these.",
+        group.machine, group.conditions.baseline, group.conditions.baseline_digest, group.conditions.plan_digest
+    );
+    let title = if place == 0 { "Releases".to_owned() } else { format!("Releases under other conditions ({place})") };
+    let blocks =
+        vec![Block::Text(conditions), Block::Table(faultline_analysis::report::cells::without_missing(listed))];
+    Section { id, title, blocks }
+}
+
+fn row(release: &Release) -> Vec<Cell> {
+    let to = release.runs.last().map(|run| run.report.clone()).unwrap_or_default();
+    let linked = |cell: Cell, mark: &str| Cell::Linked { cell: Box::new(cell), to: to.clone(), mark: mark.to_owned() };
+    let (completed, of) = release.completed();
+    let mut cells = vec![linked(Cell::Text(release.version.clone()), ""), Cell::Text(format!("{completed} of {of}"))];
+    cells.extend(release.judged.iter().map(|judged| match judged {
+        Some(judged) => {
+            let [value, low, high] = percents(judged);
+            linked(Cell::Estimate { value, low, high, decimals: 1 }, judged.mark.word())
+        }
+        None => Cell::Missing("no two pairs of runs have a value above 0".to_owned()),
+    }));
+    let kernels: BTreeSet<&str> = release.runs.iter().map(|run| run.kernel.as_str()).collect();
+    cells.push(Cell::Text(kernels.into_iter().collect::<Vec<_>>().join(", ")));
+    cells
+}
+
+fn percents(judged: &Judged) -> [f64; 3] {
+    let ratio = judged.test.ratio;
+    [ratio.value, ratio.low, ratio.high].map(|ratio| 100.0 * (ratio - 1.0))
+}
+
+/// A figure for each metric.
+fn trends(group: &Group) -> Option<Section> {
+    let mut blocks = Vec::new();
+    for (place, metric) in releases::metrics().enumerate() {
+        let of = |release: &Release| release.judged.get(place).cloned().flatten();
+        if !group.releases.iter().any(|release| of(release).is_some()) {
+            continue;
+        }
+        let bar = |release: &Release| -> Option<Bar> {
+            let [value, low, high] = percents(&of(release)?);
+            Some((value, Some((low, high))))
+        };
+        let category = |release: &Release| {
+            let changed = group.shifts.iter().find(|one| one.metric == place && one.version == release.version);
+            let word = match (changed, of(release)) {
+                (Some(shift), _) => format!("change: {}", shift.mark.word()),
+                (None, Some(judged)) => judged.mark.word().to_owned(),
+                (None, None) => String::new(),
+            };
+            format!("{} {word}", release.version).trim_end().to_owned()
+        };
+        let bars = Bars {
+            y_label: format!("Against {} (%)", group.conditions.baseline),
+            categories: group.releases.iter().map(category).collect(),
+            series: vec![BarSeries { name: metric.title.to_owned(), values: group.releases.iter().map(bar).collect() }],
+            log: false,
+        };
+        let caption = format!("{}. Mean and 95 % interval over pairs of runs.", metric.definition);
+        blocks.push(figure(&format!("trend-{}", metric.id), metric.title, &caption, Chart::Bars(bars)));
+    }
+    (!blocks.is_empty()).then(|| Section { id: "trends".to_owned(), title: "Trends".to_owned(), blocks })
+}
+
+/// Every run with its recording's digest.
+fn recordings(groups: &[Group]) -> Section {
+    let columns = [
+        ("Run", ""),
+        ("Round", ""),
+        ("Replicate", ""),
+        ("Outcome", ""),
+        ("Validity", ""),
+        ("Recording", ""),
+        ("SHA-256", ""),
+        ("Kernel", ""),
+        ("Plan", ""),
+        ("Machine", ""),
+    ];
+    let note = "Each row of results.db. Plan: the first digits of its SHA-256.";
+    let mut listed: Table = table("recordings", "Runs and their recordings", &columns, note);
+    for run in groups.iter().flat_map(|group| &group.releases).flat_map(|release| &release.runs) {
+        let arm = if run.of_baseline {
+            format!("{} for {}", run.conditions.baseline, run.release)
+        } else {
+            run.release.clone()
+        };
+        let digest = match &run.recording_digest {
+            Some(digest) => Cell::Text(digest.clone()),
+            None => Cell::Missing("no recording".to_owned()),
+        };
+        listed.rows.push(vec![
+            Cell::Text(arm),
+            number(Some(f64::from(run.round)), 0, ""),
+            number(Some(f64::from(run.replicate)), 0, ""),
+            Cell::Text(run.outcome.clone()),
+            Cell::Text(run.validity.clone()),
+            Cell::Text(run.recording.clone()),
+            digest,
+            Cell::Text(run.kernel.clone()),
+            Cell::Text(run.conditions.plan_digest.get(..8).unwrap_or_default().to_owned()),
+            Cell::Text(run.machine.clone()),
+        ]);
+    }
+    Section { id: "recordings".to_owned(), title: "Recordings".to_owned(), blocks: vec![Block::Table(listed)] }
+}
+
+fn method(campaign: &Campaign) -> Section {
+    let margin = grouped(100.0 * campaign.margin, 1);
+    let texts = [
+        format!(
+            "Each release runs in turns with the baseline {}; what is compared is the ratio of the two runs of a turn, so that drift of the \
+             host cancels. A cell is marked if Student's test of the log ratios, adjusted by Holm over the metrics of the release, has \
+             p < 0.05, the ratio differs by more than {margin} %, and a second round of runs shows the same by itself.",
+            campaign.baseline.version
+        ),
+        "A change in a trend is marked from six releases on: segments of constant mean of the log ratios, with a penalty from random orders of \
+         the same values, so that a flat history has a mark in fewer than one of 100 cases."
+            .to_owned(),
+        "The same for machines: results.json, changes.xml (Atom), badges/METRIC.svg.".to_owned(),
+    ];
+    let blocks = texts.into_iter().map(Block::Text).collect();
+    Section { id: "method".to_owned(), title: "Method".to_owned(), blocks }
+}

@@ -1,0 +1,361 @@
+//! Runs the plan for what has no result. Every step can be repeated: a build whose digest is not kept is made again, an
+//! experiment continues by its own journal, and the rows of a round are kept in one transaction.
+
+use crate::compare::{self, Mark};
+use crate::programs::{self, Obtained, sha256};
+use crate::settings::{self, Campaign, Program};
+use crate::store::{Conditions, FROM_FILE, FROM_WATCH, Listed, RunRow, Store};
+use crate::{page, watch};
+use anyhow::{Context as _, bail, ensure};
+use faultline_analysis::render;
+use faultline_analysis::report::releases;
+use faultline_analysis::run::Run;
+use faultline_command::args::WrongUsage;
+use faultline_command::clock;
+use faultline_command::output::say;
+use faultline_command::signals::Signals;
+use faultline_experiments::args::Launching;
+use faultline_experiments::command::advance;
+use faultline_experiments::outcome::{Outcome, Validity};
+use faultline_experiments::plan::{self, Plan};
+use faultline_experiments::report::Experiment;
+use faultline_experiments::runner::Over;
+use std::fs;
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
+
+/// Of the campaign's folder: experiments by plan.
+const EXPERIMENTS: &str = "experiments";
+/// Rounds at most: what the first finds has to be found again.
+const ROUNDS: u32 = 2;
+/// Keys of a plan that the campaign sets.
+const OWN_KEYS: [&str; 6] = ["folder", "arm", "factors", "search", "concurrent", "lane"];
+/// Replicates unless the plan says otherwise.
+const REPLICATES: u32 = 3;
+
+/// How experiments are started.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Starting {
+    /// How cgroups are created.
+    pub(crate) launcher: Launching,
+    /// The validator may vote.
+    pub(crate) i_vote: bool,
+}
+
+/// How work on a version ended.
+enum Worked {
+    Done,
+    /// Not, and no other can be worked on now.
+    Stopped(String),
+    /// Not; others may.
+    Failed(String),
+}
+
+/// Brings the list up to date: what `campaign.toml` names is on it, and what it names no more is not.
+///
+/// # Errors
+/// The database cannot be read or written.
+pub(crate) fn list(campaign: &Campaign, store: &Store) -> anyhow::Result<Vec<Listed>> {
+    let known = store.listed()?;
+    for program in &campaign.programs {
+        let same = known.iter().find(|one| one.program == *program);
+        if !same.is_some_and(|one| one.source == FROM_FILE && !one.removed) {
+            store.add(program, FROM_FILE, now())?;
+        }
+    }
+    for one in known.iter().filter(|one| one.source == FROM_FILE && !one.removed) {
+        if !campaign.programs.iter().any(|program| program.version == one.program.version) {
+            store.remove(&one.program.version)?;
+        }
+    }
+    store.listed()
+}
+
+/// Runs the plan for every version without a result, and renews the pages; why it stopped, if it did.
+///
+/// # Errors
+/// The campaign's files cannot be read or written.
+pub(crate) fn run(campaign: &Campaign, store: &mut Store, starting: Starting) -> anyhow::Result<Result<(), String>> {
+    let mut signals = Signals::listen().context("signals cannot be heard")?;
+    list(campaign, store)?;
+    if look(campaign, store, &mut signals)?.is_none() {
+        return Ok(Err("a signal asked to".to_owned()));
+    }
+    let Some(baseline) = baseline(campaign, store, &mut signals)? else {
+        return Ok(Err("a signal asked to".to_owned()));
+    };
+    page::renew(campaign, store)?;
+    let conditions = conditions(campaign, &baseline);
+    let mut failed = Vec::new();
+    for one in list(campaign, store)?.into_iter().filter(|one| !one.removed && !is_baseline(campaign, one)) {
+        let version = one.program.version.clone();
+        match version_done(campaign, store, (&one, &baseline, &conditions), starting, &mut signals)? {
+            Worked::Done => store.found(&version, None, None)?,
+            Worked::Stopped(why) => return Ok(Err(why)),
+            Worked::Failed(why) => {
+                say(&format!("{version}: {why}"));
+                store.found(&version, None, Some(&why))?;
+                failed.push(version);
+            }
+        }
+        page::renew(campaign, store)?;
+    }
+    Ok(if failed.is_empty() { Ok(()) } else { Err(format!("without a result: {}", failed.join(", "))) })
+}
+
+/// Whether this is a row of a pinned baseline, which is not under test.
+pub(crate) fn is_baseline(campaign: &Campaign, one: &Listed) -> bool {
+    one.source == BASELINE || one.program.version == campaign.baseline.version
+}
+
+/// Source of the baseline's own row.
+pub(crate) const BASELINE: &str = "baseline";
+
+/// Plan and baseline of this campaign now.
+pub(crate) fn conditions(campaign: &Campaign, baseline: &Obtained) -> Conditions {
+    Conditions {
+        plan_digest: campaign.plan_digest.clone(),
+        baseline: campaign.baseline.version.clone(),
+        baseline_digest: baseline.digest.clone(),
+    }
+}
+
+/// Adds what is published; without a network it says so. `None` if a signal asked to stop.
+fn look(campaign: &Campaign, store: &Store, signals: &mut Signals) -> anyhow::Result<Option<()>> {
+    let Some(watched) = &campaign.watch else { return Ok(Some(())) };
+    let versions = match watch::published(campaign, watched, signals) {
+        Ok(Some(versions)) => versions,
+        Ok(None) => return Ok(None),
+        Err(error) => {
+            say(&format!("new versions are not known: {error:#}; continuing with those of the list"));
+            return Ok(Some(()));
+        }
+    };
+    let known = store.listed()?;
+    for version in versions {
+        if !known.iter().any(|one| one.program.version == version) {
+            say(&format!("{version} was published, and is added"));
+            store.add(&Program { version, ..Program::default() }, FROM_WATCH, now())?;
+        }
+    }
+    Ok(Some(()))
+}
+
+fn baseline(campaign: &Campaign, store: &Store, signals: &mut Signals) -> anyhow::Result<Option<Obtained>> {
+    let listed = store.listed()?;
+    let version = &campaign.baseline.version;
+    let same = listed.iter().find(|one| one.program.version == *version);
+    let obtained = programs::obtain(campaign, &campaign.baseline, same.and_then(|one| one.digest.as_deref()), signals)?;
+    let Some(obtained) = obtained else { return Ok(None) };
+    if same.is_none() {
+        store.add(&campaign.baseline, BASELINE, now())?;
+    }
+    store.found(version, Some(&obtained.digest), None)?;
+    Ok(Some(obtained))
+}
+
+/// Everything that is left to be done for a version.
+fn version_done(
+    campaign: &Campaign,
+    store: &mut Store,
+    (one, baseline, conditions): (&Listed, &Obtained, &Conditions),
+    starting: Starting,
+    signals: &mut Signals,
+) -> anyhow::Result<Worked> {
+    let version = &one.program.version;
+    while let Some(round) = next_round(campaign, store, version, conditions)? {
+        let program = match programs::obtain(campaign, &one.program, one.digest.as_deref(), signals) {
+            Ok(Some(program)) => program,
+            Ok(None) => return Ok(Worked::Stopped("a signal asked to".to_owned())),
+            Err(error) => return Ok(Worked::Failed(format!("{error:#}"))),
+        };
+        store.found(version, Some(&program.digest), None)?;
+        let plan = planned(campaign, version, round, (baseline, &program))?;
+        let folder = plan.folder.clone();
+        say(&format!("{version}: round {round}, in {}", folder.display()));
+        match advance(plan, starting.launcher, starting.i_vote) {
+            Ok(Over::Finished) => {}
+            Ok(Over::Stopped(why)) => return Ok(Worked::Stopped(why)),
+            Ok(Over::GaveUp(why)) => return Ok(Worked::Failed(why)),
+            Err(error) => return Ok(Worked::Failed(format!("{error:#}"))),
+        }
+        collect(campaign, store, &Round { folder, version, round, program: &program, conditions })?;
+    }
+    Ok(Worked::Done)
+}
+
+/// The round that is next: the first, or a second one where the first has found something; `None` if nothing is left.
+pub(crate) fn next_round(
+    campaign: &Campaign,
+    store: &Store,
+    version: &str,
+    conditions: &Conditions,
+) -> anyhow::Result<Option<u32>> {
+    let runs = store.runs()?;
+    let of_version = runs.iter().filter(|run| run.release == *version && run.conditions == *conditions);
+    let Some(newest) = of_version.max_by_key(|run| run.round) else { return Ok(Some(1)) };
+    let (round, machine) = (newest.round, newest.machine.clone());
+    if round >= ROUNDS {
+        return Ok(None);
+    }
+    let groups = compare::groups(&runs, campaign.margin);
+    let group = groups.iter().find(|group| group.conditions == *conditions && group.machine == machine);
+    let release = group.and_then(|group| group.releases.iter().find(|release| release.version == version));
+    let found = |release: &compare::Release| release.judged.iter().flatten().any(|one| one.mark == Mark::Unrepeated);
+    Ok(release.is_some_and(found).then_some(round + 1))
+}
+
+/// The plan of a round: the campaign's, with its two arms.
+fn planned(
+    campaign: &Campaign,
+    version: &str,
+    round: u32,
+    (baseline, program): (&Obtained, &Obtained),
+) -> anyhow::Result<Plan> {
+    let table: toml::Table = campaign.plan_text.parse().map_err(|error: toml::de::Error| {
+        WrongUsage(format!("{}: {}", campaign.plan.display(), error.to_string().trim_end()))
+    })?;
+    if let Some(key) = OWN_KEYS.iter().find(|key| table.contains_key(**key)) {
+        bail!(WrongUsage(format!("{}: {key}: the campaign sets it, leave it out", campaign.plan.display())));
+    }
+    let digest = campaign.plan_digest.get(..8).unwrap_or_default();
+    let against = baseline.digest.get(..8).unwrap_or_default();
+    let name = format!("{digest}-{against}");
+    let folder = campaign.folder.join(EXPERIMENTS).join(name).join(format!("{version}-{round}"));
+    let quoted = |text: &str| serde_json::Value::from(text).to_string();
+    let mut head = vec![format!("folder = {}", quoted(&folder.display().to_string()))];
+    if !table.contains_key("replicates") {
+        head.push(format!("replicates = {REPLICATES}"));
+    }
+    let arm = |name: &str, program: &Obtained| {
+        format!("[[arm]]\nname = {}\nbinary = {}\n", quoted(name), quoted(&program.file.display().to_string()))
+    };
+    let arms = [arm(&format!("baseline {}", campaign.baseline.version), baseline), arm(version, program)].concat();
+    let text = format!("{}\n{}\n{arms}", head.join("\n"), campaign.plan_text);
+    plan::parse(&text, &campaign.plan).map_err(|mut mistakes| {
+        // Lines as the plan's own file has them.
+        mistakes.iter_mut().for_each(|one| one.line = one.line.and_then(|line| line.checked_sub(head.len())));
+        settings::all(&mistakes).into()
+    })
+}
+
+/// A round that is finished.
+struct Round<'r> {
+    folder: PathBuf,
+    version: &'r str,
+    round: u32,
+    program: &'r Obtained,
+    conditions: &'r Conditions,
+}
+
+/// Writes the report of a round, and keeps its runs.
+fn collect(campaign: &Campaign, store: &mut Store, round: &Round<'_>) -> anyhow::Result<()> {
+    let experiment = Experiment::read(&round.folder)?;
+    let report = page::report_name(round.version, round.round, round.conditions);
+    let out = campaign.folder.join(page::FOLDER).join(&report);
+    fs::create_dir_all(out.parent().unwrap_or(&campaign.folder)).with_context(|| out.display().to_string())?;
+    render::write(&experiment.report()?.0, &out, true)?;
+    let counted = experiment.counted();
+    ensure!(!counted.is_empty(), "{}: no run counts", round.folder.display());
+    let loaded: Vec<Run> = counted.iter().map(|one| experiment.load(one).unwrap_or_default()).collect();
+    let values = releases::values(&loaded);
+    let baseline = experiment.plan.arms.first().map(|arm| arm.name.clone()).unwrap_or_default();
+    let mut rows = Vec::new();
+    for ((one, run), values) in counted.iter().zip(&loaded).zip(&values) {
+        let recording = experiment.recording(one);
+        // A run that ended early, or not as its arm says, has an outcome and no values that could be compared.
+        let whole = one.ending.outcome == Outcome::Completed && !matches!(one.ending.validity, Validity::Invalid(_));
+        let known = releases::metrics().zip(values).filter(|_| whole);
+        rows.push(RunRow {
+            release: round.version.to_owned(),
+            program_digest: round.program.digest.clone(),
+            conditions: round.conditions.clone(),
+            machine: machine(run),
+            kernel: run.facts.kernel.clone().unwrap_or_else(|| "not known".to_owned()),
+            round: round.round,
+            of_baseline: one.scheduled.arm == baseline,
+            replicate: one.scheduled.replicate,
+            began_unix_ns: began(&experiment, run),
+            outcome: one.ending.outcome.to_string(),
+            validity: validity(&one.ending.validity).to_owned(),
+            recording: recording.strip_prefix(&campaign.folder).unwrap_or(&recording).display().to_string(),
+            recording_digest: sha256(&recording).ok(),
+            report: report.clone(),
+            values: known.filter_map(|(metric, value)| Some((metric.id.to_owned(), (*value)?))).collect(),
+        });
+    }
+    // A recording without ticks says nothing of the machine; the others of its round do.
+    let known = rows.iter().find(|row| row.machine != UNKNOWN).map(|row| row.machine.clone());
+    rows.iter_mut().for_each(|row| row.machine = known.clone().unwrap_or_else(|| UNKNOWN.to_owned()));
+    store.add_runs(&rows)
+}
+
+const UNKNOWN: &str = "not known";
+
+/// When a run began: by its recording, else when the experiment did.
+fn began(experiment: &Experiment, run: &Run) -> i64 {
+    let planned = || experiment.standing.begun.as_ref().map_or(0, |begun| begun.unix_ns);
+    if run.origin_unix_ns > 0 { run.origin_unix_ns } else { planned() }
+}
+
+fn validity(validity: &Validity) -> &'static str {
+    match validity {
+        Validity::Valid => "valid",
+        Validity::Unproven(_) => "unproven",
+        Validity::Invalid(_) => "invalid",
+    }
+}
+
+/// Processor, threads and memory: machines with the same are alike.
+fn machine(run: &Run) -> String {
+    let fact = |name: &str| run.facts.host.iter().find(|(known, _)| *known == name).map(|(_, value)| value.clone());
+    let memory = run.facts.memory.map(|bytes| format!("{} GiB", (bytes as f64 / f64::from(1 << 30)).round()));
+    let parts = [run.facts.cpu.clone(), fact("Threads").map(|threads| format!("{threads} threads")), memory];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    if parts.is_empty() { UNKNOWN.to_owned() } else { parts.join(", ") }
+}
+
+/// Now, in nanoseconds since 1970.
+pub(crate) fn now() -> i64 {
+    let since: Duration = clock::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    fn example() -> Campaign {
+        Campaign::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments/campaign")).unwrap()
+    }
+
+    fn both() -> (Obtained, Obtained) {
+        let of = |file: &str| Obtained { file: file.into(), digest: "0123456789".to_owned() };
+        (of("/old"), of("/new"))
+    }
+
+    #[test]
+    fn the_plan_of_a_round_is_the_campaigns_with_two_arms() {
+        let (campaign, (baseline, program)) = (example(), both());
+        let plan = planned(&campaign, "2.2.0", 2, (&baseline, &program)).unwrap();
+        let arms: Vec<(&str, &str)> = (plan.arms.iter())
+            .map(|arm| (arm.name.as_str(), arm.binary.as_ref().and_then(|path| path.to_str()).unwrap_or_default()))
+            .collect();
+        assert_eq!(arms, [("baseline 2.1.14", "/old"), ("2.2.0", "/new")]);
+        assert_eq!((plan.replicates, plan.order), (3, plan::Order::Abba));
+        assert!(plan.folder.ends_with(format!("{}-01234567/2.2.0-2", &campaign.plan_digest[..8])));
+    }
+
+    #[test]
+    fn what_the_campaign_sets_is_refused_in_a_plan_and_lines_are_the_plans_own() {
+        let (mut campaign, (baseline, program)) = (example(), both());
+        let mut said = |text: &str| {
+            campaign.plan_text = text.to_owned();
+            planned(&campaign, "2.2.0", 1, (&baseline, &program)).unwrap_err().to_string()
+        };
+        assert!(said("name = \"x\"\n[[arm]]\nname = \"y\"\n").contains("plan.toml: arm: the campaign sets it"));
+        let wrong = said("name = \"x\"\n[workload]\nledgr = \"y\"\n");
+        assert!(wrong.contains("plan.toml:3: "), "{wrong}");
+    }
+}

@@ -1,0 +1,204 @@
+//! A campaign over simulated releases of which one is worse by a known amount, killed at several of its steps.
+
+#![allow(clippy::expect_used, clippy::panic, reason = "a test that cannot prepare its scene fails")]
+#![expect(clippy::disallowed_methods, reason = "a test starts programs itself")]
+
+use crate::support::simulated::{Scene, said};
+use faultline_testkit::eventually::eventually;
+use faultline_testkit::simulated::NAME;
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+const PATIENCE: Duration = Duration::from_secs(120);
+/// How much slower the worse release is.
+const SLOWER: f64 = 1.5;
+const TRUTH: &str = "slots_per_second = 100\nstart_ms = 100\nfirst_calls_per_slot = 640\npush_ms = 200\n";
+
+struct Stage {
+    scene: Scene,
+    folder: PathBuf,
+}
+
+impl Stage {
+    /// The baseline 1.0.0 and its equal 1.1.0 are there; 1.2.0, which is slower, is published and built.
+    fn new() -> Option<Self> {
+        let scene = Scene::with_groups()?;
+        scene.write("same", TRUTH);
+        scene.write("slower", &format!("{TRUTH}slower_permille = {}\n", (1000.0 * (SLOWER - 1.0)) as u64));
+        let folder = scene.path("campaign");
+        let program = |name: &str, truth: &str| {
+            let (own, truth) = (scene.path(NAME), scene.path(truth));
+            let text = format!("#!/bin/sh\n# {name}\nexec {} --truth {} \"$@\"\n", own.display(), truth.display());
+            let path = scene.write(name, &text);
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("rights");
+            path
+        };
+        let [baseline, same, slower] =
+            [("1.0.0", "same"), ("1.1.0", "same"), ("1.2.0", "slower")].map(|(name, truth)| program(name, truth));
+        let text = format!(
+            "name = \"simulated releases\"\n[baseline]\nversion = \"1.0.0\"\npath = {baseline:?}\n\
+             [[program]]\nversion = \"1.1.0\"\npath = {same:?}\n\
+             [get]\ncommand = [\"sh\", \"-c\", \"sleep 1; cp -p {} {{folder}}/validator\"]\nprogram = \"validator\"\n\
+             [watch]\nrange = \">=1.1\"\ncommand = [\"printf\", \"v0.9.0 1.1.0 1.2.0\"]\n",
+            slower.display()
+        );
+        scene.write("campaign/campaign.toml", &text);
+        let ledger = scene.path("ledger");
+        let plan = format!(
+            "name = \"releases\"\n[workload]\nkind = \"validator\"\ncluster = \"localnet\"\nledger = {ledger:?}\nrpc_port = {}\n\
+             command = [\"{{binary}}\", \"--ledger\", \"{{ledger}}\", \"--rpc-port\", \"{{rpc_port}}\"]\n\
+             [begin]\nhow = \"download\"\n[stop]\nduration = \"2s\"\nfirst_transaction_within = \"30s\"\ngrace = \"5s\"\n\
+             [host]\ncool_down = \"0s\"\nbusy_cpus = {{ at_most = 1000.0, otherwise = \"ignore\" }}\n\
+             free_disk = {{ at_least = \"1M\", otherwise = \"warn\" }}\nswap = \"ignore\"\nhuge_pages = \"ignore\"\n\
+             governor = \"ignore\"\n[recorder]\nprogram = {:?}\nconfig = {:?}\ninterval = \"200ms\"\n",
+            scene.ports.port(1),
+            scene.path("faultlined"),
+            scene.path("faultlined.toml"),
+        );
+        scene.write("campaign/plan.toml", &plan);
+        let made = scene.init(&["ledger"]);
+        assert_eq!(made.status.code(), Some(0), "{}", said(&made));
+        Some(Stage { scene, folder })
+    }
+
+    fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(self.scene.path("faultline"));
+        command.arg("campaign").arg(words[0]).arg(&self.folder).args(&words[1..]);
+        command.env_remove("SOLANA_METRICS_CONFIG");
+        command
+    }
+
+    fn faultline(&self, words: &[&str]) -> Output {
+        self.command(words).output().expect("faultline can be run")
+    }
+
+    fn run(&self) -> Child {
+        let output = fs::File::create(self.scene.path("run.out")).expect("a file");
+        let mut command = self.command(&["run", "--launcher", "direct"]);
+        command.stdin(Stdio::null()).stdout(output.try_clone().expect("a file")).stderr(output);
+        command.spawn().expect("faultline can be run")
+    }
+
+    /// Runs until this holds, and is killed then.
+    fn killed_when(&self, what: &str, holds: impl Fn() -> bool) {
+        let mut child = self.run();
+        eventually(PATIENCE, what, || {
+            let ended = child.try_wait().expect("a status");
+            assert!(ended.is_none(), "{what}: {}", fs::read_to_string(self.scene.path("run.out")).unwrap_or_default());
+            holds().then_some(())
+        });
+        child.kill().expect("a kill");
+        child.wait().expect("an end");
+    }
+
+    /// Lines that the journals of all experiments have of this entry.
+    fn entries(&self, entry: &str) -> usize {
+        let entry = format!("\"entry\":\"{entry}\"");
+        let texts = files(&self.folder.join("experiments")).into_iter().filter(|path| path.ends_with("journal.jsonl"));
+        texts.map(|path| fs::read_to_string(path).unwrap_or_default().matches(&entry).count()).sum()
+    }
+
+    fn results(&self) -> Value {
+        let text = fs::read_to_string(self.folder.join("page/results.json")).expect("results");
+        serde_json::from_str(&text).expect("JSON")
+    }
+}
+
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let entries: Vec<PathBuf> =
+        fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
+    entries.into_iter().flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
+}
+
+/// Every run of every release is there once, with the digest of its recording as it is.
+fn nothing_is_lost(stage: &Stage, results: &Value) {
+    let releases = results["groups"][0]["releases"].as_array().expect("releases");
+    assert_eq!(results["groups"].as_array().map(Vec::len), Some(1), "{results:#}");
+    for (release, rounds) in releases.iter().zip([1..=1, 2..=2]) {
+        let runs = release["runs"].as_array().expect("runs");
+        let count = |arm: &str| runs.iter().filter(|run| run["arm"] == arm).count();
+        let found = (count("baseline"), count("release"));
+        assert!(rounds.clone().any(|round| found == (3 * round, 3 * round)) || found == (6, 6), "{found:?}");
+        for run in runs {
+            let file = stage.folder.join(run["recording"].as_str().expect("a recording"));
+            let digest: String = Sha256::digest(fs::read(&file).expect("the recording"))
+                .iter()
+                .map(|byte| format!("{byte:02x}"))
+                .collect();
+            assert_eq!(run["sha256"], digest.as_str(), "{}", file.display());
+            assert_eq!((&run["outcome"], &run["validity"]), (&"completed".into(), &"valid".into()), "{run}");
+        }
+    }
+}
+
+#[test]
+fn the_worse_one_of_two_releases_is_marked_and_no_other_and_kills_lose_nothing() {
+    let Some(stage) = Stage::new() else { return };
+    stage.killed_when("the first run runs", || stage.entries("step") > 4);
+    let reports = || files(&stage.folder.join("page/reports")).len();
+    stage.killed_when("the first release is being reported", || reports() > 0);
+    stage.killed_when("the second release is being built", || stage.folder.join("programs/1.2.0/get.log").exists());
+    stage.killed_when("a run of it has ended", || stage.entries("finished") > 0 && stage.entries("run_ended") > 8);
+    let ended = stage.run().wait().expect("an end");
+    let told = fs::read_to_string(stage.scene.path("run.out")).unwrap_or_default();
+    assert_eq!(ended.code(), Some(0), "{told}");
+    stage.scene.nothing_is_left();
+
+    let results = stage.results();
+    nothing_is_lost(&stage, &results);
+    let changes = results["changes"].as_array().expect("changes");
+    let marked: Vec<(&Value, &Value)> = changes.iter().map(|change| (&change["release"], &change["verdict"])).collect();
+    assert!(
+        !marked.is_empty() && marked.iter().all(|mark| *mark == (&"1.2.0".into(), &"worse".into())),
+        "{changes:#?}"
+    );
+    let of = |metric: &str| results["groups"][0]["releases"][1]["metrics"][metric].clone();
+    for metric in ["replay-p50", "replay-p95"] {
+        let ratio = of(metric)["ratio"].as_f64().expect("a ratio");
+        assert!((ratio / SLOWER - 1.0).abs() < 0.1, "{metric}: {ratio}");
+        assert_eq!(of(metric)["verdict"], "worse");
+    }
+    let page = fs::read_to_string(stage.folder.join("page/index.html")).expect("a page");
+    let rows: Vec<&str> = page.split("<tr>").filter(|row| row.contains("class=\"mark ")).collect();
+    assert!(rows.len() == 1 && rows[0].contains("1.2.0") && !rows[0].contains("better"), "{rows:?}");
+    let feed = fs::read_to_string(stage.folder.join("page/changes.xml")).expect("a feed");
+    assert_eq!(feed.matches("<entry>").count(), changes.len());
+    roxmltree::Document::parse(&feed).expect("a feed is XML");
+    for badge in files(&stage.folder.join("page/badges")) {
+        roxmltree::Document::parse(&fs::read_to_string(badge).expect("a badge")).expect("a badge is XML");
+    }
+    for link in page.split("href=\"reports/").skip(1).map(|rest| rest.split('"').next().unwrap_or_default()) {
+        assert!(stage.folder.join("page/reports").join(link).is_file(), "{link}");
+    }
+    asked(&stage);
+}
+
+/// What can be asked of a campaign that is done.
+fn asked(stage: &Stage) {
+    let code = |words: &[&str]| {
+        let output = stage.faultline(words);
+        (output.status.code(), said(&output))
+    };
+    let (worse, words) = code(&["check", "--against", "1.0.0", "--margin", "5"]);
+    assert!(worse == Some(1) && words.contains("1.2.0 against 1.0.0") && words.contains("worse"), "{words}");
+    let (fine, words) = code(&["check", "--against", "1.0.0", "--release", "1.1.0"]);
+    assert!(fine == Some(0) && words.contains("0 metrics are worse"), "{words}");
+    let (worse, words) = code(&["check", "--against", "1.1.0"]);
+    assert_eq!(worse, Some(1), "{words}");
+    let (fine, words) = code(&["check", "--against", "1.0.0", "--margin", "80"]);
+    assert_eq!(fine, Some(0), "{words}");
+    let (_, words) = code(&["status"]);
+    assert!(words.contains("baseline") && words.matches(" done ").count() == 2, "{words}");
+    let table = stage.scene.path("results.parquet");
+    let (done, words) = code(&["export", "--out", table.to_str().expect("a path")]);
+    assert!(done == Some(0) && fs::read(&table).expect("a table").starts_with(b"PAR1"), "{words}");
+    let (refused, words) = code(&["remove", "1.1.0"]);
+    assert!(refused == Some(1) && words.contains("is in campaign.toml"), "{words}");
+    assert_eq!(code(&["remove", "1.2.0"]).0, Some(0));
+    assert_eq!(stage.results()["changes"], serde_json::json!([]));
+}
