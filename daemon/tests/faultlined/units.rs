@@ -36,8 +36,10 @@ fn installed() -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     for name in names(&shipped().join("system")) {
         let text = unit(&name);
-        let text =
-            text.replace("/usr/bin/faultlined ", "/bin/true ").replace("/home/sol/bin/validator.sh", "/bin/true");
+        let text = text
+            .replace("/usr/bin/faultline ", "/bin/true ")
+            .replace("/usr/bin/faultlined ", "/bin/true ")
+            .replace("/home/sol/bin/validator.sh", "/bin/true");
         fs::write(folder.path().join(name), text).expect("a file");
     }
     let validator = "[Service]\nExecStart=/bin/true\n";
