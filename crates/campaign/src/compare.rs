@@ -71,6 +71,8 @@ pub(crate) struct Judged {
 pub(crate) struct Release {
     /// Its version.
     pub(crate) version: String,
+    /// What it is, for people; may be empty.
+    pub(crate) name: String,
     /// In the order in which they were added, those of the baseline too.
     pub(crate) runs: Vec<RunRow>,
     /// One for each of [`releases::metrics`]; `None` if there are no two pairs.
@@ -153,7 +155,7 @@ fn release(version: String, runs: Vec<RunRow>, margin: f64) -> Release {
             one.mark = mark(scalar, one, &pairs(scalar, &runs), margin);
         }
     }
-    Release { version, runs, judged }
+    Release { version, name: String::new(), runs, judged }
 }
 
 /// The pairs of both rounds of a metric: round, value of the baseline, value of the release.

@@ -89,6 +89,7 @@ fn group(group: &Group) -> Value {
                 .collect();
             json!({
                 "version": release.version,
+                "name": release.name,
                 "program_sha256": release.runs.first().map(|run| run.program_digest.clone()),
                 "metrics": metrics,
                 "runs": runs,

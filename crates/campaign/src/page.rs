@@ -7,7 +7,7 @@ use crate::feed;
 use crate::settings::Campaign;
 use crate::store::{Conditions, Store};
 use faultline_analysis::render;
-use faultline_analysis::report::cells::{figure, number, table};
+use faultline_analysis::report::cells::{figure, number, table, text};
 use faultline_analysis::report::model::{
     Bar, BarSeries, Bars, Block, Cell, Chart, Report, Section, Table, Verdict, VerdictKind,
 };
@@ -110,7 +110,7 @@ fn row(release: &Release) -> Vec<Cell> {
     let to = release.runs.last().map(|run| run.report.clone()).unwrap_or_default();
     let linked = |cell: Cell, mark: &str| Cell::Linked { cell: Box::new(cell), to: to.clone(), mark: mark.to_owned() };
     let (completed, of) = release.completed();
-    let mut cells = vec![linked(Cell::Text(release.version.clone()), ""), Cell::Text(format!("{completed} of {of}"))];
+    let mut cells = vec![linked(Cell::Text(release.version.clone()), ""), text(Some(release.name.as_str()), "not said"), Cell::Text(format!("{completed} of {of}"))];
     cells.extend(release.judged.iter().map(|judged| match judged {
         Some(judged) => {
             let [value, low, high] = percents(judged);
