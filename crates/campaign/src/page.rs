@@ -50,23 +50,32 @@ pub(crate) fn renew(campaign: &Campaign, store: &mut Store) -> anyhow::Result<()
 /// # Errors
 /// The database cannot be read.
 pub(crate) fn groups(campaign: &Campaign, store: &Store) -> anyhow::Result<Vec<Group>> {
-    let removed: BTreeSet<String> =
-        store.listed()?.into_iter().filter(|one| one.removed).map(|one| one.program.version).collect();
-    let runs: Vec<_> = store.runs()?.into_iter().filter(|run| !removed.contains(&run.release)).collect();
-    Ok(compare::groups(&runs, campaign.margin))
+    let listed = store.listed()?;
+    let of = |version: &str| listed.iter().find(|one| one.program.version == version);
+    let on_the_list = |version: &str| of(version).is_none_or(|one| !one.removed);
+    let runs: Vec<_> = store.runs()?.into_iter().filter(|run| on_the_list(&run.release)).collect();
+    let mut groups = compare::groups(&runs, campaign.margin);
+    for release in groups.iter_mut().flat_map(|group| &mut group.releases) {
+        release.name = of(&release.version).map(|one| one.program.name.clone()).unwrap_or_default();
+    }
+    Ok(groups)
 }
 
 fn report(campaign: &Campaign, groups: &[Group]) -> Report {
     let changes = published(groups);
     let counted: usize = groups.iter().map(|group| group.releases.len()).sum();
-    let margin = grouped(100.0 * campaign.margin, 1);
+    let margin = percent(campaign);
     let headline = match (counted, changes.len()) {
         (0, _) => "No release has a result yet.".to_owned(),
         (_, 0) => format!("No difference beyond {margin} % is shown."),
         (_, 1) => format!("One difference beyond {margin} % is shown."),
         (_, many) => format!("{many} differences beyond {margin} % are shown."),
     };
-    let standing = if changes.is_empty() { VerdictKind::Described } else { VerdictKind::Differs };
+    let standing = match (counted, changes.is_empty()) {
+        (0, _) => VerdictKind::Described,
+        (_, true) => VerdictKind::Inconclusive,
+        (_, false) => VerdictKind::Differs,
+    };
     let mut sections: Vec<Section> = groups.iter().enumerate().map(|(place, group)| of_group(place, group)).collect();
     sections.extend(groups.first().and_then(trends));
     sections.extend((counted > 0).then(|| recordings(groups)));
@@ -83,7 +92,7 @@ fn report(campaign: &Campaign, groups: &[Group]) -> Report {
 
 /// The table of the releases that may be compared.
 fn of_group(place: usize, group: &Group) -> Section {
-    let mut columns = vec![("Release", ""), ("Runs completed", "")];
+    let mut columns = vec![("Release", ""), ("What it is", ""), ("Runs completed", "")];
     columns.extend(releases::metrics().map(|metric| (metric.title, "% against the baseline")));
     columns.push(("Kernel", ""));
     let note = format!(
@@ -110,7 +119,11 @@ fn row(release: &Release) -> Vec<Cell> {
     let to = release.runs.last().map(|run| run.report.clone()).unwrap_or_default();
     let linked = |cell: Cell, mark: &str| Cell::Linked { cell: Box::new(cell), to: to.clone(), mark: mark.to_owned() };
     let (completed, of) = release.completed();
-    let mut cells = vec![linked(Cell::Text(release.version.clone()), ""), text(Some(release.name.as_str()), "not said"), Cell::Text(format!("{completed} of {of}"))];
+    let mut cells = vec![
+        linked(Cell::Text(release.version.clone()), ""),
+        text(Some(release.name.as_str()), "not said"),
+        Cell::Text(format!("{completed} of {of}")),
+    ];
     cells.extend(release.judged.iter().map(|judged| match judged {
         Some(judged) => {
             let [value, low, high] = percents(judged);
@@ -155,8 +168,8 @@ fn trends(group: &Group) -> Option<Section> {
             series: vec![BarSeries { name: metric.title.to_owned(), values: group.releases.iter().map(bar).collect() }],
             log: false,
         };
-        let caption = format!("{}. Mean and 95 % interval over pairs of runs.", metric.definition);
-        blocks.push(figure(&format!("trend-{}", metric.id), metric.title, &caption, Chart::Bars(bars)));
+        let caption = "Geometric mean of the ratios of pairs of runs, less 1, with its 95 % interval.";
+        blocks.push(figure(&format!("trend-{}", metric.id), metric.title, caption, Chart::Bars(bars)));
     }
     (!blocks.is_empty()).then(|| Section { id: "trends".to_owned(), title: "Trends".to_owned(), blocks })
 }
@@ -203,8 +216,14 @@ fn recordings(groups: &[Group]) -> Section {
     Section { id: "recordings".to_owned(), title: "Recordings".to_owned(), blocks: vec![Block::Table(listed)] }
 }
 
+/// The margin, without a fraction where there is none.
+fn percent(campaign: &Campaign) -> String {
+    let percent = 100.0 * campaign.margin;
+    grouped(percent, if (percent - percent.round()).abs() < 0.005 { 0 } else { 2 })
+}
+
 fn method(campaign: &Campaign) -> Section {
-    let margin = grouped(100.0 * campaign.margin, 1);
+    let margin = percent(campaign);
     let texts = [
         format!(
             "Each release runs in turns with the baseline {}; what is compared is the ratio of the two runs of a turn, so that drift of the \
@@ -219,4 +238,36 @@ fn method(campaign: &Campaign) -> Section {
     ];
     let blocks = texts.into_iter().map(Block::Text).collect();
     Section { id: "method".to_owned(), title: "Method".to_owned(), blocks }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compare::tests::runs;
+
+    #[test]
+    fn every_row_has_a_cell_for_each_column_and_only_what_is_shown_has_a_mark() {
+        let campaign = Campaign { name: "x".to_owned(), margin: 0.05, ..Campaign::default() };
+        for name in ["", "a build"] {
+            let mut groups = compare::groups(&[runs("1.1.0", 1.0, 1), runs("1.2.0", 1.08, 2)].concat(), 0.05);
+            groups[0].releases[1].name = name.to_owned();
+            let report = report(&campaign, &groups);
+            assert_eq!(report.verdict.headline, "One difference beyond 5 % is shown.");
+            let tables = report.sections.iter().flat_map(|section| &section.blocks).filter_map(|block| match block {
+                Block::Table(table) => Some(table),
+                _ => None,
+            });
+            for table in tables {
+                assert!(table.rows.iter().all(|row| row.len() == table.columns.len()), "{table:#?}");
+                for row in table.rows.iter().filter(|_| table.id == "releases") {
+                    let place = table.columns.iter().position(|column| column.title == "Replay time per slot, p95");
+                    let marked: Vec<usize> = (0..row.len())
+                        .filter(|at| matches!(&row[*at], Cell::Linked { mark, .. } if !mark.is_empty()))
+                        .collect();
+                    let worse = row[0].inner() == &Cell::Text("1.2.0".to_owned());
+                    assert_eq!(marked, if worse { vec![place.unwrap()] } else { Vec::new() });
+                }
+            }
+        }
+    }
 }
