@@ -19,11 +19,11 @@ use std::collections::BTreeSet;
 /// Name of the pages' folder in the campaign's.
 pub(crate) const FOLDER: &str = "page";
 
-/// Where the report of a round is, relative to the pages' folder.
-pub(crate) fn report_name(version: &str, round: u32, conditions: &Conditions) -> String {
+/// Where the report of an experiment is, relative to the pages' folder.
+pub(crate) fn report_name(name: &str, conditions: &Conditions) -> String {
     let short = |digest: &str| digest.get(..8).unwrap_or_default().to_owned();
     let (plan, baseline) = (short(&conditions.plan_digest), short(&conditions.baseline_digest));
-    format!("reports/{plan}-{baseline}/{version}-{round}.html")
+    format!("reports/{plan}-{baseline}/{name}.html")
 }
 
 /// Writes the pages anew, and what is said into the database.

@@ -3,35 +3,29 @@
 
 use crate::compare::{self, Mark};
 use crate::programs::{self, Obtained, sha256};
-use crate::settings::{self, Campaign, Program};
+use crate::round::{self, Leg};
+use crate::settings::{Campaign, Program};
 use crate::store::{Conditions, FROM_FILE, FROM_WATCH, Listed, RunRow, Store};
 use crate::{page, watch};
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{Context as _, ensure};
 use faultline_analysis::render;
+use faultline_analysis::report::cells::GIB;
 use faultline_analysis::report::releases;
 use faultline_analysis::run::Run;
-use faultline_command::args::WrongUsage;
 use faultline_command::clock;
 use faultline_command::output::say;
 use faultline_command::signals::Signals;
 use faultline_experiments::args::Launching;
 use faultline_experiments::command::advance;
 use faultline_experiments::outcome::{Outcome, Validity};
-use faultline_experiments::plan::{self, Plan};
 use faultline_experiments::report::Experiment;
 use faultline_experiments::runner::Over;
+use faultline_experiments::search::Answer;
 use std::fs;
-use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
-/// Of the campaign's folder: experiments by plan.
-const EXPERIMENTS: &str = "experiments";
 /// Rounds at most: what the first finds has to be found again.
 const ROUNDS: u32 = 2;
-/// Keys of a plan that the campaign sets.
-const OWN_KEYS: [&str; 6] = ["folder", "arm", "factors", "search", "concurrent", "lane"];
-/// Replicates unless the plan says otherwise.
-const REPLICATES: u32 = 3;
 
 /// How experiments are started.
 #[derive(Debug, Clone, Copy)]
@@ -84,6 +78,8 @@ pub(crate) fn run(campaign: &Campaign, store: &mut Store, starting: Starting) ->
     let Some(baseline) = baseline(campaign, store, &mut signals)? else {
         return Ok(Err("a signal asked to".to_owned()));
     };
+    // Mistakes of the plan come before anything is built for it.
+    round::legs(campaign, "0", 1, (&baseline, &baseline))?;
     page::renew(campaign, store)?;
     let conditions = conditions(campaign, &baseline);
     let mut failed = Vec::new();
@@ -170,16 +166,20 @@ fn version_done(
             Err(error) => return Ok(Worked::Failed(format!("{error:#}"))),
         };
         store.found(version, Some(&program.digest), None)?;
-        let plan = planned(campaign, version, round, (baseline, &program))?;
-        let folder = plan.folder.clone();
-        say(&format!("{version}: round {round}, in {}", folder.display()));
-        match advance(plan, starting.launcher, starting.i_vote) {
-            Ok(Over::Finished) => {}
-            Ok(Over::Stopped(why)) => return Ok(Worked::Stopped(why)),
-            Ok(Over::GaveUp(why)) => return Ok(Worked::Failed(why)),
-            Err(error) => return Ok(Worked::Failed(format!("{error:#}"))),
+        let legs = round::legs(campaign, version, round, (baseline, &program))?;
+        for leg in &legs {
+            say(&format!("{version}: round {round}, in {}", leg.plan.folder.display()));
+            match advance(leg.plan.clone(), starting.launcher, starting.i_vote) {
+                Ok(Over::Finished) => {}
+                Ok(Over::Stopped(why)) => return Ok(Worked::Stopped(why)),
+                Ok(Over::GaveUp(why)) => return Ok(Worked::Failed(why)),
+                Err(error) => return Ok(Worked::Failed(format!("{error:#}"))),
+            }
         }
-        collect(campaign, store, &Round { folder, version, round, program: &program, conditions })?;
+        let finished = Round { version, round, program: &program, conditions };
+        let runs: Vec<Vec<RunRow>> =
+            legs.iter().map(|leg| collect(campaign, &finished, leg)).collect::<Result<_, _>>()?;
+        store.add_runs(&runs.concat())?;
     }
     Ok(Worked::Done)
 }
@@ -205,58 +205,23 @@ pub(crate) fn next_round(
     Ok(release.is_some_and(found).then_some(round + 1))
 }
 
-/// The plan of a round: the campaign's, with its two arms.
-fn planned(
-    campaign: &Campaign,
-    version: &str,
-    round: u32,
-    (baseline, program): (&Obtained, &Obtained),
-) -> anyhow::Result<Plan> {
-    let table: toml::Table = campaign.plan_text.parse().map_err(|error: toml::de::Error| {
-        WrongUsage(format!("{}: {}", campaign.plan.display(), error.to_string().trim_end()))
-    })?;
-    if let Some(key) = OWN_KEYS.iter().find(|key| table.contains_key(**key)) {
-        bail!(WrongUsage(format!("{}: {key}: the campaign sets it, leave it out", campaign.plan.display())));
-    }
-    let digest = campaign.plan_digest.get(..8).unwrap_or_default();
-    let against = baseline.digest.get(..8).unwrap_or_default();
-    let name = format!("{digest}-{against}");
-    let folder = campaign.folder.join(EXPERIMENTS).join(name).join(format!("{version}-{round}"));
-    let quoted = |text: &str| serde_json::Value::from(text).to_string();
-    let mut head = vec![format!("folder = {}", quoted(&folder.display().to_string()))];
-    if !table.contains_key("replicates") {
-        head.push(format!("replicates = {REPLICATES}"));
-    }
-    let arm = |name: &str, program: &Obtained| {
-        format!("[[arm]]\nname = {}\nbinary = {}\n", quoted(name), quoted(&program.file.display().to_string()))
-    };
-    let arms = [arm(&format!("baseline {}", campaign.baseline.version), baseline), arm(version, program)].concat();
-    let text = format!("{}\n{}\n{arms}", head.join("\n"), campaign.plan_text);
-    plan::parse(&text, &campaign.plan).map_err(|mut mistakes| {
-        // Lines as the plan's own file has them.
-        mistakes.iter_mut().for_each(|one| one.line = one.line.and_then(|line| line.checked_sub(head.len())));
-        settings::all(&mistakes).into()
-    })
-}
-
 /// A round that is finished.
 struct Round<'r> {
-    folder: PathBuf,
     version: &'r str,
     round: u32,
     program: &'r Obtained,
     conditions: &'r Conditions,
 }
 
-/// Writes the report of a round, and keeps its runs.
-fn collect(campaign: &Campaign, store: &mut Store, round: &Round<'_>) -> anyhow::Result<()> {
-    let experiment = Experiment::read(&round.folder)?;
-    let report = page::report_name(round.version, round.round, round.conditions);
+/// Writes the report of a part of a round; its runs.
+fn collect(campaign: &Campaign, round: &Round<'_>, leg: &Leg) -> anyhow::Result<Vec<RunRow>> {
+    let experiment = Experiment::read(&leg.plan.folder)?;
+    let report = page::report_name(&leg.name, round.conditions);
     let out = campaign.folder.join(page::FOLDER).join(&report);
     fs::create_dir_all(out.parent().unwrap_or(&campaign.folder)).with_context(|| out.display().to_string())?;
     render::write(&experiment.report()?.0, &out, true)?;
     let counted = experiment.counted();
-    ensure!(!counted.is_empty(), "{}: no run counts", round.folder.display());
+    ensure!(!counted.is_empty(), "{}: no run counts", leg.plan.folder.display());
     let loaded: Vec<Run> = counted.iter().map(|one| experiment.load(one).unwrap_or_default()).collect();
     let values = releases::values(&loaded);
     let baseline = experiment.plan.arms.first().map(|arm| arm.name.clone()).unwrap_or_default();
@@ -265,7 +230,14 @@ fn collect(campaign: &Campaign, store: &mut Store, round: &Round<'_>) -> anyhow:
         let recording = experiment.recording(one);
         // A run that ended early, or not as its arm says, has an outcome and no values that could be compared.
         let whole = one.ending.outcome == Outcome::Completed && !matches!(one.ending.validity, Validity::Invalid(_));
-        let known = releases::metrics().zip(values).filter(|_| whole);
+        let known = releases::metrics().zip(values);
+        let found = experiment.searched(one).and_then(least_ram);
+        let values: Vec<(String, f64)> = match &leg.searches {
+            _ if !whole => Vec::new(),
+            // Its limit was moved: nothing else that it measured is comparable.
+            Some(_) => found.map(|gib| (releases::LEAST_RAM.to_owned(), gib)).into_iter().collect(),
+            None => known.filter_map(|(metric, value)| Some((metric.id.to_owned(), (*value)?))).collect(),
+        };
         rows.push(RunRow {
             release: round.version.to_owned(),
             program_digest: round.program.digest.clone(),
@@ -273,21 +245,26 @@ fn collect(campaign: &Campaign, store: &mut Store, round: &Round<'_>) -> anyhow:
             machine: machine(run),
             kernel: run.facts.kernel.clone().unwrap_or_else(|| "not known".to_owned()),
             round: round.round,
-            of_baseline: one.scheduled.arm == baseline,
-            replicate: one.scheduled.replicate,
+            of_baseline: leg.searches.as_ref().map_or(one.scheduled.arm == baseline, |search| search.of_baseline),
+            replicate: leg.searches.as_ref().map_or(one.scheduled.replicate, |search| search.replicate),
             began_unix_ns: began(&experiment, run),
             outcome: one.ending.outcome.to_string(),
             validity: validity(&one.ending.validity).to_owned(),
             recording: recording.strip_prefix(&campaign.folder).unwrap_or(&recording).display().to_string(),
             recording_digest: sha256(&recording).ok(),
             report: report.clone(),
-            values: known.filter_map(|(metric, value)| Some((metric.id.to_owned(), (*value)?))).collect(),
+            values,
         });
     }
     // A recording without ticks says nothing of the machine; the others of its round do.
     let known = rows.iter().find(|row| row.machine != UNKNOWN).map(|row| row.machine.clone());
     rows.iter_mut().for_each(|row| row.machine = known.clone().unwrap_or_else(|| UNKNOWN.to_owned()));
-    store.add_runs(&rows)
+    Ok(rows)
+}
+
+/// The memory that a search has found to be enough, in GiB; the most where it depends on the time at the tip.
+fn least_ram(answer: &Answer) -> Option<f64> {
+    answer.memory.iter().map(|memory| memory.bytes).max().map(|bytes| bytes as f64 / GIB)
 }
 
 const UNKNOWN: &str = "not known";
@@ -319,43 +296,4 @@ fn machine(run: &Run) -> String {
 pub(crate) fn now() -> i64 {
     let since: Duration = clock::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::path::Path;
-
-    fn example() -> Campaign {
-        Campaign::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments/campaign")).unwrap()
-    }
-
-    fn both() -> (Obtained, Obtained) {
-        let of = |file: &str| Obtained { file: file.into(), digest: "0123456789".to_owned() };
-        (of("/old"), of("/new"))
-    }
-
-    #[test]
-    fn the_plan_of_a_round_is_the_campaigns_with_two_arms() {
-        let (campaign, (baseline, program)) = (example(), both());
-        let plan = planned(&campaign, "2.2.0", 2, (&baseline, &program)).unwrap();
-        let arms: Vec<(&str, &str)> = (plan.arms.iter())
-            .map(|arm| (arm.name.as_str(), arm.binary.as_ref().and_then(|path| path.to_str()).unwrap_or_default()))
-            .collect();
-        assert_eq!(arms, [("baseline 2.1.14", "/old"), ("2.2.0", "/new")]);
-        assert_eq!((plan.replicates, plan.order), (3, plan::Order::Abba));
-        assert!(plan.folder.ends_with(format!("{}-01234567/2.2.0-2", &campaign.plan_digest[..8])));
-    }
-
-    #[test]
-    fn what_the_campaign_sets_is_refused_in_a_plan_and_lines_are_the_plans_own() {
-        let (mut campaign, (baseline, program)) = (example(), both());
-        let mut said = |text: &str| {
-            campaign.plan_text = text.to_owned();
-            planned(&campaign, "2.2.0", 1, (&baseline, &program)).unwrap_err().to_string()
-        };
-        assert!(said("name = \"x\"\n[[arm]]\nname = \"y\"\n").contains("plan.toml: arm: the campaign sets it"));
-        let wrong = said("name = \"x\"\n[workload]\nledgr = \"y\"\n");
-        assert!(wrong.contains("plan.toml:3: "), "{wrong}");
-    }
 }

@@ -15,6 +15,7 @@ use super::outcome::{Ending, Validity};
 use super::plan::{self, Kind, Plan};
 use super::replay;
 use super::schedule::Scheduled;
+use super::search::Answer;
 use crate::args::ExperimentReportArgs;
 use anyhow::{Context as _, anyhow};
 use faultline_analysis::render;
@@ -143,6 +144,12 @@ impl Experiment {
     /// Where the recording of a run is.
     pub fn recording(&self, one: &Counted<'_>) -> PathBuf {
         self.folder.recording(one.scheduled, one.attempt)
+    }
+
+    /// What a run has searched and found; `None` without a search.
+    pub fn searched(&self, one: &Counted<'_>) -> Option<&Answer> {
+        let newest = self.standing.newest(self.standing.turn_of(one.scheduled.run)?)?;
+        newest.runs.get(&one.scheduled.run)?.searched.answer.as_ref()
     }
 
     /// A run as reports see it; `None` if its recording cannot be read.

@@ -90,6 +90,7 @@ scalars! {
     pub(crate) OF_RELEASES:
     "rss-at-tip" "RSS at the tip, mean" in "GiB", 3, Lower: "anonymous, file and shared resident memory, mean over ticks from the first at the tip on" = |s, _| s.steady.as_ref()?.levels.rss.mean.map(gib);
     "anon-at-tip" "Anonymous RSS at the tip, mean" in "GiB", 3, Lower: "its anonymous part" = |s, _| s.steady.as_ref()?.levels.anon.mean.map(gib);
+    "least-ram" "Least RAM" in "GiB", 2, Lower: "memory that a search has found to be enough; of no other run" = |_, _| None;
     "index-memory" "Accounts index in memory, max" in "MiB", 1, Lower: "largest size as the validator reports it" = |s, n| accounts::index_bytes(s, n).map(|bytes| bytes / 1_048_576.0);
 }
 
