@@ -202,3 +202,38 @@ fn asked(stage: &Stage) {
     assert_eq!(code(&["remove", "1.2.0"]).0, Some(0));
     assert_eq!(stage.results()["changes"], serde_json::json!([]));
 }
+
+/// What one page of it costs decides, and its time is virtual: as in the tests of searches.
+const SEARCHED: &str = "anonymous_ms = 500\nslots_per_second = 10\nslot_us = 50000\nfile_mib = 96\nfile_mib_per_second = 0\n\
+                        working_set_percent = 50\npages_per_slot = 4000\nmiss_us = 300\nreplays_unseen = true\n";
+const SEARCH: &str = "[search]\nwhat = \"memory\"\nfrom = \"52M\"\nsettle = \"1s\"\ndwell = \"2s\"\nmost = \"10m\"\n";
+
+#[test]
+#[ignore = "takes five minutes: .ci/run --long"]
+fn a_plan_that_searches_gives_the_least_ram_of_release_and_baseline() {
+    let Some(stage) = Stage::new() else { return };
+    stage.scene.write("same", &format!("{SEARCHED}anonymous_mib = 64\n"));
+    stage.scene.write("slower", &format!("{SEARCHED}anonymous_mib = 128\n"));
+    let daemon = "[rpc]\ninterval = \"100ms\"\n[phase]\nat_tip_for = \"1s\"\nbehind_slots = 40\nbehind_for = \"1s\"\n";
+    stage.scene.write("faultlined.toml", daemon);
+    let [plan, settings] = ["plan.toml", "campaign.toml"].map(|name| stage.folder.join(name));
+    let text = fs::read_to_string(&plan).expect("a plan").replace("duration = \"2s\"\n", "") + SEARCH;
+    fs::write(plan, text.replacen("[workload]", "replicates = 1\n[workload]", 1)).expect("a plan");
+    let text = fs::read_to_string(&settings).expect("settings");
+    let larger = text.replace("/1.1.0\"", "/1.2.0\"");
+    fs::write(settings, larger.split("[watch]").next().unwrap_or_default()).expect("settings");
+    let ended = stage.run().wait().expect("an end");
+    assert_eq!(ended.code(), Some(0), "{}", fs::read_to_string(stage.scene.path("run.out")).unwrap_or_default());
+    stage.scene.nothing_is_left();
+    let results = stage.results();
+    let runs = results["groups"][0]["releases"][0]["runs"].as_array().expect("runs");
+    let least = |arm: &str| {
+        let run = runs.iter().find(|run| run["arm"] == arm).expect("a run");
+        run["values"]["least-ram"].as_f64().expect("an answer")
+    };
+    let (baseline, release) = (least("baseline"), least("release"));
+    println!("{baseline} GiB, {release} GiB");
+    // They differ by 64 MiB of anonymous memory, and each search by a tenth of its headroom of 48 MiB.
+    assert!((release - baseline - 0.0625).abs() < 0.03, "{baseline} GiB, {release} GiB");
+    assert_eq!(results["changes"], serde_json::json!([]));
+}
