@@ -35,7 +35,11 @@ pub(crate) fn renew(campaign: &Campaign, store: &mut Store) -> anyhow::Result<()
     store.judge(&compare::rows(&groups))?;
     let out = campaign.folder.join(FOLDER);
     let write = |name: &str, text: &str| put(&out, &out.join(name), text, true);
-    write("index.html", &render::html::page(&report(campaign, &groups))?)?;
+    let failed: Vec<(String, String)> = (store.listed()?.into_iter())
+        .filter(|one| !one.removed)
+        .filter_map(|one| Some((one.program.version, one.trouble?)))
+        .collect();
+    write("index.html", &render::html::page(&report(campaign, &groups, &failed))?)?;
     write("results.json", &feed::json(campaign, &groups)?)?;
     write("changes.xml", &feed::atom(campaign, &groups))?;
     let Some(newest) = groups.first() else { return Ok(()) };
@@ -61,7 +65,8 @@ pub(crate) fn groups(campaign: &Campaign, store: &Store) -> anyhow::Result<Vec<G
     Ok(groups)
 }
 
-fn report(campaign: &Campaign, groups: &[Group]) -> Report {
+/// `failed`: versions that could not be measured, and why.
+fn report(campaign: &Campaign, groups: &[Group], failed: &[(String, String)]) -> Report {
     let changes = published(groups);
     let counted: usize = groups.iter().map(|group| group.releases.len()).sum();
     let margin = percent(campaign);
@@ -79,6 +84,7 @@ fn report(campaign: &Campaign, groups: &[Group]) -> Report {
     let mut sections: Vec<Section> = groups.iter().enumerate().map(|(place, group)| of_group(place, group)).collect();
     sections.extend(groups.first().and_then(trends));
     sections.extend((counted > 0).then(|| recordings(groups)));
+    sections.extend((!failed.is_empty()).then(|| without_a_result(failed)));
     sections.push(method(campaign));
     Report {
         title: campaign.name.clone(),
@@ -216,6 +222,15 @@ fn recordings(groups: &[Group]) -> Section {
     Section { id: "recordings".to_owned(), title: "Recordings".to_owned(), blocks: vec![Block::Table(listed)] }
 }
 
+fn without_a_result(failed: &[(String, String)]) -> Section {
+    let columns = [("Release", ""), ("Why", "")];
+    let note = "The next run of the campaign tries again.";
+    let mut listed = table("failed", "Releases that could not be measured", &columns, note);
+    listed.rows =
+        failed.iter().map(|(version, why)| vec![Cell::Text(version.clone()), Cell::Text(why.clone())]).collect();
+    Section { id: "failed".to_owned(), title: "Without a result".to_owned(), blocks: vec![Block::Table(listed)] }
+}
+
 /// The margin, without a fraction where there is none.
 fn percent(campaign: &Campaign) -> String {
     let percent = 100.0 * campaign.margin;
@@ -251,7 +266,9 @@ mod tests {
         for name in ["", "a build"] {
             let mut groups = compare::groups(&[runs("1.1.0", 1.0, 1), runs("1.2.0", 1.08, 2)].concat(), 0.05);
             groups[0].releases[1].name = name.to_owned();
-            let report = report(&campaign, &groups);
+            let failed = [("1.3.0".to_owned(), "it cannot be built".to_owned())];
+            let report = report(&campaign, &groups, &failed);
+            assert!(report.sections.iter().any(|section| section.id == "failed"));
             assert_eq!(report.verdict.headline, "One difference beyond 5 % is shown.");
             let tables = report.sections.iter().flat_map(|section| &section.blocks).filter_map(|block| match block {
                 Block::Table(table) => Some(table),
