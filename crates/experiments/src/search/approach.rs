@@ -7,6 +7,8 @@ use std::time::Duration;
 
 /// From limit to limit.
 const SECOND: Duration = Duration::from_secs(1);
+/// A limit that holds is asked for again only after so long: moving it is work for PID 1 under systemd.
+const AGAIN: Duration = Duration::from_secs(10);
 /// A limit that is too low by more than this part of the headroom does not wait for its second.
 const RAISED: u64 = 32;
 /// A limit is at most lowered to so much of the last one.
@@ -119,7 +121,7 @@ impl Approach {
     }
 
     /// Lowers the limit once a second at most, and raises it at every look that asks for much more; whether it is where it is to
-    /// be.
+    /// be. One that does not move is asked for again each second while something else holds, else every ten.
     pub(super) fn step(&mut self, headroom: Option<u64>, reading: &Reading, acts: &mut Vec<Act>) -> bool {
         let Some(headroom) = headroom else {
             if self.limit.is_some() {
@@ -151,6 +153,9 @@ impl Approach {
                 target.max(next)
             }
         };
+        if self.limit == Some(next) && reading.held == self.limit && reading.at.saturating_sub(self.set) < AGAIN {
+            return next == target;
+        }
         self.limit = Some(next);
         self.set = reading.at;
         acts.push(Act::Limit(self.limit));

@@ -1,6 +1,7 @@
 use super::*;
 use plant::{Plant, seconds};
 
+mod again;
 mod plant;
 mod silence;
 

@@ -5,7 +5,7 @@ use crate::search::{Reading, Replayed};
 use faultline_agave::threads::{pool, purpose};
 use faultline_command::clock;
 use faultline_kernel::parse::pid_schedstat;
-use faultline_kernel::{CgroupFiles, HostRoot, locate};
+use faultline_kernel::{CgroupFiles, HostRoot, Limit, locate};
 use faultline_recording::Recording;
 use std::collections::BTreeMap;
 use std::fs;
@@ -84,6 +84,11 @@ impl Eyes {
         let sample = files.sample(&mut self.buffer);
         let stat = sample.memory_stat.ok();
         reading.memory = sample.memory_usage.ok();
+        // Version 1 has no other limit than the hard one.
+        reading.held = match sample.memory_high.or(sample.memory_max) {
+            Ok(Limit::Bytes(bytes)) => Some(bytes),
+            _ => None,
+        };
         reading.unreclaimable = stat.as_ref().and_then(|stat| stat.unreclaimable_bytes());
         reading.refaults = stat.and_then(|stat| stat.workingset_refault_file);
         reading.stalled = sample.memory_pressure.ok().filter(|_| *own).and_then(|pressure| pressure.full);

@@ -105,6 +105,7 @@ impl Plant {
             at: self.now,
             unreclaimable: Some(self.unreclaimable),
             memory: Some(self.unreclaimable + self.cache),
+            held: self.limit,
             fresh: true,
             behind: Some(self.behind as u64),
             tip: Some(self.tip as u64),

@@ -1,0 +1,64 @@
+//! How often a limit is asked for.
+
+use super::plant::{Plant, seconds};
+use super::*;
+
+/// A machine, its plant, and the limits that were asked for with their times.
+struct Asked {
+    machine: Machine,
+    plant: Plant,
+    all: Vec<(Duration, Option<u64>)>,
+    now: Duration,
+}
+
+impl Asked {
+    fn new() -> Self {
+        let machine = Machine::new(rules(), 32, false).expect("rules");
+        Asked { machine, plant: Plant::new(200 * MIB, 12), all: Vec::new(), now: Duration::ZERO }
+    }
+
+    fn look(&mut self) {
+        let reading = self.plant.read();
+        self.now = reading.at;
+        for act in self.machine.look(&reading) {
+            if let Act::Limit(limit) = act {
+                self.plant.limit(limit);
+                self.all.push((reading.at, limit));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_limit_that_holds_and_does_not_move_is_asked_for_again_every_ten_seconds_at_most() {
+    let mut asked = Asked::new();
+    (0..4 * 1800).for_each(|_| asked.look());
+    let again: Vec<Duration> = asked
+        .all
+        .windows(2)
+        .filter(|pair| pair[0].1.is_some() && pair[0].1 == pair[1].1)
+        .map(|pair| pair[1].0 - pair[0].0)
+        .collect();
+    assert!(again.len() > 20, "dwells last a minute: {again:?}");
+    assert!(again.iter().all(|after| *after >= seconds(10) && *after < seconds(11)), "{again:?}");
+}
+
+#[test]
+fn a_limit_that_does_not_hold_is_asked_for_again_within_a_second() {
+    let mut asked = Asked::new();
+    let still =
+        |asked: &Asked| asked.all.last().is_some_and(|(at, limit)| limit.is_some() && asked.now - *at > seconds(5));
+    let mut looks = 0..4 * 1800;
+    assert!(looks.any(|_| {
+        asked.look();
+        still(&asked)
+    }));
+    let wanted = asked.plant.limit;
+    // Whoever else moves it: an operator, or systemd that reads its units again.
+    for other in [None, Some(2000 * MIB)] {
+        asked.plant.limit(other);
+        let before = asked.all.len();
+        (0..4).for_each(|_| asked.look());
+        assert_eq!((asked.all.len(), asked.plant.limit), (before + 1, wanted), "{:?}", asked.all.last());
+    }
+}
