@@ -316,7 +316,8 @@ impl Machine {
 
     /// Begins the next dwell, or ends the search.
     fn next(&mut self, reading: &Reading, acts: &mut Vec<Act>) {
-        let aim = match self.again.take() {
+        let floor = self.floor();
+        let aim = match self.again.take().filter(|aim| aim.headroom().is_none_or(|headroom| headroom > floor)) {
             Some(aim) => aim,
             None if self.references.len() < REFERENCES || self.since_reference >= BETWEEN => Aim::Reference,
             None => match self.choose(reading, acts) {
@@ -342,6 +343,8 @@ impl Machine {
     }
 
     fn choose(&mut self, reading: &Reading, acts: &mut Vec<Act>) -> Result<Aim, Outcome> {
+        let floor = self.floor();
+        self.staircase.floor(floor as f64);
         loop {
             let aim = match self.staircase.next_trial() {
                 Next::Try(headroom) => Aim::Probe(page(headroom as u64)),
@@ -353,25 +356,19 @@ impl Machine {
                     return Err(Outcome::NeverFailed { lowest: page(lowest as u64) });
                 }
             };
-            let burst = self.approach.burst();
-            let Some(headroom) = aim.headroom().filter(|headroom| self.hard && burst > headroom / 2) else {
+            let Aim::Confirm { headroom, high: false } = aim else { return Ok(aim) };
+            if headroom > floor {
                 return Ok(aim);
-            };
-            // The limit would be lifted when it rises so again, if that is in time: what is full by then cannot write.
-            let why = format!(
-                "not tried: unreclaimable memory has risen by {} within a second, more than half of it",
-                faultline_text::bytes(burst)
-            );
-            let evidence = Evidence { unreclaimable: reading.unreclaimable, why: vec![why], ..Evidence::default() };
-            let (confirms, verdict) = (matches!(aim, Aim::Confirm { .. }), Verdict::Failed);
-            acts.push(Act::Line(Line::Dwell {
-                headroom: Some(headroom),
-                confirms,
-                verdict,
-                evidence: Box::new(evidence),
-            }));
-            self.count(aim, verdict);
+            }
+            acts.push(Act::Line(Line::untried(headroom, floor / 2, reading.unreclaimable)));
+            self.count(aim, Verdict::Failed);
         }
+    }
+
+    /// No headroom up to here is tried under a hard limit: the limit would be lifted when memory rises so again, if that is in
+    /// time, and what is full by then cannot write.
+    fn floor(&self) -> u64 {
+        if self.hard { self.approach.burst().saturating_mul(2) } else { 0 }
     }
 
     /// Whether it is as near to the tip as without a limit.

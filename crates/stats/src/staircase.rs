@@ -24,6 +24,10 @@ const LEVEL: f64 = 0.9;
 const NOISY: f64 = 0.06;
 /// How likely one has to be.
 const LIKELY_NOISY: f64 = 0.4;
+/// Values that differ by less are the same: a host cuts them down to pages.
+const SAME: f64 = 0.001;
+/// Where a floor decides, the interval ends so much of its width above it at least: a floor is known as far as it was seen.
+const MARGIN: f64 = 0.5;
 
 /// What is searched for, and when that is enough.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -93,6 +97,7 @@ pub struct Staircase {
     lowest_kept: Option<f64>,
     failed: usize,
     last: f64,
+    floor: Option<f64>,
 }
 
 impl Interval {
@@ -109,7 +114,7 @@ impl Staircase {
         let last = wanted.from;
         let grid = Grid::new(wanted.from.ln());
         let confirmation = Confirmation::default();
-        let new = Staircase { wanted, grid, confirmation, trials: 0, lowest_kept: None, failed: 0, last };
+        let new = Staircase { wanted, grid, confirmation, trials: 0, lowest_kept: None, failed: 0, last, floor: None };
         (fits && wanted.most > 0).then_some(new)
     }
 
@@ -119,10 +124,27 @@ impl Staircase {
         self.trials += 1;
     }
 
-    /// Takes what a trial of an end of the interval came to, at about that end.
+    /// Takes what a trial of an end of the interval came to, at about that end. An end at the floor or below it is not tried, and
+    /// is said to have failed: that teaches nothing of the threshold.
     pub fn confirm(&mut self, h: f64, high: bool, kept_up: bool) {
         self.confirmation.take(high, kept_up);
-        self.also(h, kept_up);
+        if self.floor.is_none_or(|floor| h > floor) {
+            self.also(h, kept_up);
+        }
+    }
+
+    /// Takes that everything up to `h` fails for a reason that needs no trial: nothing is tried there from now on, and the threshold
+    /// that is told is at least `h`. A floor may rise; a lower one than before says nothing.
+    pub fn floor(&mut self, h: f64) {
+        if h.is_normal() && self.floor.is_none_or(|floor| h > floor) && h > 0.0 {
+            self.floor = Some(h);
+            self.confirmation.rise(h);
+        }
+    }
+
+    /// The lowest value that is tried.
+    fn lowest(&self) -> Option<f64> {
+        self.floor.map(|floor| floor * (1.0 + MARGIN * self.wanted.width))
     }
 
     /// The same of a trial that was not [`Staircase::next_trial`]'s and does not count as one.
@@ -143,7 +165,12 @@ impl Staircase {
     pub fn interval(&self) -> Interval {
         let tail = (1.0 - LEVEL) / 2.0;
         let [low, middle, high] = [tail, 0.5, 1.0 - tail].map(|share| self.grid.quantile(share).exp());
-        Interval { low, middle, high, level: LEVEL }
+        let (Some(floor), Some(lowest)) = (self.floor, self.lowest()) else {
+            return Interval { low, middle, high, level: LEVEL };
+        };
+        // What a threshold below the floor would be does not matter, nor how likely it was thought at first.
+        let high = self.grid.quantile_above(floor.ln(), 1.0 - tail).exp();
+        Interval { low: low.max(floor), middle: middle.max(floor), high: high.max(lowest), level: LEVEL }
     }
 
     /// How likely it is that the slope is too flat for an interval that holds what it promises.
@@ -166,12 +193,15 @@ impl Staircase {
         if let Some((h, high)) = self.confirmation.next() {
             return Next::Confirm { h, high };
         }
-        let from = self.wanted.from;
-        if self.failed == 0 {
+        let (from, lowest) = (self.wanted.from, self.lowest().unwrap_or(0.0));
+        if lowest > from {
+            return Next::Over(Outcome::AboveStart);
+        }
+        if self.failed == 0 && self.lowest_kept.is_none_or(|kept| kept > lowest * (1.0 + SAME)) {
             return match self.lowest_kept {
                 None => Next::Try(from),
                 Some(lowest) if self.trials >= self.wanted.most => Next::Over(Outcome::NeverFailed { lowest }),
-                Some(_) => Next::Try(self.last * DESCENT),
+                Some(_) => Next::Try((self.last * DESCENT).max(lowest)),
             };
         }
         if self.grid.above(from.ln()) > LEVEL {
@@ -179,7 +209,9 @@ impl Staircase {
         }
         let interval = self.interval();
         let narrow = interval.width() <= self.wanted.width;
-        if narrow && self.noise() < LIKELY_NOISY {
+        // How flat failing is below a floor does not matter.
+        let floored = self.floor.is_some_and(|floor| interval.low <= floor);
+        if narrow && (floored || self.noise() < LIKELY_NOISY) {
             self.confirmation.begin(&interval);
             return match self.confirmation.next() {
                 Some((h, high)) => Next::Confirm { h, high },
@@ -190,8 +222,8 @@ impl Staircase {
         if self.trials >= self.wanted.most {
             return Next::Over(Outcome::Noisy);
         }
-        let floor = self.lowest_kept.map_or(from.ln(), |lowest| (lowest * LOWEST).ln()).min(from.ln());
-        Next::Try(self.grid.best(floor, from.ln()).exp())
+        let low = self.lowest_kept.map_or(from, |kept| kept * LOWEST).max(lowest).min(from);
+        Next::Try(self.grid.best(low.ln(), from.ln()).exp().max(lowest))
     }
 }
 

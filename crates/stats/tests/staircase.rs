@@ -1,12 +1,12 @@
 //! A search for a threshold: against a posterior that is computed otherwise, and how often its interval holds the threshold.
 //! More searches: `cargo bench -p faultline-stats --bench staircase -- 10000`.
 
-#![allow(clippy::expect_used, reason = "a failed expectation is a failed test")]
+#![allow(clippy::expect_used, clippy::panic, reason = "a failed expectation is a failed test")]
 
 #[path = "common/searches.rs"]
 mod searches;
 
-use faultline_stats::staircase::{Staircase, Wanted};
+use faultline_stats::staircase::{Next, Outcome, Staircase, Wanted};
 use searches::{Searches, Thing, searches};
 
 /// Of each kind of thing.
@@ -63,7 +63,7 @@ fn over(noises: &[f64], slopes: &[f64]) -> Vec<(Thing, Searches)> {
     for noise in noises {
         for slope in slopes {
             for lapses in [0.0, 0.03] {
-                let thing = Thing { noise: *noise, slope: *slope, lapses };
+                let thing = Thing { noise: *noise, slope: *slope, lapses, floor: None };
                 let seed = (1e6 * noise + 1e4 * slope + 100.0 * lapses) as u64;
                 all.push((thing, searches(&thing, MANY, seed)));
             }
@@ -111,4 +111,48 @@ fn where_noise_is_too_large_most_are_noisy_and_a_wrong_number_is_rarer_than_one_
         assert!(one.noisy > one.all * 6 / 10, "{thing:?}: {one:?}");
         assert!(one.found - one.covers < one.all / 10, "{thing:?}: {one:?}");
     }
+}
+
+/// Where a floor is below the threshold, near it or above it: 1,800 searches more.
+#[test]
+fn a_range_over_a_floor_holds_the_least_that_may_be_tried_and_keeps_up_and_comes_soon_if_the_floor_decides() {
+    for floor in [0.8, 0.95, 1.0, 1.05, 1.1] {
+        let mut all = Searches::default();
+        for noise in [0.01, 0.04, 0.08] {
+            for slope in [0.01, 0.04] {
+                let thing = Thing { noise, slope, lapses: 0.0, floor: Some(floor) };
+                all.add(&searches(&thing, 60, (1e6 * noise + 1e4 * slope + 100.0 * floor) as u64));
+            }
+        }
+        assert!(all.coverage() >= 0.9, "{:.3} at {floor}: {all:?}", all.coverage());
+        // Others begin below their floor.
+        let decides = floor >= 1.0;
+        assert!(!decides || all.found > all.all * 9 / 10 && all.trials < all.all * 22, "{floor}: {all:?}");
+    }
+}
+
+#[test]
+fn a_floor_that_rises_above_a_range_that_is_confirmed_begins_another_one() {
+    let mut staircase = Staircase::new(Wanted { from: 1000.0, width: 0.1, most: 40 }).expect("a search");
+    staircase.floor(400.0);
+    let (mut risen, mut confirmed) = (false, Vec::new());
+    let outcome = loop {
+        match staircase.next_trial() {
+            Next::Try(h) => staircase.take(h, true),
+            Next::Confirm { h, high: true } if !risen => {
+                // What failed here shows a floor above it.
+                staircase.confirm(h, true, false);
+                staircase.floor(500.0);
+                risen = true;
+            }
+            Next::Confirm { h, high } => {
+                staircase.confirm(h, high, high);
+                confirmed.push((h, high));
+            }
+            Next::Over(outcome) => break outcome,
+        }
+    };
+    let Outcome::Found(interval) = outcome else { panic!("{outcome:?}") };
+    assert!(risen && confirmed.len() == 6 && confirmed.iter().all(|(h, _)| *h >= 500.0), "{confirmed:?}");
+    assert!(interval.low == 500.0 && interval.high >= 525.0 && interval.width() <= 0.1, "{interval:?}");
 }

@@ -41,6 +41,14 @@ impl Confirmation {
         }
     }
 
+    /// What was found is no answer any more if all of it is below a new floor; that is no round.
+    pub(super) fn rise(&mut self, floor: f64) {
+        if self.newest.is_some_and(|newest| newest.high <= floor) {
+            self.newest = None;
+            self.rounds = self.rounds.saturating_sub(1);
+        }
+    }
+
     /// The next value to be tried, and whether it is the upper end.
     pub(super) fn next(&self) -> Option<(f64, bool)> {
         let newest = self.newest.as_ref()?;

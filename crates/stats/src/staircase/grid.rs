@@ -98,6 +98,12 @@ impl Grid {
         self.threshold(ROWS - 1)
     }
 
+    /// The same of those above this value.
+    pub(super) fn quantile_above(&self, value: f64, share: f64) -> f64 {
+        let above = self.above(value);
+        self.quantile(1.0 - above + above * share)
+    }
+
     /// How likely a threshold above this value is.
     pub(super) fn above(&self, value: f64) -> f64 {
         self.rows.iter().enumerate().filter(|(row, _)| self.threshold(*row) > value).map(|(_, weight)| weight).sum()

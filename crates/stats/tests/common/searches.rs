@@ -11,6 +11,8 @@ pub(crate) struct Thing {
     pub(crate) slope: f64,
     /// How often a trial ends the other way for no reason.
     pub(crate) lapses: f64,
+    /// What fails without a trial, as a share of the threshold.
+    pub(crate) floor: Option<f64>,
 }
 
 /// What many searches came to.
@@ -38,7 +40,10 @@ impl Thing {
     pub(crate) fn search(&self, wanted: Wanted, threshold: f64, random: &mut fastrand::Rng) -> Searches {
         let mut staircase = Staircase::new(wanted).expect("a search");
         let mut one = Searches { all: 1, ..Searches::default() };
+        let floor = self.floor.map_or(0.0, |share| share * threshold);
+        let least = threshold.max(floor);
         loop {
+            staircase.floor(floor);
             match staircase.next_trial() {
                 Next::Try(h) => {
                     let kept_up = self.keeps_up(h, threshold, random);
@@ -46,6 +51,7 @@ impl Thing {
                     one.failures += usize::from(!kept_up);
                     staircase.take(h, kept_up);
                 }
+                Next::Confirm { h, high } if h <= floor => staircase.confirm(h, high, false),
                 Next::Confirm { h, high } => {
                     let kept_up = self.keeps_up(h, threshold, random);
                     one.trials += 1;
@@ -54,8 +60,8 @@ impl Thing {
                 }
                 Next::Over(Outcome::Found(interval)) => {
                     one.found = 1;
-                    one.covers = usize::from(interval.low <= threshold && threshold <= interval.high);
-                    one.off = (interval.middle / threshold - 1.0).abs();
+                    one.covers = usize::from(interval.low <= least && least <= interval.high);
+                    one.off = (interval.middle / least - 1.0).abs();
                     return one;
                 }
                 Next::Over(Outcome::Noisy) => return Searches { noisy: 1, ..one },

@@ -207,7 +207,7 @@ fn an_end_that_was_not_tried_is_not_said_to_have_failed() {
         searches[0].paragraphs()[1].clone()
     };
     let high = "Tried again at double length, 26.0 GiB kept up 3 of 3 times";
-    let low = "24.0 GiB was not tried again, and counts as too small";
+    let low = "24.0 GiB was not tried then, and counts as too small";
     assert!(said(0).contains(&format!("{high}, and 24.0 GiB failed 3 of 3 times.")), "{}", said(0));
     assert!(said(1).contains(&format!("{high}, and 24.0 GiB failed 2 of 2 times. {low}")), "{}", said(1));
     assert!(said(3).contains(&format!("{high}. {low}")), "{}", said(3));

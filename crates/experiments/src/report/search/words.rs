@@ -131,7 +131,8 @@ impl Search<'_> {
         for (end, untried) in [(ends.high, high_untried), (ends.low, low_untried)] {
             if untried > 0 {
                 said.push_str(&format!(
-                    " {} was not tried again, and counts as too small: unreclaimable memory had risen by more than half of it within a second.",
+                    " {} was not tried then, and counts as too small: unreclaimable memory had risen by half of it or more within a second. What is \
+                     really needed may be less.",
                     bytes(end)
                 ));
             }
