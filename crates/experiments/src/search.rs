@@ -7,6 +7,7 @@
 //! step by step to the first failure, then as [`faultline_stats::staircase`] says, at last both ends of the interval three
 //! times each at double length.
 
+mod aim;
 mod answer;
 mod approach;
 mod dwell;
@@ -20,6 +21,7 @@ pub use evidence::{Evidence, Verdict};
 pub use messages::{Act, Line, Reading, Replayed};
 
 use crate::plan::Search;
+use aim::Aim;
 use approach::{Approach, page};
 use dwell::Dwell;
 use faultline_stats::staircase::{self, Next, Staircase, Wanted};
@@ -45,30 +47,15 @@ const BETWEEN: usize = 3;
 const VOIDS: usize = 5;
 /// Most dwells of the staircase.
 const DWELLS: usize = 50;
-/// So many times `settle`, and an approach is over as it is.
+/// So many times `settle`, and an approach is over as it is; and a recovery, of `settle` and `dwell`.
 const PATIENCE: u32 = 4;
+/// A recovery may take so long in any case.
+const RECOVERED: Duration = Duration::from_secs(60);
 /// A group with so much of its limit in use is full: page cache fills it.
 const FULL: f64 = 0.97;
 /// Refaults may be so many times those of a reference, and a few more, where the page cache has come back.
 const REFAULTS: f64 = 1.2;
 const REFAULTS_MORE: f64 = 10.0;
-
-/// What a dwell is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Aim {
-    Reference,
-    Probe(u64),
-    Confirm { headroom: u64, high: bool },
-}
-
-impl Aim {
-    fn headroom(self) -> Option<u64> {
-        match self {
-            Aim::Reference => None,
-            Aim::Probe(headroom) | Aim::Confirm { headroom, .. } => Some(headroom),
-        }
-    }
-}
 
 #[derive(Debug)]
 enum Stage {
@@ -186,17 +173,18 @@ impl Machine {
 
     fn recovering(&mut self, since: Duration, reading: &Reading, acts: &mut Vec<Act>) {
         let waited = reading.at.saturating_sub(since);
+        let patience = ((self.rules.settle + self.rules.dwell) * PATIENCE).max(RECOVERED);
         let calm = self
             .references
             .refaults()
             .is_none_or(|usual| self.approach.refaults().is_some_and(|now| now <= usual * REFAULTS + REFAULTS_MORE));
         if waited >= self.rules.settle && self.is_near(reading) && calm {
             self.next(reading, acts);
-        } else if waited > (self.rules.settle + self.rules.dwell) * PATIENCE && self.is_near(reading) {
+        } else if waited > patience && self.is_near(reading) {
             // More is read from the disk than before, whatever the limit: that is usual from now on.
             self.again = Some(Aim::Reference);
             self.next(reading, acts);
-        } else if waited > (self.rules.settle + self.rules.dwell) * PATIENCE {
+        } else if waited > patience {
             let why = format!("it has not recovered without a limit for {}", faultline_text::time(waited));
             self.end(Outcome::Inconclusive { why }, acts);
         } else {
@@ -252,7 +240,8 @@ impl Machine {
     ) {
         let danger = danger.filter(|_| aim.headroom().is_some());
         self.growth.take(reading);
-        if danger.is_some() || dwell.is_over() {
+        let slow = aim.headroom().is_some() && dwell.is_slow(&self.references);
+        if danger.is_some() || dwell.is_over() || slow {
             return self.conclude(aim, dwell, danger, reading, acts);
         }
         self.approach.step(aim.headroom(), reading, acts);
@@ -290,7 +279,9 @@ impl Machine {
             let why = format!("{VOIDS} dwells in a row show nothing: the host or the cluster disturbed them");
             return self.end(Outcome::Inconclusive { why }, acts);
         }
-        if verdict == Verdict::KeptUp || (verdict == Verdict::Void && danger.is_none() && self.is_near(reading)) {
+        if verdict == Verdict::KeptUp
+            || (verdict == Verdict::Void && limited && danger.is_none() && self.is_near(reading))
+        {
             return self.next(reading, acts);
         }
         self.lift("to recover", acts);
@@ -319,10 +310,10 @@ impl Machine {
         let floor = self.floor();
         let aim = match self.again.take().filter(|aim| aim.headroom().is_none_or(|headroom| headroom > floor)) {
             Some(aim) => aim,
-            None if self.references.len() < REFERENCES || self.since_reference >= BETWEEN => Aim::Reference,
             None => match self.choose(reading, acts) {
-                Ok(aim) => aim,
                 Err(outcome) => return self.end(outcome, acts),
+                Ok(_) if self.references.len() < REFERENCES || self.since_reference >= BETWEEN => Aim::Reference,
+                Ok(aim) => aim,
             },
         };
         match aim.headroom() {
@@ -333,7 +324,8 @@ impl Machine {
                 self.stage = Stage::Recovering(reading.at);
                 return;
             }
-            None => {}
+            // It has been without a limit, and near the tip, for long enough.
+            None => return self.dwell(aim, reading),
             headroom => {
                 let why = if matches!(aim, Aim::Confirm { .. }) { "to confirm" } else { "to try" };
                 acts.push(Act::Line(Line::Limit { headroom, why: why.to_owned() }));

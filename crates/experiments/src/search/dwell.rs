@@ -10,7 +10,9 @@ use std::time::Duration;
 const PARTS: u32 = 8;
 /// A part is at least so long: in a shorter one a single look, or one late wake-up, is a large share.
 const PART: Duration = Duration::from_secs(1);
-/// Replay may take so many times as long as in a reference.
+/// So many slots count for how long replay takes, ...
+const QUICK: f64 = 0.95;
+/// ... which may be so many times as long as in a reference.
 const SLOWER: f64 = 1.2;
 /// More slots behind at the end than at the beginning is worse.
 const WORSE: f64 = 1.0;
@@ -151,6 +153,19 @@ impl Dwell {
         self.lasted() >= self.length
     }
 
+    /// Whether more slots were replayed slowly than may be in all of it: it has failed then, whatever comes, and only costs a longer
+    /// recovery. Not before the cluster's slots can be counted.
+    pub(super) fn is_slow(&self, usual: &References) -> bool {
+        let (Some(time), Some(rate)) = (usual.replay(), usual.replayed()) else { return false };
+        let least = if self.length >= RATE { RATE } else { self.part() };
+        if self.lasted() < least {
+            return false;
+        }
+        let slow = self.replay.iter().filter(|us| **us > SLOWER * time).count() as f64;
+        let all = (rate * self.length.as_secs_f64()).max(self.replay.len() as f64);
+        slow > (1.0 - QUICK) * all + 1.0
+    }
+
     fn lasted(&self) -> Duration {
         self.last.at.saturating_sub(self.began)
     }
@@ -164,7 +179,7 @@ impl Dwell {
         let mean = |sum: u64, count: u64| (count > 0).then(|| sum as f64 / count as f64);
         self.replay.sort_unstable_by(f64::total_cmp);
         // The nearest rank.
-        let rank = (0.95 * self.replay.len() as f64).ceil() as usize;
+        let rank = (QUICK * self.replay.len() as f64).ceil() as usize;
         Evidence {
             seconds,
             replayed: self.replay.len(),
