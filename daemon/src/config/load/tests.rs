@@ -55,7 +55,7 @@ fn all_mistakes_are_reported_at_once_with_their_lines() {
             "line 2: sampling.interval: 10ms is shorter than 100ms",
             "line 4: metrics.listen: an address such as \"127.0.0.1:9912\" is wanted, not the number 9912",
             "line 5: metrics.lissten: unknown key; did you mean listen?",
-            "line 6: nonsense: unknown key; known here: target, sampling, threads, metrics, labels, log, ingest, forward, rpc, probe, admin, phase, datapoints, record, flight, paths",
+            "line 6: nonsense: unknown key; known here: target, sampling, threads, metrics, labels, log, ingest, forward, rpc, probe, validator, admin, phase, datapoints, record, flight, paths",
             "line 8: target: pid and unit are given; keep one",
         ]
     );
@@ -260,6 +260,17 @@ fn a_mistake_is_about_the_key_that_is_wrong_or_that_was_meant() {
     let (_, found) = parse_all("[metrics]\nlisten = 3\nweb_confg = \"x\"\n");
     let about = |key: &str| found.iter().filter(|mistake| mistake.is_about(key)).count();
     assert_eq!((about("metrics.listen"), about("metrics.web_config"), about("metrics.hosts")), (1, 1, 0), "{found:?}");
+}
+
+#[test]
+fn what_the_validator_earns_is_asked_once_a_minute_unless_set_otherwise() {
+    let default = Config::default().validator;
+    assert_eq!((default.enabled, default.interval), (true, Duration::from_secs(60)));
+    let key = "7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2";
+    let set = parse(&format!("[validator]\nvote_account = \"{key}\"\ninterval = \"5m\"\n")).unwrap().validator;
+    assert_eq!((set.vote_account.as_deref(), set.interval), (Some(key), Duration::from_secs(300)));
+    let wrong = mistakes("[validator]\nvote_account = \"me\"\ninterval = \"900ms\"\n").join("; ");
+    assert!(wrong.contains("line 2") && wrong.contains("is not a public key") && wrong.contains("line 3"), "{wrong}");
 }
 
 #[test]
