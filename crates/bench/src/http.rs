@@ -1,20 +1,23 @@
 //! One connection to a node, and when what of an answer arrived on it.
 
-use crate::endpoint::Endpoint;
 use crate::failure::Failure;
 use crate::plan::LinkKind;
-use crate::stream::{self, Connected, Seen};
+use crate::stream::{self, Connected, Seen, Stream};
 use crate::way::Way;
 use faultline_command::clock;
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::{http1, http2};
-use hyper::header::{CONTENT_TYPE, HOST, HeaderMap, RETRY_AFTER};
+use hyper::header::{CONTENT_TYPE, HOST, HeaderMap, HeaderValue, RETRY_AFTER};
+use hyper::http::response::Parts;
 use hyper::rt::Executor;
-use hyper::{Request, Response, StatusCode, Uri};
+use hyper::{Method, Request, Response, StatusCode, Uri};
 use hyper_util::rt::TokioIo;
 use std::cell::RefCell;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
+use std::task::Poll;
 use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsConnector;
@@ -32,20 +35,31 @@ impl<F: Future + 'static> Executor<F> for Tasks {
     }
 }
 
+type Io = TokioIo<Box<dyn Stream>>;
+
 /// By version of HTTP.
-enum Sender {
-    One(http1::SendRequest<Full<Bytes>>),
-    Two(http2::SendRequest<Full<Bytes>>),
+enum Protocol {
+    One {
+        send: http1::SendRequest<Full<Bytes>>,
+        /// What reads and writes, until the connection is closed.
+        connection: Option<Box<http1::Connection<Io, Full<Bytes>>>>,
+        host: HeaderValue,
+    },
+    Two {
+        send: http2::SendRequest<Full<Bytes>>,
+        _tasks: Tasks,
+    },
 }
 
 /// An open connection; closed when dropped.
 pub(crate) struct Link {
-    send: Sender,
+    protocol: Protocol,
+    /// What is asked there.
+    target: Uri,
     /// Of what HTTP is, behind TLS: the first byte of an answer, and not of a session ticket.
     plain: Rc<Seen>,
     /// Of what is on the wire.
     wire: Rc<Seen>,
-    _tasks: Tasks,
 }
 
 /// A new connection and what it took.
@@ -80,76 +94,101 @@ impl Link {
     /// [`Failure::Connect`], [`Failure::NoHttp2`].
     pub(crate) async fn open(kind: &LinkKind, tls: Option<&TlsConnector>) -> Result<Opened<Link>, Failure> {
         let Connected { stream, plain, wire, connect, tls } = stream::connect(kind, tls).await?;
-        let (stream, tasks) = (TokioIo::new(stream), Tasks::default());
+        let (stream, endpoint) = (TokioIo::new(stream), &kind.endpoint);
         // Errors of a connection reach whoever waits for an answer.
-        let send = if kind.way == Way::Http2 {
+        let (protocol, target) = if kind.way == Way::Http2 {
+            let tasks = Tasks::default();
             let shaken = http2::handshake(tasks.clone(), stream).await;
             let (send, connection) = shaken.map_err(|_| Failure::NoHttp2)?;
             tasks.execute(connection);
-            Sender::Two(send)
+            (Protocol::Two { send, _tasks: tasks }, endpoint.whole())
         } else {
             let (send, connection) = http1::handshake(stream).await.map_err(|_| Failure::Connect)?;
-            tasks.execute(connection);
-            Sender::One(send)
+            let host = HeaderValue::from_str(&endpoint.authority).map_err(|_| Failure::Connect)?;
+            (Protocol::One { send, connection: Some(Box::new(connection)), host }, endpoint.path.clone())
         };
-        Ok(Opened { link: Link { send, plain, wire, _tasks: tasks }, connect, tls })
+        let target = target.parse().map_err(|_| Failure::Connect)?;
+        Ok(Opened { link: Link { protocol, target, plain, wire }, connect, tls })
     }
 
     /// Whether the next request can be sent. A node may have closed the connection meanwhile.
     pub(crate) async fn is_usable(&mut self) -> bool {
-        match &mut self.send {
-            Sender::One(send) => send.ready().await.is_ok(),
-            Sender::Two(send) => send.ready().await.is_ok(),
+        match &mut self.protocol {
+            Protocol::One { send, connection, .. } => driven(connection, send.ready()).await.is_ok(),
+            Protocol::Two { send, .. } => send.ready().await.is_ok(),
         }
-    }
-
-    async fn send(&mut self, endpoint: &Endpoint, body: Bytes) -> Result<Response<Incoming>, Failure> {
-        let request = |target: Result<Uri, _>| {
-            let request =
-                Request::post(target.map_err(|_| Failure::Malformed)?).header(CONTENT_TYPE, "application/json");
-            Ok(request)
-        };
-        let whole = |_| Failure::Malformed;
-        match &mut self.send {
-            Sender::One(send) => {
-                let request = request(endpoint.path.parse())?.header(HOST, endpoint.authority.as_str());
-                send.send_request(request.body(Full::new(body)).map_err(whole)?).await
-            }
-            Sender::Two(send) => {
-                let request = request(endpoint.whole().parse())?;
-                send.send_request(request.body(Full::new(body)).map_err(whole)?).await
-            }
-        }
-        .map_err(|error| failed(&error))
     }
 
     /// Sends one request and reads its whole answer, of at most `limit` bytes.
     ///
     /// # Errors
     /// [`Failure::Closed`], [`Failure::Malformed`] or [`Failure::TooLarge`]; the connection is of no further use then.
-    pub(crate) async fn ask(&mut self, endpoint: &Endpoint, body: Bytes, limit: usize) -> Result<Raw, Failure> {
+    pub(crate) async fn ask(&mut self, body: Bytes, limit: usize) -> Result<Raw, Failure> {
         self.plain.first_read.set(None);
         let (received, sent) = (self.wire.received.get(), self.wire.sent.get());
-        let answer = self.send(endpoint, body).await?;
-        let status = answer.status();
-        let retry_after = retry_after(answer.headers());
-        let body = Limited::new(answer.into_body(), limit).collect().await.map_err(|error| {
-            if error.is::<LengthLimitError>() {
-                return Failure::TooLarge;
+        let mut request = Request::new(Full::new(body));
+        *request.method_mut() = Method::POST;
+        *request.uri_mut() = self.target.clone();
+        request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        let (head, body) = match &mut self.protocol {
+            Protocol::One { send, connection, host } => {
+                request.headers_mut().insert(HOST, host.clone());
+                let answered = async {
+                    // Nothing else has driven the connection since the last answer.
+                    send.ready().await.map_err(|error| failed(&error))?;
+                    whole(send.send_request(request), limit).await
+                };
+                driven(connection, answered).await?
             }
-            error.downcast_ref::<hyper::Error>().map_or(Failure::Closed, failed)
-        })?;
+            Protocol::Two { send, .. } => whole(send.send_request(request), limit).await?,
+        };
         let end = clock::uptime();
         Ok(Raw {
-            status,
-            retry_after,
-            body: body.to_bytes(),
+            status: head.status,
+            retry_after: retry_after(&head.headers),
+            body,
             first_byte: self.plain.first_read.get().unwrap_or(end),
             end,
             sent: self.wire.sent.get() - sent,
             received: self.wire.received.get() - received,
         })
     }
+}
+
+/// Does `work`, and what the connection has to do for it: in a task of its own that would cost wake-ups.
+async fn driven<T>(
+    connection: &mut Option<Box<http1::Connection<Io, Full<Bytes>>>>,
+    work: impl Future<Output = T>,
+) -> T {
+    let mut work = pin!(work);
+    poll_fn(|cx| {
+        // The work may wait for the connection, and the connection for the work.
+        for _ in 0..2 {
+            if connection.as_mut().is_some_and(|connection| Pin::new(connection).poll(cx).is_ready()) {
+                *connection = None;
+            }
+            if let Poll::Ready(done) = work.as_mut().poll(cx) {
+                return Poll::Ready(done);
+            }
+        }
+        Poll::Pending
+    })
+    .await
+}
+
+/// An answer with its body.
+async fn whole(
+    answer: impl Future<Output = hyper::Result<Response<Incoming>>>,
+    limit: usize,
+) -> Result<(Parts, Bytes), Failure> {
+    let (head, body) = answer.await.map_err(|error| failed(&error))?.into_parts();
+    let body = Limited::new(body, limit).collect().await.map_err(|error| {
+        if error.is::<LengthLimitError>() {
+            return Failure::TooLarge;
+        }
+        error.downcast_ref::<hyper::Error>().map_or(Failure::Closed, failed)
+    })?;
+    Ok((head, body.to_bytes()))
 }
 
 /// How long a node wants no requests, if it says so in seconds.

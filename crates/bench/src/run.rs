@@ -167,12 +167,14 @@ struct Shared {
 
 impl Shared {
     fn new(plan: Rc<Plan>, tls: Option<TlsConnector>) -> Shared {
+        // So much is there at once; a long run takes more by and by.
+        let expected = usize::try_from(plan.requests()).unwrap_or(0).min(1 << 20);
         Shared {
             order: Mutex::new(Order::new(&plan)),
             verify: RefCell::new(Verify::new(&plan)),
             plan,
             tls,
-            samples: RefCell::default(),
+            samples: RefCell::new(Vec::with_capacity(expected)),
             idle: RefCell::default(),
             pace: Pace::default(),
             begun: Cell::default(),

@@ -13,6 +13,9 @@ use std::time::Duration;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
+/// Bytes of an answer from which on the CPU time of decoding is measured; that of a smaller one is the time that it takes.
+const CPU_FROM: usize = 512;
+
 /// A connection, by what is spoken over it.
 enum Kept {
     Http(Link),
@@ -36,9 +39,9 @@ impl Kept {
         }
     }
 
-    async fn ask(&mut self, kind: &LinkKind, body: Bytes, limit: usize) -> Result<Raw, Failure> {
+    async fn ask(&mut self, body: Bytes, limit: usize) -> Result<Raw, Failure> {
         match self {
-            Kept::Http(link) => link.ask(&kind.endpoint, body, limit).await,
+            Kept::Http(link) => link.ask(body, limit).await,
             Kept::Socket(socket) => socket.ask(&body).await,
         }
     }
@@ -104,9 +107,10 @@ impl Connections {
                 return Err(failure);
             }
         };
-        let cpu = clock::thread_cpu();
+        // To read the clock of CPU time costs more than to decode a small answer.
+        let cpu = (raw.body.len() >= CPU_FROM).then(clock::thread_cpu);
         let decoded = decoded(&raw, id, cell, decoder);
-        let decode_cpu = clock::thread_cpu().saturating_sub(cpu);
+        let decode_cpu = cpu.map(|cpu| clock::thread_cpu().saturating_sub(cpu));
         let done = clock::uptime();
         if decoded.is_err() && plan.links.get(place).is_some_and(|kind| kind.way == Way::WebSocket) {
             // What comes next may be the answer to this one.
@@ -115,6 +119,7 @@ impl Connections {
         let first_byte = raw.first_byte.saturating_sub(begun + connect + tls);
         let transfer = raw.end.saturating_sub(raw.first_byte);
         let phases = [begun.saturating_sub(at), connect, tls, first_byte, transfer, done.saturating_sub(raw.end)];
+        let decode_cpu = decode_cpu.unwrap_or_else(|| done.saturating_sub(raw.end));
         Ok(Exchanged { phases, decoded: decoded?, decode_cpu, sent: raw.sent, received: raw.received })
     }
 
@@ -137,7 +142,7 @@ impl Connections {
             (connect, tls) = (took, shook);
         }
         let link = kept.as_mut().ok_or(Failure::Connect)?;
-        let raw = link.ask(kind, plan.body(cell, id), plan.limit).await?;
+        let raw = link.ask(plan.body(cell, id), plan.limit).await?;
         if kind.way == Way::HttpNew {
             *kept = None;
         }

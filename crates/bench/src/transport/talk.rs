@@ -182,7 +182,7 @@ impl Talk {
             }
         };
         let sent = begun + connect + tls;
-        let raw = link.ask(&self.http.endpoint, Bytes::from(body), self.limit).await?;
+        let raw = link.ask(Bytes::from(body), self.limit).await?;
         if raw.status != StatusCode::OK {
             return Err(Failure::of_status(raw.status, raw.retry_after));
         }
