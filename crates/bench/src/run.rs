@@ -5,6 +5,8 @@
 //! sent, and latency counts from these, so that a wait for a free connection is not hidden.
 
 mod exchange;
+#[cfg(test)]
+mod hostile;
 mod one_by_one;
 mod pace;
 mod questions;

@@ -22,6 +22,7 @@ use std::rc::Rc;
 use std::time::Duration;
 use tokio_rustls::TlsConnector;
 use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::error::ProtocolError;
 use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
 
@@ -156,7 +157,10 @@ fn accepts<B>(answer: &Response<B>, key: &str) -> Result<(), Failure> {
 
 fn failed(error: &Error) -> Failure {
     match error {
-        Error::ConnectionClosed | Error::AlreadyClosed | Error::Io(_) => Failure::Closed,
+        Error::ConnectionClosed
+        | Error::AlreadyClosed
+        | Error::Io(_)
+        | Error::Protocol(ProtocolError::ResetWithoutClosingHandshake) => Failure::Closed,
         Error::Capacity(_) => Failure::TooLarge,
         _ => Failure::Malformed,
     }

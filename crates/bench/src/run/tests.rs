@@ -17,7 +17,10 @@ use std::time::Instant;
 type Hostile = Box<dyn Fn(u64) -> Reply + Send + Sync>;
 
 pub(super) fn plan(server: &Server, rounds: u32, workers: usize, rate: Option<f64>) -> Rc<Plan> {
-    let endpoint = Endpoint::read(&format!("http://{}", server.address)).unwrap();
+    plan_of(Endpoint::read(&format!("http://{}", server.address)).unwrap(), rounds, workers, rate)
+}
+
+pub(super) fn plan_of(endpoint: Endpoint, rounds: u32, workers: usize, rate: Option<f64>) -> Rc<Plan> {
     let method = r#""method":"getAccountInfo","params":[]"#.to_owned();
     Rc::new(Plan {
         arms: vec![Arm { name: "a".to_owned() }],

@@ -1,0 +1,297 @@
+//! The engine against nodes that do what no node should, over HTTP/1.1, HTTP/2 and a WebSocket: each ends in an error of that request,
+//! and the next one, over a new connection, is answered.
+#![expect(clippy::disallowed_methods, reason = "the witness has threads of its own")]
+
+use super::Engine;
+use super::server::{good, http};
+use super::tests::plan_of;
+use crate::endpoint::Endpoint;
+use crate::plan::Plan;
+use crate::way::Way;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use ring::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::rc::Rc;
+use std::thread;
+use std::time::Duration;
+
+/// What is done to a request.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Deed {
+    /// It is answered.
+    Good,
+    /// An answer to another one.
+    WrongId,
+    /// JSON of many arrays in one another.
+    Deep,
+    /// More and more, without an end.
+    Endless,
+    /// The beginning of an answer, then the end of the connection.
+    Half,
+    /// The beginning of an answer, then nothing.
+    Stuck,
+    /// Bytes of no protocol.
+    Noise,
+}
+
+/// What each must come to, over every protocol alike.
+const DEEDS: [(Deed, &[&str]); 6] = [
+    (Deed::WrongId, &["wrong id"]),
+    (Deed::Deep, &["malformed answer"]),
+    (Deed::Endless, &["answer too large"]),
+    (Deed::Half, &["connection closed"]),
+    (Deed::Stuck, &["timeout"]),
+    // A protocol that checks its frames closes the connection.
+    (Deed::Noise, &["malformed answer", "connection closed"]),
+];
+
+/// The body of an answer.
+fn body(deed: Deed, id: u64) -> String {
+    match deed {
+        Deed::WrongId => good(id + 1),
+        Deed::Deep => "[".repeat(15_000) + &"]".repeat(15_000),
+        _ => good(id),
+    }
+}
+
+/// A node that does one of the deeds to every other request, in their order, and answers the others.
+fn serve(way: Way) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        let mut deeds = DEEDS.into_iter().flat_map(|(deed, _)| [deed, Deed::Good]);
+        let mut next = move || deeds.next().unwrap_or(Deed::Good);
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            stream.set_nodelay(true).unwrap();
+            // One connection at a time; how it ends is the client's.
+            let _ = match way {
+                Way::Http2 => two(&mut stream, &mut next),
+                Way::WebSocket => socket(&mut stream, &mut next),
+                _ => one(&mut stream, &mut next),
+            };
+        }
+    });
+    address
+}
+
+/// Bytes up to an empty line, and what is behind it.
+fn head(stream: &mut TcpStream) -> std::io::Result<(String, Vec<u8>)> {
+    let mut read = Vec::new();
+    loop {
+        if let Some(end) = read.windows(4).position(|four| four == b"\r\n\r\n") {
+            let rest = read.split_off(end + 4);
+            return Ok((String::from_utf8(read).unwrap().to_ascii_lowercase(), rest));
+        }
+        more(stream, &mut read)?;
+    }
+}
+
+fn more(stream: &mut TcpStream, read: &mut Vec<u8>) -> std::io::Result<()> {
+    let mut buffer = [0; 4096];
+    let bytes = stream.read(&mut buffer)?;
+    if bytes == 0 {
+        return Err(std::io::ErrorKind::UnexpectedEof.into());
+    }
+    read.extend(&buffer[..bytes]);
+    Ok(())
+}
+
+fn at_least(stream: &mut TcpStream, read: &mut Vec<u8>, bytes: usize) -> std::io::Result<()> {
+    while read.len() < bytes {
+        more(stream, read)?;
+    }
+    Ok(())
+}
+
+fn id_of(body: &[u8]) -> u64 {
+    serde_json::from_slice::<serde_json::Value>(body).unwrap()["id"].as_u64().unwrap()
+}
+
+/// Nothing, until the other side gives up.
+fn stuck(stream: &mut TcpStream) -> std::io::Result<()> {
+    loop {
+        more(stream, &mut Vec::new())?;
+    }
+}
+
+fn one(stream: &mut TcpStream, next: &mut impl FnMut() -> Deed) -> std::io::Result<()> {
+    loop {
+        let (head, mut rest) = head(stream)?;
+        let length = head.split_once("content-length:").unwrap().1.lines().next().unwrap().trim().parse().unwrap();
+        at_least(stream, &mut rest, length)?;
+        let (deed, id) = (next(), id_of(&rest));
+        let answer = http("200 OK", "", &body(deed, id));
+        match deed {
+            Deed::Good | Deed::WrongId | Deed::Deep => stream.write_all(answer.as_bytes())?,
+            Deed::Half => return stream.write_all(&answer.as_bytes()[..answer.len() / 2]),
+            Deed::Stuck => {
+                stream.write_all(&answer.as_bytes()[..answer.len() / 2])?;
+                return stuck(stream);
+            }
+            Deed::Noise => return stream.write_all(b"\0\xff\x16SSH-2.0\r\n\r\n"),
+            Deed::Endless => {
+                stream.write_all(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")?;
+                loop {
+                    stream.write_all(format!("400\r\n{}\r\n", " ".repeat(1024)).as_bytes())?;
+                }
+            }
+        }
+    }
+}
+
+/// A frame of HTTP/2.
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
+    [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
+}
+
+const DATA: u8 = 0;
+const HEADERS: u8 = 1;
+const SETTINGS: u8 = 4;
+const END: u8 = 1;
+/// `:status: 200` of HPACK's static table.
+const OK: [u8; 1] = [0x88];
+
+fn two(stream: &mut TcpStream, next: &mut impl FnMut() -> Deed) -> std::io::Result<()> {
+    let mut read = Vec::new();
+    let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".len();
+    at_least(stream, &mut read, preface)?;
+    read.drain(..preface);
+    stream.write_all(&frame(SETTINGS, 0, 0, &[]))?;
+    let mut asked = Vec::new();
+    loop {
+        at_least(stream, &mut read, 9)?;
+        let length = u32::from_be_bytes([0, read[0], read[1], read[2]]) as usize;
+        let (kind, flags) = (read[3], read[4]);
+        let number = u32::from_be_bytes([read[5], read[6], read[7], read[8]]);
+        at_least(stream, &mut read, 9 + length)?;
+        let payload: Vec<u8> = read.drain(..9 + length).skip(9).collect();
+        match (kind, flags & END) {
+            (SETTINGS, 0) => stream.write_all(&frame(SETTINGS, END, 0, &[]))?,
+            (DATA, ended) => {
+                asked.extend(payload);
+                if ended == 0 {
+                    continue;
+                }
+                let (deed, id) = (next(), id_of(&asked));
+                asked.clear();
+                answered_two(stream, deed, id, number)?;
+            }
+            _ => {}
+        }
+    }
+}
+
+fn answered_two(stream: &mut TcpStream, deed: Deed, id: u64, number: u32) -> std::io::Result<()> {
+    // END_HEADERS.
+    stream.write_all(&frame(HEADERS, 4, number, &OK))?;
+    let body = body(deed, id).into_bytes();
+    match deed {
+        Deed::Good | Deed::WrongId | Deed::Deep => {
+            // No frame has more than 16,384 bytes.
+            for piece in body.chunks(16_000) {
+                stream.write_all(&frame(DATA, 0, number, piece))?;
+            }
+            stream.write_all(&frame(DATA, END, number, &[]))
+        }
+        Deed::Half | Deed::Stuck => {
+            let data = frame(DATA, END, number, &body);
+            stream.write_all(&data[..data.len() / 2])?;
+            if deed == Deed::Stuck { stuck(stream) } else { Err(std::io::ErrorKind::Other.into()) }
+        }
+        Deed::Noise => {
+            stream.write_all(&[0xff; 64])?;
+            Err(std::io::ErrorKind::Other.into())
+        }
+        // More than an answer may have, and less than the first window.
+        Deed::Endless => {
+            for _ in 0..3 {
+                stream.write_all(&frame(DATA, 0, number, &[b' '; 16_000]))?;
+            }
+            stuck(stream)
+        }
+    }
+}
+
+/// A frame of a WebSocket with a text, or the first part of one.
+fn text(first: u8, payload: &[u8]) -> Vec<u8> {
+    let length = u64::try_from(payload.len()).unwrap().to_be_bytes();
+    [&[first, 127][..], &length, payload].concat()
+}
+
+fn socket(stream: &mut TcpStream, next: &mut impl FnMut() -> Deed) -> std::io::Result<()> {
+    let mut read = Vec::new();
+    while !read.ends_with(b"\r\n\r\n") {
+        more(stream, &mut read)?;
+    }
+    let asked = String::from_utf8(read).unwrap();
+    let key = asked.lines().find_map(|line| line.strip_prefix("sec-websocket-key: ")).unwrap();
+    let guid = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
+    let accept = STANDARD.encode(digest(&SHA1_FOR_LEGACY_USE_ONLY, format!("{key}{guid}").as_bytes()));
+    let upgrade = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n";
+    stream.write_all(format!("{upgrade}Sec-WebSocket-Accept: {accept}\r\n\r\n").as_bytes())?;
+    loop {
+        let mut read = Vec::new();
+        at_least(stream, &mut read, 6)?;
+        let short = usize::from(read[1] & 127);
+        assert!(short < 126 && read[0] == 0x81, "one short message in one frame");
+        at_least(stream, &mut read, 6 + short)?;
+        let asked: Vec<u8> = read[6..6 + short].iter().zip(read[2..6].iter().cycle()).map(|(a, b)| a ^ b).collect();
+        let (deed, id) = (next(), id_of(&asked));
+        let answer = text(0x81, body(deed, id).as_bytes());
+        match deed {
+            Deed::Good | Deed::WrongId | Deed::Deep => stream.write_all(&answer)?,
+            Deed::Half => return stream.write_all(&answer[..answer.len() / 2]),
+            Deed::Stuck => {
+                stream.write_all(&answer[..answer.len() / 2])?;
+                return stuck(stream);
+            }
+            Deed::Noise => return stream.write_all(&[0xff; 64]),
+            Deed::Endless => {
+                stream.write_all(&text(1, &[b' '; 1024]))?;
+                loop {
+                    stream.write_all(&text(0, &[b' '; 1024]))?;
+                }
+            }
+        }
+    }
+}
+
+fn what_came(way: Way) {
+    let address = serve(way);
+    let endpoint = match way {
+        Way::WebSocket => Endpoint::read_websocket(&format!("ws://{address}")),
+        _ => Endpoint::read(&format!("http://{address}")),
+    };
+    let plan = plan_of(endpoint.unwrap(), 2 * DEEDS.len() as u32, 1, None);
+    // Over HTTP/2 what is too large has to fit into the first window.
+    let mut plan = Plan { timeout: Duration::from_secs(2), limit: 40_000, ..plan.as_ref().clone() };
+    plan.links[0].way = way;
+    let measured = Engine::new(&plan, None).unwrap().run(&Rc::new(plan)).unwrap();
+    let failed: Vec<Option<&str>> = measured.samples.iter().map(|sample| sample.failure.as_deref()).collect();
+    assert_eq!(failed.len(), 2 * DEEDS.len(), "{way:?}");
+    for (pair, (deed, kinds)) in failed.chunks(2).zip(DEEDS) {
+        let known = pair[0].is_some_and(|kind| kinds.contains(&kind));
+        assert!(known && pair[1].is_none(), "{way:?}, {deed:?}: {pair:?}");
+    }
+    assert_eq!(measured.stopped_by, None);
+}
+
+#[test]
+fn over_http_1_whatever_a_node_does_is_an_error_of_that_request() {
+    what_came(Way::Http);
+    what_came(Way::HttpNew);
+}
+
+#[test]
+fn over_http_2_whatever_a_node_does_is_an_error_of_that_request() {
+    what_came(Way::Http2);
+}
+
+#[test]
+fn over_a_websocket_whatever_a_node_does_is_an_error_of_that_request() {
+    what_came(Way::WebSocket);
+}
