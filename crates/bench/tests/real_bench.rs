@@ -16,7 +16,7 @@ use faultline_testkit::rpc::Rpc;
 use serde_json::json;
 use std::fs;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
@@ -101,22 +101,28 @@ fn bench(words: &[&str], kept: &str) -> anyhow::Result<(String, u8)> {
 
 /// Ctrl-C in the middle of a long run.
 fn interrupted(node: &Node, file: &str) {
-    let over = AtomicBool::new(false);
+    // One that comes before anything is measured leaves nothing: then it comes later.
+    let waits = [1, 2, 4, 8, 16].map(Duration::from_secs);
+    let (said, code) =
+        waits.into_iter().find_map(|wait| interrupted_after(node, file, wait)).expect("what was measured");
+    assert!(code == 1 && said.contains("ended early by SIGINT"), "{said}");
+    assert_eq!(bench(&["report", file], "again.txt").expect("the file"), (said, 0));
+}
+
+fn interrupted_after(node: &Node, file: &str, wait: Duration) -> Option<(String, u8)> {
+    let (end, ended) = mpsc::channel::<()>();
     thread::scope(|scope| {
-        scope.spawn(|| {
-            // The first one may come before they are heard: the run before has left a handler, so that none ends the test.
-            while !over.load(Ordering::SeqCst) {
+        scope.spawn(move || {
+            // The run before has left a handler, so that no signal ends the test.
+            while ended.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
                 signal(std::process::id(), "INT").expect("kill");
-                thread::sleep(Duration::from_millis(200));
             }
         });
         let words = ["encoding", &node.url, "--rounds", "500000", "--warm-up", "0", "--out", file];
         let measured = bench(&words, "interrupted.txt");
-        over.store(true, Ordering::SeqCst);
-        let (said, code) = measured.expect("what was measured");
-        assert!(code == 1 && said.contains("ended early by SIGINT"), "{said}");
-        assert_eq!(bench(&["report", file], "again.txt").expect("the file"), (said, 0));
-    });
+        drop(end);
+        measured.ok()
+    })
 }
 
 /// Over a link of 2 Mbit/s the bytes that compression saves decide, by as much as they take.
