@@ -146,7 +146,8 @@ fn interval(of: Option<&Interval>, decimals: u8) -> Cell {
 }
 
 fn bar(of: Option<&Interval>) -> Option<Bar> {
-    of.map(|of| (of.value, Some((of.low, of.high))))
+    // An interval of too few may be of any length, and would decide the axis.
+    of.map(|of| (of.value, of.reliable.then_some((of.low, of.high))))
 }
 
 fn codecs(outcome: &Outcome) -> Vec<Block> {
@@ -190,7 +191,7 @@ fn codecs(outcome: &Outcome) -> Vec<Block> {
     };
     let draw = |id: &str, title: &str, label: &str, log: bool, series| {
         let chart = Bars { y_label: label.to_owned(), categories: categories.clone(), series, log };
-        figure(id, title, "With 95 % intervals.", Chart::Bars(chart))
+        figure(id, title, "With 95 % intervals where there are records enough for one.", Chart::Bars(chart))
     };
     vec![
         draw("saved", "Bytes saved by size class", "Saved (%)", false, series(&|row| bar(row.interval.as_ref()))),
