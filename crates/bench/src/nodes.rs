@@ -16,6 +16,7 @@ use crate::way::Way;
 use anyhow::{Context as _, ensure};
 use chain::{CHAINS, Chain};
 use faultline_command::args::WrongUsage;
+use faultline_command::output::say;
 use faultline_text::{clean, count};
 use serde_json::Value;
 use std::path::PathBuf;
@@ -39,7 +40,10 @@ pub(crate) fn run(args: &NodesArgs) -> anyhow::Result<(String, u8)> {
     // To look at a folder fills the page cache that its node has as well: it is done when nothing is measured any more.
     let then = |results: &mut Results| {
         if results.header.stopped_by.is_none() {
-            let look = |(node, folder): &(String, PathBuf)| disk::disk(node, folder, args.data_time);
+            let look = |(node, folder): &(String, PathBuf)| {
+                say(&format!("looking at {}", folder.display()));
+                disk::disk(node, folder, args.data_time)
+            };
             results.header.disks = folders.iter().map(look).collect();
         }
     };
