@@ -119,7 +119,7 @@ fn write_config(folder: &Path, upstream: &Sink) -> String {
     std::fs::write(&password, "secret\n").expect("a password file");
     let config = folder.join("faultlined.toml");
     let text = format!(
-        "[threads]\ninterval = \"1s\"\n[probe]\nenabled = true\ninterval = \"1s\"\n[labels]\ncluster = \"loopback\"\nexperiment = \"by two ways\"\narm = \"push\"\nrun = \"1\"\n[flight]\nfolder = {:?}\n[phase]\nat_tip_for = \"5s\"\n[forward]\nurl = {:?}\ndb = \"up\"\nuser = \"u\"\npassword_file = {:?}\n",
+        "[threads]\ninterval = \"1s\"\n[probe]\nenabled = true\ninterval = \"1s\"\n[validator]\ninterval = \"2s\"\n[labels]\ncluster = \"loopback\"\nexperiment = \"by two ways\"\narm = \"push\"\nrun = \"1\"\n[flight]\nfolder = {:?}\n[phase]\nat_tip_for = \"5s\"\n[forward]\nurl = {:?}\ndb = \"up\"\nuser = \"u\"\npassword_file = {:?}\n",
         folder.join("flight").display().to_string(),
         upstream.url(),
         password.display().to_string()
