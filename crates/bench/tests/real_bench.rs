@@ -145,6 +145,21 @@ fn slowed(node: &Node, file: &str) {
     assert!(least > 20.0 + received("base64") * 8.0 / 2e6 * 1e3, "{least}");
 }
 
+/// The ready plans of `bench run`, shorter, against this node.
+fn planned(node: &Node, folder: &Path) {
+    for name in ["mix", "encodings"] {
+        let ready = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../experiments/bench/{name}.toml"));
+        let text = fs::read_to_string(ready).expect("a ready plan").replace("http://127.0.0.1:8899", &node.url);
+        let text: String =
+            text.lines().filter(|line| !line.starts_with("rounds")).map(|line| format!("{line}\n")).collect();
+        let file = folder.join(format!("{name}.toml"));
+        fs::write(&file, format!("rounds = 200\n{text}")).expect("a plan");
+        let (said, code) = bench(&["run", &file.display().to_string()], &format!("run-{name}.txt")).expect("results");
+        // Every arm had good answers, which were the same.
+        assert!(code == 0 && said.contains("equal to the reference's in all"), "{said}");
+    }
+}
+
 #[test]
 fn encodings_of_real_accounts_are_compared_in_the_studys_tables_and_their_bytes_are_equal() -> Result<()> {
     let Some(binaries) = Binaries::find() else {
@@ -198,6 +213,7 @@ fn encodings_of_real_accounts_are_compared_in_the_studys_tables_and_their_bytes_
     for scenario in ["SINGLE WRITE", "2 WRITES IN A ROW", "SINGLE READ", "2 READS IN A ROW"] {
         assert!(said.contains(&format!("=== {scenario} ===\n\nhttp: ")), "{said}");
     }
+    planned(&node, kept.path());
     let nothing = bs58::encode([7; 32]).into_string();
     let missing = bench(&["encoding", &node.url, "--accounts", &nothing], "missing.txt");
     let missing = missing.expect_err("no such account").to_string();
