@@ -70,3 +70,18 @@ fn the_document_names_every_ready_plan_and_each_prints_its_requests() {
     }
     assert!(plans >= 2, "{plans}");
 }
+
+#[test]
+fn the_example_of_the_document_prints_its_requests() {
+    let text = document();
+    let example = text.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).expect("an example");
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    std::fs::write(folder.path().join("addresses.txt"), "0xaa\n0xbb\n").expect("a file of values");
+    let plan = folder.path().join("plan.toml");
+    std::fs::write(&plan, example).expect("a plan");
+    let said = dry_run(&plan).unwrap_or_else(|error| panic!("{error:#}"));
+    assert!(
+        said.contains(r#""method":"eth_getBalance","params":["0x"#) && said.contains("SEND wss://node.example"),
+        "{said}"
+    );
+}
