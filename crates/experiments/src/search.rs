@@ -240,8 +240,8 @@ impl Machine {
     ) {
         let danger = danger.filter(|_| aim.headroom().is_some());
         self.growth.take(reading);
-        let slow = aim.headroom().is_some() && dwell.is_slow(&self.references);
-        if danger.is_some() || dwell.is_over() || slow {
+        let failed = aim.headroom().is_some() && dwell.has_failed(&self.references);
+        if danger.is_some() || dwell.is_over() || failed {
             return self.conclude(aim, dwell, danger, reading, acts);
         }
         self.approach.step(aim.headroom(), reading, acts);

@@ -149,16 +149,22 @@ impl Dwell {
         (all > 0.0).then(|| waited.as_secs_f64() / all)
     }
 
+    /// Share of the time that the threads of replay waited, in the busiest part; in all of it if it is shorter.
+    fn waited(&self) -> Option<f64> {
+        self.waited.or_else(|| self.share())
+    }
+
     pub(super) fn is_over(&self) -> bool {
         self.lasted() >= self.length
     }
 
     /// Whether more slots were replayed slowly than may be in all of it: it has failed then, whatever comes, and only costs a longer
-    /// recovery. Not before the cluster's slots can be counted.
-    pub(super) fn is_slow(&self, usual: &References) -> bool {
+    /// recovery. Not before the cluster's slots can be counted. One that is void on a busy host lasts: the host may be busy no more
+    /// when it is over.
+    pub(super) fn has_failed(&self, usual: &References) -> bool {
         let (Some(time), Some(rate)) = (usual.replay(), usual.replayed()) else { return false };
         let least = if self.length >= RATE { RATE } else { self.part() };
-        if self.lasted() < least {
+        if self.lasted() < least || busy(self.waited(), usual).is_some() {
             return false;
         }
         let slow = self.replay.iter().filter(|us| **us > SLOWER * time).count() as f64;
@@ -188,7 +194,7 @@ impl Dwell {
             behind_last: mean(self.end.iter().map(|(_, behind)| behind).sum(), self.end.len() as u64),
             replay_p95_us: rank.checked_sub(1).and_then(|rank| self.replay.get(rank)).copied(),
             refaults: rate(self.first.refaults, self.last.refaults),
-            waited: self.waited.or_else(|| self.share()),
+            waited: self.waited(),
             cluster: rate(self.first.tip, self.last.tip),
             memory_full: self.full,
             unreclaimable: self.last.unreclaimable,
@@ -221,7 +227,7 @@ impl Dwell {
         }
         // One that kept up on a busy host would have kept up on a quiet one.
         if !fails.is_empty() {
-            void.extend(busy(&evidence, usual));
+            void.extend(busy(evidence.waited, usual));
         } else if long
             && usual.replayed().is_some_and(|usual| (evidence.replayed as f64) < FEW * usual * evidence.seconds)
         {
@@ -245,7 +251,7 @@ impl Dwell {
         void.extend(danger.map(str::to_owned));
         void.extend(self.silent.then(|| SILENT.to_owned()));
         void.extend(behind(&evidence, at_tip));
-        void.extend(busy(&evidence, usual));
+        void.extend(busy(evidence.waited, usual));
         let verdict = if void.is_empty() { Verdict::KeptUp } else { Verdict::Void };
         evidence.why = void;
         (verdict, evidence)
@@ -277,8 +283,8 @@ fn behind(evidence: &Evidence, at_tip: u64) -> Vec<String> {
     why
 }
 
-fn busy(evidence: &Evidence, usual: &References) -> Option<String> {
-    let waited = evidence.waited.filter(|waited| *waited > BUSY)?;
+fn busy(waited: Option<f64>, usual: &References) -> Option<String> {
+    let waited = waited.filter(|waited| *waited > BUSY)?;
     let usual = usual.waited()?;
     (for_what_ran(waited) > BUSIER * for_what_ran(usual)).then(|| {
         format!(

@@ -342,24 +342,28 @@ fn a_busier_host_is_seen_where_half_of_the_time_is_waited_anyway() {
 
 #[test]
 fn a_dwell_whose_replay_is_slow_for_good_is_not_waited_for() {
-    let reading = |at: u64, us: f64| Reading {
+    let reading = |at: u64, us: f64, waited: u64| Reading {
         at: seconds(at),
         behind: Some(0),
         unreclaimable: Some(MIB),
+        replay_waited: Some(seconds(waited)),
+        replay_ran: Some(seconds(at)),
         replays: vec![Replayed { at: seconds(at), us }],
         ..Reading::default()
     };
     let mut usual = References::default();
-    let mut dwell = Dwell::begin(&reading(0, 1000.0), seconds(200));
-    (1..=200).for_each(|at| dwell.take(&reading(at, 1000.0)));
-    assert!(!dwell.is_slow(&usual), "slower than what?");
+    let mut dwell = Dwell::begin(&reading(0, 1000.0, 0), seconds(200));
+    (1..=200).for_each(|at| dwell.take(&reading(at, 1000.0, 0)));
+    assert!(!dwell.has_failed(&usual), "slower than what?");
     usual.take(&dwell.reference(32, &References::default(), None).1);
     // Of 200 slots 10 may be slow, and one more for safety.
-    let slow = |slow: u64, until: u64| {
-        let mut dwell = Dwell::begin(&reading(0, 1000.0), seconds(200));
-        (1..=until).for_each(|at| dwell.take(&reading(at, if at <= slow { 1500.0 } else { 1000.0 })));
-        (dwell.is_slow(&usual), dwell.verdict(32, &usual, None).0)
+    let busy = |slow: u64, until: u64, waits: u64| {
+        let mut dwell = Dwell::begin(&reading(0, 1000.0, 0), seconds(200));
+        (1..=until).for_each(|at| dwell.take(&reading(at, if at <= slow { 1500.0 } else { 1000.0 }, waits * at)));
+        (dwell.has_failed(&usual), dwell.verdict(32, &usual, None).0)
     };
+    let slow = |slow: u64, until: u64| busy(slow, until, 0);
+    assert_eq!(busy(60, 100, 1), (false, Verdict::Void), "the host may be busy no more when it is over");
     assert!(!slow(20, 29).0, "the cluster's slots are not known yet");
     assert_eq!((slow(11, 60).0, slow(12, 60), slow(12, 200).1), (false, (true, Verdict::Failed), Verdict::Failed));
     assert_eq!(slow(10, 200), (false, Verdict::KeptUp));
