@@ -5,6 +5,7 @@ mod disk;
 mod encoding;
 mod figures;
 mod nodes;
+mod plan;
 mod tables;
 mod transport;
 
@@ -40,10 +41,12 @@ pub(crate) fn write(report: &Report, out: &Path) -> anyhow::Result<String> {
 pub(crate) fn report(results: &Results) -> Report {
     let judged = judged(results);
     let header = &results.header;
-    let (title, study) = match header.preset.as_str() {
-        "nodes" => ("Nodes on the same requests", nodes::study(results)),
-        "transport" => ("HTTP and WebSocket, reading and writing", transport::study(results)),
-        _ => ("Encodings of account data", encoding::study(results)),
+    let own = "The study's own tables";
+    let (title, first, study) = match header.preset.as_str() {
+        "nodes" => ("Nodes on the same requests", own, nodes::study(results)),
+        "run" => ("Requests of a plan", "All requests together", plan::study(results)),
+        "transport" => ("HTTP and WebSocket, reading and writing", own, transport::study(results)),
+        _ => ("Encodings of account data", own, encoding::study(results)),
     };
     let kind = match header.rate {
         None => format!("closed loop, {} at a time", header.workers),
@@ -53,12 +56,12 @@ pub(crate) fn report(results: &Results) -> Report {
     let requests = count(results.samples.len() as u64);
     let section = |id: &str, title: &str, blocks| Section { id: id.to_owned(), title: title.to_owned(), blocks };
     let mut sections = vec![
-        section("study", "The study's own tables", study),
+        section("study", first, study),
         section("latency", "Latency", tables::latencies(results)),
         section(
             "differences",
             "Differences",
-            [tables::differences(results, &judged), figures::differences(results, &judged)].concat(),
+            [tables::differences(results, &judged, "differences"), figures::differences(results, &judged)].concat(),
         ),
         section("answers", "Answers compared", paragraphs(&verified(results))),
         section("distribution", "Distribution", figures::distributions(results)),

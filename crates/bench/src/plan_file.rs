@@ -13,6 +13,7 @@ use crate::results::Results;
 use faultline_command::args::WrongUsage;
 use faultline_settings::{Mistake, text};
 use faultline_text::is_unfit;
+pub(crate) use shown::joined;
 use std::path::{Path, PathBuf};
 use toml::de::DeValue;
 

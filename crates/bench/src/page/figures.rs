@@ -147,13 +147,14 @@ pub(super) fn over_time(results: &Results) -> Vec<Block> {
 }
 
 fn line(results: &Results, arm: &str, (rounds, together): (usize, usize)) -> Line {
-    let cells = results.cells.iter().filter(|cell| cell.arm == arm).count();
     let mut by_round: Vec<(f64, Vec<Option<f64>>)> = vec![(f64::INFINITY, Vec::new()); rounds];
     for sample in results.samples.iter().filter(|sample| results.cells.get(sample.cell).is_some_and(|c| c.arm == arm)) {
         let Some((begun, latencies)) = by_round.get_mut(sample.round as usize) else { continue };
         *begun = begun.min(sample.at_ns as f64 / 1e9);
         latencies.push(sample.latency_ns().map(ms));
     }
+    // A round of a mix has one request of each arm; a last one may lack some.
+    let wanted = by_round.iter().map(|(_, latencies)| latencies.len()).max().unwrap_or(0);
     let id = ids(results.header.arms.iter().map(String::as_str));
     let place = results.header.arms.iter().position(|known| known == arm);
     let mut line = Line {
@@ -167,7 +168,7 @@ fn line(results: &Results, arm: &str, (rounds, together): (usize, usize)) -> Lin
             continue;
         }
         let all: Vec<Option<f64>> = some.iter().flat_map(|(_, latencies)| latencies.iter().copied()).collect();
-        let whole = all.len() == cells * some.len() && all.iter().all(Option::is_some);
+        let whole = all.len() == wanted * some.len() && all.iter().all(Option::is_some);
         // Rounds overlap where many are asked at the same time.
         line.x.push(line.x.last().copied().unwrap_or(0.0).max(begun));
         line.y.push(summary::summary(&all).mean.filter(|_| whole));

@@ -29,14 +29,15 @@ fn titled(results: &Results, head: &CellHead) -> [Cell; 2] {
 
 /// All latencies, and where the time is spent.
 pub(super) fn latencies(results: &Results) -> Vec<Block> {
-    vec![Block::Table(percentiles(results)), Block::Table(phases(results))]
+    vec![Block::Table(percentiles(results, ("latencies", "Latency"))), Block::Table(phases(results))]
 }
 
-fn percentiles(results: &Results) -> Table {
+/// Latencies of every cell.
+pub(super) fn percentiles(results: &Results, (id, title): (&str, &str)) -> Table {
     let note = "From sending to the decoded answer. Percentiles are those of an HDR histogram with three digits. Failures are in no mean.";
     let timed = ["mean", "median", "sd", "min", "max", "p90", "p95", "p99", "p99.9"].map(|name| (name, "ms"));
     let columns = [&[("arm", ""), ("about", "")], timed.as_slice(), &[("good", ""), ("failed", "")]].concat();
-    let mut out = table("latencies", "Latency", &columns, note);
+    let mut out = table(id, title, &columns, note);
     for (cell, head) in results.cells.iter().enumerate() {
         let summary = results.summary(cell);
         let l = summary.latency;
@@ -78,7 +79,7 @@ fn phases(results: &Results) -> Table {
 }
 
 /// Every arm against the reference.
-pub(super) fn differences(results: &Results, judged: &[Judged]) -> Vec<Block> {
+pub(super) fn differences(results: &Results, judged: &[Judged], id: &str) -> Vec<Block> {
     let Some(reference) = results.header.arms.first().filter(|_| !judged.is_empty()) else { return Vec::new() };
     let note = "Differences round by round with 95 % intervals by resampling blocks of rounds; negative where the reference is slower. \
                 Shown: the p-value, adjusted for the number of comparisons (Holm), is below 0.05.";
@@ -93,7 +94,7 @@ pub(super) fn differences(results: &Results, judged: &[Judged]) -> Vec<Block> {
         ("rounds", ""),
         ("caveat", ""),
     ];
-    let mut out = table("differences", &format!("Against {reference}"), &columns, note);
+    let mut out = table(id, &format!("Against {reference}"), &columns, note);
     for (compared, shown) in judged {
         out.rows.push(vec![
             words(&compared.arm),

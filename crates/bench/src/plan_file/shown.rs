@@ -11,10 +11,7 @@ const ALL: &str = "all requests";
 
 /// Latencies over all requests, and arms against the first. Nothing where there is one request only.
 pub(super) fn together(results: &Results) -> String {
-    if results.subjects().len() < 2 {
-        return String::new();
-    }
-    let all = joined(results);
+    let Some(all) = joined(results) else { return String::new() };
     let mut out = "=== ALL REQUESTS ===\n\n".to_owned() + &render::latencies(&all);
     let compared = compared(&all);
     if let (Some(reference), false) = (results.header.arms.first(), compared.is_empty()) {
@@ -24,8 +21,12 @@ pub(super) fn together(results: &Results) -> String {
     out + "\n"
 }
 
-/// The same samples with one cell for each arm: each subject of each round becomes a round, in which arms are compared.
-fn joined(results: &Results) -> Results {
+/// The same samples with one cell for each arm: each subject of each round becomes a round, in which arms are compared. `None` where
+/// there is one request only.
+pub(crate) fn joined(results: &Results) -> Option<Results> {
+    if results.subjects().len() < 2 {
+        return None;
+    }
     let arms = &results.header.arms;
     let place = |sample: &Sample| {
         let head = results.cells.get(sample.cell)?;
@@ -44,11 +45,11 @@ fn joined(results: &Results) -> Results {
         Some(Sample { cell, round, ..sample.clone() })
     };
     let head = |arm: &String| CellHead { arm: arm.clone(), subject: ALL.to_owned(), size: None };
-    Results {
+    Some(Results {
         header: results.header.clone(),
         cells: arms.iter().map(head).collect(),
         samples: results.samples.iter().filter_map(sample).collect(),
-    }
+    })
 }
 
 #[cfg(test)]
@@ -65,7 +66,7 @@ mod tests {
         let mut results = results(300, &[("a", 1, &a[0]), ("a", 2, &a[1]), ("b", 1, &b[0]), ("b", 2, &b[1])]);
         results.samples.retain(|sample| sample.round as usize % 2 == sample.cell % 2);
         results.cells.iter_mut().for_each(|cell| cell.size = None);
-        let all = joined(&results);
+        let all = joined(&results).unwrap();
         assert_eq!((all.cells.len(), all.samples.len()), (2, 600));
         let compared = &compared(&all)[0];
         assert_eq!(compared.rounds, 300);

@@ -71,10 +71,17 @@ fn results(folder: &Path) -> Vec<(&'static str, PathBuf)> {
     let records: Vec<String> = (0..300).map(|_| STANDARD.encode(record(&mut random))).collect();
     let file = folder.join("records.b64").display().to_string();
     fs::write(&file, records.join("\n")).unwrap();
+    let plan = folder.join("mix.toml").display().to_string();
+    let mix = format!(
+        "rounds = 60\n[[arm]]\nname = 'near'\nurl = '{solana}'\n[[arm]]\nname = 'far'\nurl = '{solana}'\nlink = '1ms'\n\
+         [[request]]\nmethod = 'getSlot'\nweight = 2\n[[request]]\nmethod = 'getVersion'\n"
+    );
+    fs::write(&plan, mix).unwrap();
     let few = ["--fetch", "40", "--latencies", "0,2ms", "--repeats", "1", "--dictionary", "4K"];
     vec![
         words("encoding", &["encoding", &solana, "--accounts", &accounts, "--rounds", "60", "--links", "0ms,1ms"], 0),
         words("nodes", &["nodes", &solana, &solana, "--rounds", "60"], 0),
+        words("run", &["run", &plan], 0),
         words("transport", &["transport", &evm, "--transports", "http,http-new", "--rounds", "20"], 0),
         words("compression", &[["compression", "--files", &file].as_slice(), &few].concat(), 0),
     ]
@@ -90,6 +97,8 @@ fn every_preset_has_a_page_that_fits_asks_for_nothing_and_begins_with_the_studys
         assert!(bench(&words).is_err(), "nothing is overwritten");
         let html = fs::read_to_string(&page).unwrap();
         assert!(!html.contains("<script>alert"), "what nodes say is text");
+        assert!(name == "compression" || html.contains("Latency over time"), "{name}");
+        assert_eq!(html.contains("getAccountInfo"), name == "encoding", "{name}");
         let first = html.find("class=\"chapter\"").expect("chapters");
         assert!(html[first..].starts_with(r#"class="chapter" aria-labelledby="Head-study""#), "{name}");
         let whole = folder.path().join(name).display().to_string();
