@@ -124,7 +124,11 @@ impl Plan {
 
     /// The request with that id.
     pub(crate) fn body(&self, cell: &Cell, id: u64) -> Bytes {
-        let round = self.round_of(id);
+        self.body_in(cell, id, self.round_of(id))
+    }
+
+    /// The same with another id, in that round of the whole run.
+    pub(crate) fn body_in(&self, cell: &Cell, id: u64, round: u64) -> Bytes {
         if self.values.is_empty() {
             return cell.body(id, (self.seed, round));
         }

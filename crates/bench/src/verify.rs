@@ -120,7 +120,7 @@ fn answer_of(slot: Option<u64>, bytes: &[u8]) -> Answer {
 /// The request of a round about a subject, as it was sent but for its id.
 fn asked(plan: &Plan, subject: usize, round: u64) -> String {
     let Some(cell) = plan.cells.iter().find(|cell| cell.subject == subject) else { return String::new() };
-    let body = cell.body(0, (plan.seed, round));
+    let body = plan.body_in(cell, 0, round);
     let text = String::from_utf8_lossy(&body);
     text.split_once("\"id\":0,").map_or("", |(_, method)| method).trim_end_matches('}').to_owned()
 }
@@ -143,6 +143,7 @@ fn digest(bytes: &[u8]) -> (usize, u64) {
 mod tests {
     use super::*;
     use crate::plan::{Arm, Cell, Subject, tests::plan};
+    use crate::values::{Of, Value};
 
     fn verify() -> Verify {
         let empty = plan(1, 1);
@@ -173,6 +174,22 @@ mod tests {
             first[0].starts_with("\"method\":") && first[0].ends_with(": blockTime is 6 instead of 5"),
             "{first:?}"
         );
+    }
+
+    #[test]
+    fn a_difference_is_listed_with_the_values_that_were_drawn() {
+        let mut plan = verify().plan;
+        plan.values = vec![Value { name: "slot".to_owned(), of: Of::Range { from: 5, to: 900, hex: false } }];
+        plan.cells.iter_mut().for_each(|cell| cell.method = r#""method":"m","params":[{slot}]"#.to_owned());
+        let mut verify = Verify::new(&plan);
+        for (number, bytes) in [(0, b"0"), (1, b"1"), (2, b"0")] {
+            verify.answered((number, 0), 7, Some((None, bytes)));
+        }
+        let sent = plan.body(&plan.cells[1], 7 * 6 + 1);
+        let sent = String::from_utf8(sent.to_vec()).unwrap();
+        let params = sent.split_once("\"params\":").unwrap().1.trim_end_matches('}');
+        let first = &verify.verdicts[1].first[0];
+        assert!(first.contains(&format!("{params}: ")) && !first.contains("slot"), "{first} of {sent}");
     }
 
     #[test]
