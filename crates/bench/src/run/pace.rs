@@ -144,10 +144,12 @@ impl Pace {
         let most = if is_limit { MOST_REFUSALS } else { MOST_ERRORS };
         match repeat {
             Repeat::None => {
-                let until = now + wish.unwrap_or_default();
-                let mut held_back = self.held_back.borrow_mut();
-                let known = held_back.entry(link).or_default();
-                *known = until.max(*known);
+                // Who names no wait wants none: what is due already was held up by the node, and is sent.
+                if let Some(wish) = wish.filter(|wish| !wish.is_zero()) {
+                    let mut held_back = self.held_back.borrow_mut();
+                    let known = held_back.entry(link).or_default();
+                    *known = (now + wish).max(*known);
+                }
                 return false;
             }
             Repeat::Limits if !is_limit => return false,

@@ -234,6 +234,18 @@ fn an_open_loop_holds_back_what_is_due_before_retry_after_is_over_and_counts_it(
 }
 
 #[test]
+fn a_stall_that_ends_in_an_error_without_retry_after_holds_nothing_back() {
+    let server = Server::start(|number, _| match number {
+        20 => Reply::After(Duration::from_secs(1)),
+        21 => Reply::Raw(http("503 Service Unavailable", LAST, "")),
+        _ => Reply::After(Duration::ZERO),
+    });
+    let summary = measure(&plan(&server, 100, 1, Some(50.0))).summary(0);
+    assert_eq!(summary.failures, BTreeMap::from([("HTTP 503".to_owned(), 1)]));
+    assert!(summary.latency.unwrap().p90 > 300.0, "what was due during the stall counts its wait: {summary:?}");
+}
+
+#[test]
 fn a_request_whose_time_is_over_is_not_sent_and_costs_no_connection() {
     let server = Server::start(|_, _| Reply::After(Duration::ZERO));
     let plan = plan(&server, 1, 1, None);
