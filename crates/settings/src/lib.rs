@@ -62,9 +62,26 @@ pub fn read<T>(
     file: Option<&Path>,
     sections: impl FnOnce(Table<'_>, &mut Mistakes<'_>) -> T,
 ) -> (Option<T>, Vec<Mistake>) {
+    read_lines(text, (file, true), sections)
+}
+
+/// [`read`], but no mistake of the language repeats its line: there may be a key in it, as addresses of nodes have them.
+pub fn read_secret<T>(
+    text: &str,
+    file: Option<&Path>,
+    sections: impl FnOnce(Table<'_>, &mut Mistakes<'_>) -> T,
+) -> (Option<T>, Vec<Mistake>) {
+    read_lines(text, (file, false), sections)
+}
+
+fn read_lines<T>(
+    text: &str,
+    (file, shown): (Option<&Path>, bool),
+    sections: impl FnOnce(Table<'_>, &mut Mistakes<'_>) -> T,
+) -> (Option<T>, Vec<Mistake>) {
     let (top, errors) = DeTable::parse_recoverable(text);
     let mut m = Mistakes { file, text, found: Vec::new() };
-    m.syntax(&errors);
+    m.syntax(&errors, shown);
     if !m.is_empty() {
         return (None, m.in_order());
     }
@@ -108,8 +125,8 @@ impl Mistakes<'_> {
     }
 
     /// Mistakes of the language, one a line, with the line. Where something is never closed, whatever follows looks wrong: then
-    /// only the first is told.
-    fn syntax(&mut self, errors: &[toml::de::Error]) {
+    /// only the first is told. Whether the line is `shown` as well.
+    fn syntax(&mut self, errors: &[toml::de::Error], shown: bool) {
         let unclosed = errors.iter().any(|error| error.message().contains("unclosed"));
         let mut told = BTreeSet::new();
         let mut errors: Vec<_> = errors.iter().collect();
@@ -121,8 +138,9 @@ impl Mistakes<'_> {
             }
             let written = line.and_then(|line| self.text.lines().nth(line.checked_sub(1)?)).unwrap_or_default().trim();
             let written: String = written.chars().take(LONGEST_SHOWN).collect();
+            let written = if shown { format!(": `{written}`") } else { String::new() };
             let before = if unclosed { "; a bracket, brace or quote before it may lack its end" } else { "" };
-            self.push(line, format!("{}: `{written}`{before}", error.message()));
+            self.push(line, format!("{}{written}{before}", error.message()));
         }
     }
 }

@@ -34,7 +34,7 @@ struct FileArm {
 /// Every mistake found.
 pub(super) fn parse(text: &str, file: &Path) -> Result<(Plan, Option<PathBuf>), Vec<Mistake>> {
     let folder = file.parent().unwrap_or(Path::new("")).to_owned();
-    let (read, mistakes) = faultline_settings::read(text, Some(file), |mut top, m| {
+    let (read, mistakes) = faultline_settings::read_secret(text, Some(file), |mut top, m| {
         let mut plan = usual();
         let authorities = top.take("ca", m, |v| Ok(folder.join(self::text(v)?)));
         schedule(&mut top, &mut plan, m);

@@ -157,6 +157,16 @@ weight = 0
 }
 
 #[test]
+fn a_line_that_is_no_toml_is_named_and_not_repeated() {
+    for url in ["\"https://node.example/?key=secret", "https://node.example/?key=secret", "'http://a/secret' 'secret'"]
+    {
+        let told = mistakes(&format!("rounds = 5\n[[arm]]\nurl = {url}\nname = 'a'\n"));
+        assert!(told.iter().any(|line| line.starts_with("plan.toml:3: ")), "{told:#?}");
+        assert!(!told.iter().any(|line| line.contains("secret") || line.contains("node.example")), "{told:#?}");
+    }
+}
+
+#[test]
 fn parameters_that_are_no_json_for_some_value_are_refused() {
     let told = |params: &str| {
         let text = MIX.replace(r#"'["{key}", {"encoding": "base64+zstd"}]'"#, &format!("'{params}'"));
