@@ -17,6 +17,7 @@ use kinds::Kinds;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fs::{self, Metadata};
+use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -160,11 +161,10 @@ impl<'a> Walk<'a> {
     fn all(&mut self) -> bool {
         let mut open = vec![self.root.to_owned()];
         let mut ended = None;
+        // Without the folder itself nothing is known.
+        self.unreadable += u64::from(!self.root.is_dir());
         'folders: while let Some(folder) = open.pop() {
-            let Ok(entries) = fs::read_dir(&folder) else {
-                self.unreadable += 1;
-                continue;
-            };
+            let Some(entries) = self.there(fs::read_dir(&folder)) else { continue };
             let mut lsm = false;
             for entry in entries {
                 self.entries += 1;
@@ -176,11 +176,8 @@ impl<'a> Walk<'a> {
                 if ended.is_some() {
                     break 'folders;
                 }
-                // A file that went meanwhile takes nothing.
-                let Some((path, metadata)) = entry.ok().and_then(|entry| Some((entry.path(), entry.metadata().ok()?)))
-                else {
-                    continue;
-                };
+                let looked = entry.and_then(|entry| Ok((entry.path(), entry.metadata()?)));
+                let Some((path, metadata)) = self.there(looked) else { continue };
                 lsm |= self.entry(path, &metadata, &mut open);
             }
             if lsm {
@@ -193,10 +190,17 @@ impl<'a> Walk<'a> {
             }
         };
         say(self.symbolic, "symbolic links were not followed");
-        say(self.unreadable, "folders could not be read, and are not counted");
+        say(self.unreadable, "files and folders could not be read, and are not counted");
         let whole = ended.is_none() && self.unreadable == 0;
         self.problems.extend(ended.map(|why| format!("the folder's size is not known: {why}")));
         whole
+    }
+
+    /// What went meanwhile takes nothing. What is not known for another reason is counted as that.
+    fn there<T>(&mut self, looked: io::Result<T>) -> Option<T> {
+        let unreadable = |error: &io::Error| error.kind() != io::ErrorKind::NotFound;
+        self.unreadable += u64::from(looked.as_ref().is_err_and(unreadable));
+        looked.ok()
     }
 
     /// Counts an entry; whether it shows that its folder is a database.
@@ -269,6 +273,18 @@ mod tests {
         assert!(disk.problems[0].contains("--data-time"), "{disk:?}");
         assert!(super::folder(&folder.path().join("7")).is_err(), "a file");
         assert!(super::folder(&folder.path().join("none")).is_err());
+    }
+
+    #[test]
+    fn what_went_meanwhile_takes_nothing_and_what_is_refused_is_not_known() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut walk = Walk::new(folder.path(), clock::uptime() + PATIENCE);
+        assert!(walk.there(fs::read_dir(folder.path().join("gone"))).is_none());
+        assert!(walk.there(folder.path().join("gone").symlink_metadata()).is_none() && walk.all());
+        let denied = || io::Error::from(io::ErrorKind::PermissionDenied);
+        assert!(walk.there::<Metadata>(Err(denied())).is_none() && !walk.all());
+        let said = "1 files and folders could not be read, and are not counted";
+        assert!(walk.problems.iter().any(|problem| problem == said), "{:?}", walk.problems);
     }
 
     #[test]
