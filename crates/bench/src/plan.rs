@@ -122,6 +122,12 @@ impl Plan {
         self.cells.iter_mut().filter(|cell| cell.arm > arm).for_each(|cell| cell.arm -= 1);
     }
 
+    /// What stands for the node that a link leads to: the place of the first link to the same address.
+    pub(crate) fn node(&self, link: usize) -> usize {
+        let Some(to) = self.links.get(link).map(|link| &link.endpoint) else { return link };
+        self.links.iter().position(|link| link.endpoint == *to).unwrap_or(link)
+    }
+
     /// The request with that id.
     pub(crate) fn body(&self, cell: &Cell, id: u64) -> Bytes {
         self.body_in(cell, id, self.round_of(id))

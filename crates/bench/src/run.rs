@@ -223,14 +223,15 @@ async fn worker(shared: Rc<Shared>, mut decoder: Decoder) {
     let repeat = if shared.plan.rate.is_none() { Repeat::All } else { Repeat::None };
     while let Some((turn, at)) = shared.next().await {
         let Some(cell) = shared.plan.cells.get(turn.cell) else { return };
-        if shared.pace.holds_back(cell.link, at) {
+        let node = shared.plan.node(cell.link);
+        if shared.pace.holds_back(node, at) {
             shared.answered(&turn, Asked { answer: Err(Failure::HeldBack), at, refused: 0 }, None);
             continue;
         }
         let idle = shared.idle.borrow_mut().pop();
         let mut connections = idle.unwrap_or_else(|| Connections::new(&shared.plan, shared.tls.clone()));
         let send = async |at| connections.exchange(&shared.plan, cell, turn.number, &mut decoder, at).await;
-        let asked = shared.pace.asked(cell.link, at, repeat, send).await;
+        let asked = shared.pace.asked(node, at, repeat, send).await;
         shared.idle.borrow_mut().push(connections);
         let Some(asked) = asked else { return };
         let decoded = asked.answer.as_ref().ok().map(|exchanged| exchanged.decoded);

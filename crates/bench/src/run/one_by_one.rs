@@ -57,7 +57,9 @@ impl Engine {
             for turn in Order::new(plan) {
                 let (Some(cell), true) = (plan.cells.get(turn.cell), pace.until(Duration::ZERO).await) else { break };
                 let at = clock::uptime();
-                let Some(asked) = pace.asked(cell.link, at, Repeat::All, async |_| perform(cell).await).await else {
+                let Some(asked) =
+                    pace.asked(plan.node(cell.link), at, Repeat::All, async |_| perform(cell).await).await
+                else {
                     break;
                 };
                 done.set(done.get() + 1);

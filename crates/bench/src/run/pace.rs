@@ -30,9 +30,9 @@ const TIMER: Duration = Duration::from_millis(2);
 pub(crate) struct Pace {
     /// Nothing is sent before: a node asked for fewer requests.
     resume: Cell<Duration>,
-    /// In an open loop, by place of the link: nothing is sent there before.
+    /// In an open loop, by node ([`Plan::node`](crate::plan::Plan::node)): nothing is sent there before.
     held_back: RefCell<BTreeMap<usize, Duration>>,
-    /// By place of the link: since when every request has been refused.
+    /// By node: since when every request has been refused.
     troubled: RefCell<BTreeMap<usize, Duration>>,
     refusals: RefCell<BTreeMap<String, u64>>,
     ended_by: RefCell<Option<String>>,
@@ -79,9 +79,9 @@ impl Pace {
         self.refusals.borrow().clone()
     }
 
-    /// Whether a request that was to be sent over that link at `at` is not: the node wants none before a later moment.
-    pub(crate) fn holds_back(&self, link: usize, at: Duration) -> bool {
-        self.held_back.borrow().get(&link).is_some_and(|until| at < *until)
+    /// Whether a request that was to be sent to that node at `at` is not: the node wants none before a later moment.
+    pub(crate) fn holds_back(&self, node: usize, at: Duration) -> bool {
+        self.held_back.borrow().get(&node).is_some_and(|until| at < *until)
     }
 
     /// Waits for that moment; whether a request is still to be sent then.
@@ -100,11 +100,11 @@ impl Pace {
         self.until(self.resume.get()).await
     }
 
-    /// Sends a request over that link that was to be sent at `at`, and again after a wait if the node refused it and it may be
+    /// Sends a request to that node that was to be sent at `at`, and again after a wait if the node refused it and it may be
     /// repeated. `None` if the run ends during the wait.
     pub(crate) async fn asked<T>(
         &self,
-        link: usize,
+        node: usize,
         mut at: Duration,
         repeat: Repeat,
         mut send: impl AsyncFnMut(Duration) -> Result<T, Failure>,
@@ -113,11 +113,11 @@ impl Pace {
         loop {
             let answer = send(at).await;
             let Err(failure) = &answer else {
-                self.troubled.borrow_mut().remove(&link);
+                self.troubled.borrow_mut().remove(&node);
                 return Some(Asked { answer, at, refused });
             };
             let Some(wish) = failure.refusal() else { return Some(Asked { answer, at, refused }) };
-            if !self.is_repeated(link, failure, (repeat, refused)) {
+            if !self.is_repeated(node, failure, (repeat, refused)) {
                 return Some(Asked { answer, at, refused });
             }
             let own = (FIRST_BACKOFF * 2_u32.pow(refused)).min(LONGEST_BACKOFF);
@@ -132,7 +132,7 @@ impl Pace {
     }
 
     /// Counts a refusal, and decides whether its request is sent again after so many others.
-    fn is_repeated(&self, link: usize, failure: &Failure, (repeat, before): (Repeat, u32)) -> bool {
+    fn is_repeated(&self, node: usize, failure: &Failure, (repeat, before): (Repeat, u32)) -> bool {
         *self.refusals.borrow_mut().entry(failure.to_string()).or_default() += 1;
         let wish = failure.refusal().flatten();
         if let Some(wish) = wish.filter(|wish| *wish > LONGEST_WISH) {
@@ -147,7 +147,7 @@ impl Pace {
                 // Who names no wait wants none: what is due already was held up by the node, and is sent.
                 if let Some(wish) = wish.filter(|wish| !wish.is_zero()) {
                     let mut held_back = self.held_back.borrow_mut();
-                    let known = held_back.entry(link).or_default();
+                    let known = held_back.entry(node).or_default();
                     *known = (now + wish).max(*known);
                 }
                 return false;
@@ -155,7 +155,7 @@ impl Pace {
             Repeat::Limits if !is_limit => return false,
             _ => {}
         }
-        let since = *self.troubled.borrow_mut().entry(link).or_insert(now);
+        let since = *self.troubled.borrow_mut().entry(node).or_insert(now);
         if before >= most && now.saturating_sub(since) >= LONGEST_TROUBLE {
             self.end(format!(
                 "a node that has refused all requests for {}: {failure}",

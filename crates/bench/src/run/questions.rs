@@ -80,7 +80,7 @@ async fn one(
     let mut decoder = Decoder::new()?;
     own.open(&plan, cell).await;
     let send = async |at| own.exchange(&plan, cell, place as u64, &mut decoder, at).await;
-    let asked = pace.asked(cell.link, clock::uptime(), Repeat::Limits, send).await;
+    let asked = pace.asked(plan.node(cell.link), clock::uptime(), Repeat::Limits, send).await;
     let answer = asked.map(|asked| (place, asked.answer.map(|_| decoder.bytes().to_vec())));
     Ok((answer, cell.arm, own))
 }

@@ -246,6 +246,21 @@ fn a_stall_that_ends_in_an_error_without_retry_after_holds_nothing_back() {
 }
 
 #[test]
+fn all_arms_of_a_node_that_wants_no_requests_are_held_back() {
+    let server = Server::start(|number, _| match number {
+        10 => Reply::Raw(http("429 Too Many Requests", "Retry-After: 60\r\nConnection: close\r\n", "")),
+        _ => Reply::After(Duration::ZERO),
+    });
+    let mut plan = plan(&server, 20, 1, Some(100.0)).as_ref().clone();
+    plan.arms.push(Arm { name: "b".to_owned() });
+    plan.links.push(plan.links[0].clone());
+    plan.cells.push(PlanCell { arm: 1, link: 1, ..plan.cells[0].clone() });
+    let measured = Engine::new(&plan, None).unwrap().run(&Rc::new(plan)).unwrap();
+    let held = |sample: &&Sample| sample.failure.as_deref() == Some("not sent before Retry-After was over");
+    assert_eq!(measured.samples.iter().filter(held).count(), 40 - 11, "none was sent, over neither link");
+}
+
+#[test]
 fn a_request_whose_time_is_over_is_not_sent_and_costs_no_connection() {
     let server = Server::start(|_, _| Reply::After(Duration::ZERO));
     let plan = plan(&server, 1, 1, None);
