@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 /// Bytes that an account of Solana has at most, and room to notice one that claims more.
 const LARGEST_ACCOUNT: usize = (10 << 20) + 1;
 
-/// Fields of results that nodes may rightly fill otherwise: where a list goes on, and how far a block of Starknet is accepted.
+/// Fields of Starknet's results that nodes may rightly fill otherwise: where a list goes on, and how far a block is accepted.
 const NODES_OWN: [&str; 2] = ["continuation_token", "status"];
 
 /// Begins the bytes of an answer that says that a slot was skipped; no JSON begins so.
@@ -65,6 +65,15 @@ pub(crate) enum Expected {
         /// The same request has the same result on every node.
         same: bool,
     },
+    /// As [`Expected::Json`] that must be the same, but for [`NODES_OWN`].
+    Starknet,
+}
+
+impl Expected {
+    /// Any result of that method; whether two nodes must give the same.
+    pub(crate) fn json(method: &str, same: bool) -> Expected {
+        if same && method.starts_with("starknet_") { Expected::Starknet } else { Expected::Json { same } }
+    }
 }
 
 /// An answer that was decoded; its bytes are in the [`Decoder`].
@@ -129,8 +138,8 @@ pub(crate) struct Decoder {
     zstd: zstd::bulk::Decompressor<'static>,
     compressed: Vec<u8>,
     bytes: Vec<u8>,
-    /// A result of which the record is not in `bytes` yet.
-    json: Option<String>,
+    /// A result of which the record is not in `bytes` yet, and the fields that are not compared.
+    json: Option<(String, &'static [&'static str])>,
 }
 
 impl Decoder {
@@ -143,8 +152,8 @@ impl Decoder {
 
     /// The bytes of the last answer; of JSON a record whose first line is the same for the same result. To make it is no part of decoding.
     pub(crate) fn bytes(&mut self) -> &[u8] {
-        if let Some(result) = self.json.take() {
-            self.bytes = canonical::record(&result, &NODES_OWN).into_bytes();
+        if let Some((result, but)) = self.json.take() {
+            self.bytes = canonical::record(&result, but).into_bytes();
         }
         &self.bytes
     }
@@ -167,11 +176,12 @@ impl Decoder {
                 self.bytes.extend_from_slice(text.get().as_bytes());
                 Ok(Decoded { slot: None, bytes: true })
             }
-            Expected::Json { same: true } => {
+            Expected::Json { same: true } | Expected::Starknet => {
+                let but: &[&str] = if expected == Expected::Starknet { &NODES_OWN } else { &[] };
                 match result::<&RawValue>(body, id) {
                     // That there is no block is an answer, too, which all nodes must give.
                     Err(Failure::Skipped(code)) => self.bytes = format!("{SKIPPED}{code}").into_bytes(),
-                    other => self.json = Some(other?.get().to_owned()),
+                    other => self.json = Some((other?.get().to_owned(), but)),
                 }
                 Ok(Decoded { slot: None, bytes: true })
             }
@@ -294,18 +304,28 @@ mod tests {
 
     #[test]
     fn results_that_mean_the_same_have_the_same_bytes() {
-        let bytes = |result: &str| {
+        let bytes_of = |method: &str, result: &str| {
             let mut decoder = Decoder::new().unwrap();
             let body = format!(r#"{{"id":7,"result":{result}}}"#);
-            let decoded = decoder.decode(body.as_bytes(), 7, Expected::Json { same: true });
+            let decoded = decoder.decode(body.as_bytes(), 7, Expected::json(method, true));
             decoded.map(|_| decoder.bytes().split(|byte| *byte == b'\n').next().unwrap().to_vec())
         };
+        let bytes = |result: &str| bytes_of("getBlock", result);
         assert_eq!(bytes(r#"{"a":1,"b":[2]}"#), bytes(r#"{ "b": [ 2 ], "a": 1 }"#));
         assert_ne!(bytes(r#"{"a":1}"#), bytes(r#"{"a":2}"#));
         let starknet = |own: &str| {
-            bytes(&format!(r#"{{"a":{{"status":"{own}"}},"status":"{own}","continuation_token":"{own}"}}"#))
+            bytes_of(
+                "starknet_getEvents",
+                &format!(r#"{{"a":{{"status":"{own}"}},"status":"{own}","continuation_token":"{own}"}}"#),
+            )
         };
-        assert_eq!(bytes(r#"{"a":[1],"status":"ACCEPTED_ON_L2"}"#), bytes(r#"{"status":"ACCEPTED_ON_L1","a":[1]}"#));
+        let accepted = [r#"{"a":[1],"status":"ACCEPTED_ON_L2"}"#, r#"{"status":"ACCEPTED_ON_L1","a":[1]}"#];
+        let [one, other] = accepted.map(|result| bytes_of("starknet_getBlockWithTxs", result));
+        assert_eq!(one, other);
+        // A receipt of EVM says so whether its transaction failed.
+        let [failed, done] =
+            [r#"{"status":"0x0"}"#, r#"{"status":"0x1"}"#].map(|result| bytes_of("eth_getTransactionReceipt", result));
+        assert_ne!(failed, done);
         assert_ne!(starknet("x"), starknet("y"), "only of the result itself");
         assert_eq!(bytes("null"), Err(Failure::Missing), "null is a result: what was asked for is not there");
         assert_eq!(bytes(r#"null,"error":{"code":-32000}"#), Err(Failure::Rpc(-32000)));

@@ -168,7 +168,7 @@ fn plan(args: &NodesArgs, chain: &Chain, nodes: Vec<(String, Endpoint)>, range: 
             method: format!(r#""method":"{method}","params":{params}"#),
             numbers:
                 chain::draws(params).then_some((range.0, range.1.saturating_sub(chain::reach(method)).max(range.0))),
-            expected: Expected::Json { same: *same },
+            expected: Expected::json(method, *same),
         }));
     }
     let subjects = methods.into_iter().map(|name| Subject { name }).collect();

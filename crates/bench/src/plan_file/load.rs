@@ -210,7 +210,7 @@ fn fill(plan: &mut Plan, arms: Vec<FileArm>, values: Vec<Value>, requests: Vec<R
             let expected = match request.answer {
                 Answer::Any => Expected::Json { same: false },
                 // There is nothing to compare with.
-                Answer::Same => Expected::Json { same: arms.len() > 1 },
+                Answer::Same => Expected::json(method, arms.len() > 1),
                 Answer::Account => Expected::Account(of_arm.or(request.encoding).unwrap_or(Encoding::Base64)),
             };
             plan.cells.push(Cell {
