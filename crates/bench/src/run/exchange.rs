@@ -112,7 +112,8 @@ impl Connections {
         let decoded = decoded(&raw, id, cell, decoder);
         let decode_cpu = cpu.map(|cpu| clock::thread_cpu().saturating_sub(cpu));
         let done = clock::uptime();
-        if decoded.is_err() && plan.links.get(place).is_some_and(|kind| kind.way == Way::WebSocket) {
+        let is_unclear = matches!(decoded, Err(Failure::WrongId | Failure::Malformed));
+        if is_unclear && plan.links.get(place).is_some_and(|kind| kind.way == Way::WebSocket) {
             // What comes next may be the answer to this one.
             self.links.get_mut(place).map(Option::take);
         }

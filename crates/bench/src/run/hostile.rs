@@ -1,5 +1,5 @@
 //! The engine against nodes that do what no node should, over HTTP/1.1, HTTP/2 and a WebSocket: each ends in an error of that request,
-//! and the next one, over a new connection, is answered.
+//! and the next one is answered.
 #![expect(clippy::disallowed_methods, reason = "the witness has threads of its own")]
 
 use super::Engine;
@@ -22,6 +22,8 @@ use std::time::Duration;
 enum Deed {
     /// It is answered.
     Good,
+    /// An error of JSON-RPC.
+    Error,
     /// An answer to another one.
     WrongId,
     /// JSON of many arrays in one another.
@@ -37,7 +39,8 @@ enum Deed {
 }
 
 /// What each must come to, over every protocol alike.
-const DEEDS: [(Deed, &[&str]); 6] = [
+const DEEDS: [(Deed, &[&str]); 7] = [
+    (Deed::Error, &["JSON-RPC -32602"]),
     (Deed::WrongId, &["wrong id"]),
     (Deed::Deep, &["malformed answer"]),
     (Deed::Endless, &["answer too large"]),
@@ -50,6 +53,7 @@ const DEEDS: [(Deed, &[&str]); 6] = [
 /// The body of an answer.
 fn body(deed: Deed, id: u64) -> String {
     match deed {
+        Deed::Error => format!(r#"{{"jsonrpc":"2.0","error":{{"code":-32602,"message":"no"}},"id":{id}}}"#),
         Deed::WrongId => good(id + 1),
         Deed::Deep => "[".repeat(15_000) + &"]".repeat(15_000),
         _ => good(id),
@@ -125,7 +129,7 @@ fn one(stream: &mut TcpStream, next: &mut impl FnMut() -> Deed) -> std::io::Resu
         let (deed, id) = (next(), id_of(&rest));
         let answer = http("200 OK", "", &body(deed, id));
         match deed {
-            Deed::Good | Deed::WrongId | Deed::Deep => stream.write_all(answer.as_bytes())?,
+            Deed::Good | Deed::Error | Deed::WrongId | Deed::Deep => stream.write_all(answer.as_bytes())?,
             Deed::Half => return stream.write_all(&answer.as_bytes()[..answer.len() / 2]),
             Deed::Stuck => {
                 stream.write_all(&answer.as_bytes()[..answer.len() / 2])?;
@@ -190,7 +194,7 @@ fn answered_two(stream: &mut TcpStream, deed: Deed, id: u64, number: u32) -> std
     stream.write_all(&frame(HEADERS, 4, number, &OK))?;
     let body = body(deed, id).into_bytes();
     match deed {
-        Deed::Good | Deed::WrongId | Deed::Deep => {
+        Deed::Good | Deed::Error | Deed::WrongId | Deed::Deep => {
             // No frame has more than 16,384 bytes.
             for piece in body.chunks(16_000) {
                 stream.write_all(&frame(DATA, 0, number, piece))?;
@@ -243,7 +247,7 @@ fn socket(stream: &mut TcpStream, next: &mut impl FnMut() -> Deed) -> std::io::R
         let (deed, id) = (next(), id_of(&asked));
         let answer = text(0x81, body(deed, id).as_bytes());
         match deed {
-            Deed::Good | Deed::WrongId | Deed::Deep => stream.write_all(&answer)?,
+            Deed::Good | Deed::Error | Deed::WrongId | Deed::Deep => stream.write_all(&answer)?,
             Deed::Half => return stream.write_all(&answer[..answer.len() / 2]),
             Deed::Stuck => {
                 stream.write_all(&answer[..answer.len() / 2])?;
@@ -278,6 +282,9 @@ fn what_came(way: Way) {
         assert!(known && pair[1].is_none(), "{way:?}, {deed:?}: {pair:?}");
     }
     assert_eq!(measured.stopped_by, None);
+    // An error is an answer: the connection is as good as before.
+    let connect = measured.samples[1].phases.unwrap()[1];
+    assert_eq!(connect == 0, way != Way::HttpNew, "{way:?}");
 }
 
 #[test]
