@@ -60,9 +60,14 @@ impl Failure {
         }
     }
 
-    /// Whether it is how a node fails that does not speak what it was asked in.
-    pub(crate) fn is_no_http2(&self) -> bool {
-        matches!(self, Failure::NoHttp2 | Failure::Closed | Failure::Timeout)
+    /// Whether it is how a node fails that does not speak HTTP/2. With TLS the handshake says so; without, a node of HTTP/1.1 closes
+    /// the connection or waits for more.
+    pub(crate) fn is_no_http2(&self, tls: bool) -> bool {
+        match self {
+            Failure::NoHttp2 => true,
+            Failure::Closed | Failure::Timeout => !tls,
+            _ => false,
+        }
     }
 }
 
@@ -84,5 +89,17 @@ impl fmt::Display for Failure {
             Failure::Wrong => f.write_str("not what was written"),
             Failure::OtherChain => f.write_str("WebSocket of another chain"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_that_is_slow_over_tls_is_none_without_http_2() {
+        let said =
+            |tls| [Failure::NoHttp2, Failure::Closed, Failure::Timeout, Failure::Connect].map(|f| f.is_no_http2(tls));
+        assert_eq!((said(true), said(false)), ([true, false, false, false], [true, true, true, false]));
     }
 }

@@ -147,12 +147,13 @@ fn offered(plan: &mut Plan, engine: &Engine) -> anyhow::Result<Vec<String>> {
     if cells.is_empty() {
         return Ok(Vec::new());
     }
-    let arms: Vec<usize> = cells.iter().map(|cell| cell.arm).collect();
+    let tls = |cell: &Cell| plan.links.get(cell.link).is_some_and(|link| link.endpoint.tls);
+    let arms: Vec<(usize, bool)> = cells.iter().map(|cell| (cell.arm, tls(cell))).collect();
     let answers = engine.probe(&Plan { cells, weights: Vec::new(), ..plan.clone() })?;
     let mut notes = Vec::new();
-    for (arm, answer) in arms.into_iter().zip(answers).rev() {
+    for ((arm, tls), answer) in arms.into_iter().zip(answers).rev() {
         if let Err(failure) = answer
-            && failure.is_no_http2()
+            && failure.is_no_http2(tls)
         {
             notes.push(leave_out(plan, arm, &failure)?);
         }

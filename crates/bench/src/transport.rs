@@ -115,6 +115,7 @@ fn measure(
     (ways, scenarios): (&[Way], &[Scenario]),
 ) -> anyhow::Result<Results> {
     let [http, websocket] = plan.links.as_slice() else { bail!("a transport without a node") };
+    let tls = http.endpoint.tls;
     let mut talk = Talk::new((http.clone(), websocket.clone()), engine.tls(), (LIMIT, args.timeout));
     let patience = Patience { poll: args.poll, timeout: args.timeout };
     let (mut chain, mut notes) = engine.first(chain(&mut talk, patience))?;
@@ -123,7 +124,7 @@ fn measure(
         // Of any chain: an error of JSON-RPC is an answer as well.
         let asked = engine
             .first(async { Ok(talk.call(Way::Http2, "eth_chainId", &json!([]), &mut Meter::default()).await) })?;
-        if let Some(failure) = asked.err().filter(Failure::is_no_http2) {
+        if let Some(failure) = asked.err().filter(|failure| failure.is_no_http2(tls)) {
             notes.push(preset::leave_out(&mut plan, place, &failure)?);
             ways.remove(place);
         }
