@@ -47,9 +47,6 @@ pub(crate) fn run(args: &CompressionArgs) -> anyhow::Result<(String, u8)> {
         }
     }
     let records = records::records(args)?;
-    if let Some(path) = args.save.as_ref().filter(|_| !records.all.is_empty()) {
-        records::save(path, &records.all)?;
-    }
     let why = records.ended_by.as_ref().map_or_else(String::new, |why| format!(" (ended early{why})"));
     ensure!(records.all.len() >= 2, "{}: fewer than two records{why}", records.source);
     let outcome = outcome(args, &settled, &records)?;
@@ -118,6 +115,7 @@ fn outcome(args: &CompressionArgs, settled: &Settled, records: &Records) -> anyh
     let ended =
         |why: &String| format!("ended early{why}; only the {} records that were read are measured", records.all.len());
     let mut problems: Vec<String> = records.ended_by.iter().map(ended).collect();
+    problems.extend(records.unsaved.clone());
     let all: Vec<&[u8]> = records.all.iter().map(Vec::as_slice).collect();
     let (dictionary, tested) = dictionary(args, &settled.codecs, &all, &mut problems);
     let mut packed: Vec<Packed> = Vec::new();

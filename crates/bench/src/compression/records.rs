@@ -7,6 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use faultline_command::args::WrongUsage;
 use faultline_command::clock;
+use faultline_command::files::Part;
 use faultline_command::progress::Progress;
 use faultline_command::rpc::{Rpc, Tries, Trouble};
 use faultline_command::signals::Signals;
@@ -14,7 +15,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
-use std::fs::{self, File};
+use std::fs;
 use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -41,18 +42,29 @@ pub(crate) struct Records {
     pub(crate) notes: Vec<String>,
     /// What ended the reading before there were as many as were asked for: ` by SIGINT`, `: what the node answered`.
     pub(crate) ended_by: Option<String>,
+    /// Why they are not in the file that was asked for.
+    pub(crate) unsaved: Option<String>,
 }
 
-/// Reads them.
+/// Reads them, and keeps them as a file if that is asked for.
 ///
 /// # Errors
 /// A node or file that does not give any, in words.
 pub(crate) fn records(args: &CompressionArgs) -> anyhow::Result<Records> {
-    let mut records = match &args.url {
+    let mut node = args.url.as_ref().map(|url| Node::new(url, args)).transpose()?;
+    let mut records = match &mut node {
         None => from_files(&args.files, args.records.map_or(usize::MAX, |most| most as usize))?,
-        Some(url) => Node::new(url, args)?.records(args)?,
+        Some(node) => node.records(args)?,
     };
     records.all.retain(|record| !record.is_empty());
+    if let Some(path) = args.save.as_ref().filter(|_| !records.all.is_empty()) {
+        let said = |error| format!("the records are not kept: {error:#}");
+        records.unsaved = save(path, &records.all).err().map(said);
+    }
+    if let Some(node) = node {
+        // From now on Ctrl-C ends the process: nothing that was read is lost by it any more.
+        node.signals.give_back().context("signals")?;
+    }
     Ok(records)
 }
 
@@ -76,11 +88,15 @@ pub(crate) fn dry_run(args: &CompressionArgs) -> String {
 /// It exists, or cannot be written.
 pub(crate) fn save(path: &Path, records: &[Vec<u8>]) -> anyhow::Result<()> {
     let named = || format!("--save {}", path.display());
-    let mut out = BufWriter::new(File::create_new(path).with_context(named)?);
+    let part = Part::create(path).with_context(named)?;
+    let mut out = BufWriter::new(part.file());
     for record in records {
         writeln!(out, "{}", STANDARD.encode(record)).with_context(named)?;
     }
-    out.flush().with_context(named)
+    out.flush().with_context(named)?;
+    drop(out);
+    ensure!(path.symlink_metadata().is_err(), "{}: exists already", named());
+    part.finish(path).with_context(named)
 }
 
 fn most(args: &CompressionArgs) -> usize {
@@ -203,7 +219,7 @@ impl Node {
         })
     }
 
-    fn records(mut self, args: &CompressionArgs) -> anyhow::Result<Records> {
+    fn records(&mut self, args: &CompressionArgs) -> anyhow::Result<Records> {
         let most = most(args);
         let what = match args.kind {
             Kind::Transactions => "transactions",
@@ -224,9 +240,7 @@ impl Node {
             (Err(error), None) => Some(format!(": {error:#}")),
         };
         ensure!(!all.is_empty() || ended_by.is_some(), "{} has no {what} in its finalized blocks", self.shown);
-        // From now on Ctrl-C ends the process: nothing that was read is lost by it any more.
-        self.signals.give_back().context("signals")?;
-        Ok(Records { all, source: format!("{what} of {}", self.shown), notes, ended_by })
+        Ok(Records { all, source: format!("{what} of {}", self.shown), notes, ended_by, unsaved: None })
     }
 
     /// Newest blocks first, until there are enough records.
@@ -380,6 +394,7 @@ mod tests {
         let path = folder.path().join("kept.b64");
         save(&path, &records).unwrap();
         assert!(save(&path, &records).is_err(), "nothing is overwritten");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "and nothing is left beside it");
         assert_eq!(from_files(std::slice::from_ref(&path), usize::MAX).unwrap().all, records);
         assert_eq!(from_files(std::slice::from_ref(&path), 1).unwrap().all, records[..1]);
         let many = folder.path().join("many");

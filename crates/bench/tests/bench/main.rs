@@ -7,6 +7,7 @@
     reason = "a test that cannot prepare its scene fails, and a stand-in has threads of its own"
 )]
 
+mod compression;
 mod page;
 mod stand_in;
 mod starknet;

@@ -1,0 +1,25 @@
+//! Records of a node whose file cannot be written.
+
+use crate::bench;
+use crate::stand_in::start;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::json;
+
+#[test]
+fn records_that_cannot_be_kept_are_measured_and_that_is_no_success() {
+    let node = start(|method, _| {
+        Ok(match method {
+            "getSlot" => json!(60),
+            "getFirstAvailableBlock" => json!(1),
+            "getBlocks" => json!((1..=60).collect::<Vec<u64>>()),
+            _ => json!({"transactions": [{"transaction": [STANDARD.encode([7; 200]), "base64"]}]}),
+        })
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let save = folder.path().join("none/kept.b64").display().to_string();
+    let words = ["compression", &node, "--codecs", "lz4", "--pace", "1ms", "-n", "50", "--save", &save];
+    let (said, code) = bench(&words).unwrap();
+    assert!(code == 1 && said.contains("50 records, 50 measured"), "{said}");
+    assert!(said.contains("the records are not kept: --save ") && said.contains("none/kept.b64"), "{said}");
+}
