@@ -23,6 +23,8 @@ const BODY: Duration = Duration::from_secs(120);
 const FOR_NOW: [i64; 4] = [429, -32429, -32005, -32603];
 /// Waits between tries double up to this, which is also the longest that a node may ask for.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
+/// Whether to stop is asked so often.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// Why a question has no answer.
 #[derive(Debug, PartialEq, Eq)]
@@ -139,6 +141,19 @@ impl Rpc {
     /// # Errors
     /// The last [`Trouble`].
     pub fn ask<T: DeserializeOwned>(&self, method: &str, params: &Value) -> Result<Option<T>, Trouble> {
+        self.ask_until(method, params, || false)
+    }
+
+    /// [`Rpc::ask`], but nothing is tried again once `stop` says so: that is asked in the waits between tries.
+    ///
+    /// # Errors
+    /// The last [`Trouble`].
+    pub fn ask_until<T: DeserializeOwned>(
+        &self,
+        method: &str,
+        params: &Value,
+        mut stop: impl FnMut() -> bool,
+    ) -> Result<Option<T>, Trouble> {
         let mut wait = self.tries.first_wait;
         for left in (0..self.tries.most.max(1)).rev() {
             match self.once(method, params) {
@@ -146,7 +161,11 @@ impl Rpc {
                 Tried::Never(trouble) => return Err(trouble),
                 Tried::Again(trouble, _) if left == 0 => return Err(trouble.after(self.tries.most)),
                 Tried::Again(trouble, asked) => match pause(asked, wait) {
-                    Ok(pause) => sleep(pause),
+                    Ok(pause) => {
+                        if is_stopped(pause, &mut stop) {
+                            return Err(trouble);
+                        }
+                    }
                     Err(asked) => {
                         let asked = faultline_text::time(asked);
                         return Err(Trouble::Failed(format!("{trouble}, and wants no request for {asked}")));
@@ -191,6 +210,17 @@ impl Rpc {
             Err(error) => Tried::Again(failed(format!("the answer is not as expected: {error}")), None),
         }
     }
+}
+
+/// Waits; whether it was to stop meanwhile.
+fn is_stopped(pause: Duration, stop: &mut impl FnMut() -> bool) -> bool {
+    let mut left = pause;
+    while !left.is_zero() && !stop() {
+        let some = left.min(LOOK);
+        sleep(some);
+        left -= some;
+    }
+    stop()
 }
 
 /// How long to wait before the next try: what the node asks for, and at least what is waited anyway.

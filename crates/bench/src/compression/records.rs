@@ -339,17 +339,21 @@ impl Node {
 
     fn ask<T: serde::de::DeserializeOwned>(&mut self, method: &str, params: &Value) -> Result<Option<T>, Trouble> {
         let until = clock::uptime() + if self.rpc.spent().0 > 0 { self.pace } else { Duration::ZERO };
+        let Node { rpc, signals, ended_by, .. } = self;
+        let mut ended = |wait: Duration| {
+            let heard = signals.wait(None, wait).unwrap_or_default();
+            if let Some(to_end) = heard.into_iter().find(|heard| heard.asks_to_end()) {
+                *ended_by = Some(to_end.stops().unwrap_or("SIGHUP"));
+            }
+            *ended_by
+        };
         loop {
             let left = until.saturating_sub(clock::uptime());
-            let heard = self.signals.wait(None, left.min(LOOK)).unwrap_or_default();
-            if let Some(to_end) = heard.into_iter().find(|heard| heard.asks_to_end()) {
-                self.ended_by = Some(to_end.stops().unwrap_or("SIGHUP"));
-            }
-            if let Some(signal) = self.ended_by {
+            if let Some(signal) = ended(left.min(LOOK)) {
                 return Err(Trouble::Failed(signal.to_owned()));
             }
             if clock::uptime() >= until {
-                return self.rpc.ask(method, params);
+                return rpc.ask_until(method, params, || ended(Duration::ZERO).is_some());
             }
         }
     }
