@@ -96,17 +96,30 @@ pub(crate) fn folder(path: &Path) -> anyhow::Result<PathBuf> {
     Ok(found)
 }
 
-/// Looks at a folder for at most `patience`.
-pub(crate) fn disk(node: &str, folder: &Path, patience: Duration) -> Disk {
-    let mut walk = Walk::new(folder, clock::uptime() + patience);
+/// How long is looked.
+#[derive(Clone, Copy)]
+struct Limit<'a> {
+    until: Duration,
+    stop: &'a dyn Fn() -> bool,
+}
+
+impl Limit<'_> {
+    fn is_over(self) -> bool {
+        clock::uptime() > self.until || (self.stop)()
+    }
+}
+
+/// Looks at a folder for at most `patience`, and until `stop` says so.
+pub(crate) fn disk(node: &str, folder: &Path, patience: Duration, stop: &dyn Fn() -> bool) -> Disk {
+    let mut walk = Walk::new(folder, Limit { until: clock::uptime() + patience, stop });
     let whole = walk.all();
     let mut databases: Vec<Database> = Vec::new();
     walk.found.sort();
     for (path, engine) in walk.found.iter().take(MOST_DATABASES) {
         let within = path.strip_prefix(folder).unwrap_or(path).display().to_string();
         databases.push(match engine {
-            Found::Sqlite => sqlite::database(path, within, walk.until),
-            Found::Lsm => lsm::database(path, within, walk.until),
+            Found::Sqlite => sqlite::database(path, within, walk.limit),
+            Found::Lsm => lsm::database(path, within, walk.limit),
         });
     }
     if walk.found.len() > MOST_DATABASES {
@@ -131,7 +144,7 @@ enum Found {
 
 struct Walk<'a> {
     root: &'a Path,
-    until: Duration,
+    limit: Limit<'a>,
     kinds: Kinds,
     found: Vec<(PathBuf, Found)>,
     /// Files with several names are counted once.
@@ -143,10 +156,10 @@ struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    fn new(root: &'a Path, until: Duration) -> Walk<'a> {
+    fn new(root: &'a Path, limit: Limit<'a>) -> Walk<'a> {
         Walk {
             root,
-            until,
+            limit,
             kinds: Kinds::default(),
             found: Vec::new(),
             linked: BTreeSet::new(),
@@ -170,7 +183,7 @@ impl<'a> Walk<'a> {
                 self.entries += 1;
                 if self.entries > MOST_ENTRIES {
                     ended = Some(format!("it has more than {MOST_ENTRIES} files"));
-                } else if self.entries.is_multiple_of(256) && clock::uptime() > self.until {
+                } else if self.entries.is_multiple_of(256) && self.limit.is_over() {
                     ended = Some("it could not be counted in time (--data-time)".to_owned());
                 }
                 if ended.is_some() {
@@ -254,7 +267,7 @@ mod tests {
         symlink(outside.path().join("large.sst"), at("000003.sst")).unwrap();
         symlink("..", at("deep/up")).unwrap();
         File::create(at("sparse.bin")).unwrap().set_len(1 << 30).unwrap();
-        let disk = disk("a", folder.path(), PATIENCE);
+        let disk = disk("a", folder.path(), PATIENCE, &|| false);
         let total = disk.total.unwrap();
         assert_eq!((total.files, total.bytes), (5, 3000 + 4000 + 5000 + (1 << 30)));
         assert!(total.allocated < 1 << 20, "holes take nothing: {total:?}");
@@ -268,7 +281,8 @@ mod tests {
     fn what_could_not_be_counted_is_not_known_and_never_zero() {
         let folder = tempfile::tempdir().unwrap();
         (0..600).for_each(|n| fs::write(folder.path().join(n.to_string()), b"x").unwrap());
-        let disk = disk("a", folder.path(), Duration::ZERO);
+        assert_eq!(disk("a", folder.path(), PATIENCE, &|| true).total, None, "it was to stop");
+        let disk = disk("a", folder.path(), Duration::ZERO, &|| false);
         assert_eq!(disk.total, None);
         assert!(disk.problems[0].contains("--data-time"), "{disk:?}");
         assert!(super::folder(&folder.path().join("7")).is_err(), "a file");
@@ -278,7 +292,7 @@ mod tests {
     #[test]
     fn what_went_meanwhile_takes_nothing_and_what_is_refused_is_not_known() {
         let folder = tempfile::tempdir().unwrap();
-        let mut walk = Walk::new(folder.path(), clock::uptime() + PATIENCE);
+        let mut walk = Walk::new(folder.path(), Limit { until: clock::uptime() + PATIENCE, stop: &|| false });
         assert!(walk.there(fs::read_dir(folder.path().join("gone"))).is_none());
         assert!(walk.there(folder.path().join("gone").symlink_metadata()).is_none() && walk.all());
         let denied = || io::Error::from(io::ErrorKind::PermissionDenied);
@@ -311,7 +325,7 @@ mod tests {
             names.collect::<BTreeSet<_>>()
         };
         let before = (names(), fs::metadata(&path).unwrap().modified().unwrap());
-        let disk = disk("a", folder.path(), PATIENCE);
+        let disk = disk("a", folder.path(), PATIENCE, &|| false);
         assert_eq!((names(), fs::metadata(&path).unwrap().modified().unwrap()), before, "only read");
         let [database] = disk.databases.as_slice() else { panic!("{disk:?}") };
         assert_eq!((database.path.as_str(), database.engine.as_str()), ("mainnet.sqlite", "SQLite"));
@@ -331,7 +345,7 @@ mod tests {
         fs::write(folder.path().join("b.sqlite"), b"text").unwrap();
         fs::create_dir(folder.path().join("rocksdb")).unwrap();
         fs::write(folder.path().join("rocksdb/MANIFEST-000001"), vec![7; 70_000]).unwrap();
-        let disk = disk("a", folder.path(), PATIENCE);
+        let disk = disk("a", folder.path(), PATIENCE, &|| false);
         assert_eq!(disk.databases.len(), 2, "{disk:?}");
         for database in &disk.databases {
             assert!(database.parts.is_empty() && database.problems.len() == 1, "{database:?}");

@@ -38,13 +38,18 @@ pub(crate) fn run(args: &NodesArgs) -> anyhow::Result<(String, u8)> {
     };
     let plan = plan(args, chain, nodes, range)?;
     // To look at a folder fills the page cache that its node has as well: it is done when nothing is measured any more.
-    let then = |results: &mut Results| {
-        if results.header.stopped_by.is_none() {
-            let look = |(node, folder): &(String, PathBuf)| {
+    let then = |results: &mut Results, engine: &Engine| {
+        let signal = std::cell::Cell::new(None);
+        let stop = || {
+            signal.set(signal.get().or_else(|| engine.asked_to_end()));
+            signal.get().is_some()
+        };
+        for (node, folder) in &folders {
+            if results.header.stopped_by.is_none() {
                 say(&format!("looking at {}", folder.display()));
-                disk::disk(node, folder, args.data_time)
-            };
-            results.header.disks = folders.iter().map(look).collect();
+                results.header.disks.push(disk::disk(node, folder, args.data_time, &stop));
+                results.header.stopped_by = signal.get().map(|signal| format!("{signal} while folders were looked at"));
+            }
         }
     };
     preset::run_then("nodes", &plan, (&args.output, authorities), |_| Ok(known), then)

@@ -63,7 +63,7 @@ pub(crate) fn run(
     output: (&OutArgs, Option<&Path>),
     known: impl FnOnce(&Engine) -> anyhow::Result<Known>,
 ) -> anyhow::Result<(String, u8)> {
-    run_then(preset, plan, output, known, |_| ())
+    run_then(preset, plan, output, known, |_, _| ())
 }
 
 /// [`run`], with something that is done to the results before they are kept, when nothing is measured any more.
@@ -75,7 +75,7 @@ pub(crate) fn run_then(
     plan: &Plan,
     (output, authorities): (&OutArgs, Option<&Path>),
     known: impl FnOnce(&Engine) -> anyhow::Result<Known>,
-    then: impl FnOnce(&mut Results),
+    then: impl FnOnce(&mut Results, &Engine),
 ) -> anyhow::Result<(String, u8)> {
     if plan.requests() > MOST_REQUESTS {
         return Err(WrongUsage(format!("{} requests are too many: at most {MOST_REQUESTS}", plan.requests())).into());
@@ -85,7 +85,7 @@ pub(crate) fn run_then(
     }
     with(plan, (output, authorities), |engine| {
         let mut results = measure(preset, plan, engine, known)?;
-        then(&mut results);
+        then(&mut results, engine);
         Ok(results)
     })
 }

@@ -113,6 +113,12 @@ impl Engine {
         Ok(Measured { samples, verdicts, refusals, stopped_by, own_cpu, length })
     }
 
+    /// The signal to end that came since the last look.
+    pub(crate) fn asked_to_end(&self) -> Option<&'static str> {
+        let heard = self.signals.borrow_mut().wait(None, Duration::ZERO).unwrap_or_default();
+        heard.into_iter().find(|heard| heard.asks_to_end()).map(|to_end| to_end.stops().unwrap_or("SIGHUP"))
+    }
+
     /// Does `work`, and looks now and then. A signal to end ends `pace`, and `work` by that; `None` after a second signal, which does
     /// not wait for it.
     ///
@@ -130,12 +136,11 @@ impl Engine {
                 if let Ok(done) = timeout(LOOK, work.as_mut()).await {
                     return done.map(Some);
                 }
-                let heard = self.signals.borrow_mut().wait(None, Duration::ZERO).unwrap_or_default();
-                if let Some(to_end) = heard.into_iter().find(|heard| heard.asks_to_end()) {
+                if let Some(signal) = self.asked_to_end() {
                     if pace.ended_by().is_some() {
                         return Ok(None);
                     }
-                    pace.end(to_end.stops().unwrap_or("SIGHUP").to_owned());
+                    pace.end(signal.to_owned());
                 }
                 look();
             }

@@ -1,14 +1,12 @@
 //! A folder of RocksDB, Pebble or LevelDB: which engine it is, and how much is in each level.
 
 use super::manifest::{Placed, Version, read};
-use super::{Database, Part};
+use super::{Database, Limit, Part};
 use anyhow::{Context as _, ensure};
-use faultline_command::clock;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 /// Of a small file that is read whole.
 const SMALL: u64 = 1 << 20;
@@ -16,12 +14,13 @@ const SMALL: u64 = 1 << 20;
 const MOST_PARTS: usize = 120;
 
 /// By column family and level.
-pub(super) fn database(path: &Path, within: String, until: Duration) -> Database {
-    let files = files(path);
-    let engine = engine(path, &files);
+pub(super) fn database(path: &Path, within: String, limit: Limit<'_>) -> Database {
+    let files = files(path, limit);
+    // Of a part of the files it is not known.
+    let engine = if limit.is_over() { "unknown engine".to_owned() } else { engine(path, &files) };
     let mut problems = Vec::new();
     // A node may begin a new manifest between two looks.
-    let version = (0..2).find_map(|_| version(path, until).ok()).map_or_else(|| version(path, until), Ok);
+    let version = (0..2).find_map(|_| version(path, limit).ok()).map_or_else(|| version(path, limit), Ok);
     let parts = match version {
         Ok(version) => {
             if version.torn {
@@ -39,13 +38,14 @@ pub(super) fn database(path: &Path, within: String, until: Duration) -> Database
 }
 
 /// Names and lengths of the files of a folder.
-fn files(path: &Path) -> BTreeMap<String, u64> {
+fn files(path: &Path, limit: Limit<'_>) -> BTreeMap<String, u64> {
     let entries = fs::read_dir(path).into_iter().flatten().flatten();
     let file = |entry: fs::DirEntry| {
         let metadata = entry.metadata().ok().filter(fs::Metadata::is_file)?;
         Some((entry.file_name().to_str()?.to_owned(), metadata.len()))
     };
-    entries.filter_map(file).collect()
+    // What is left out after that is not looked at either: to read the manifest takes too long then as well.
+    entries.take_while(|_| !limit.is_over()).filter_map(file).collect()
 }
 
 /// By what its options say of themselves; LevelDB writes none.
@@ -68,15 +68,15 @@ fn small(path: &Path) -> anyhow::Result<String> {
     Ok(text)
 }
 
-fn version(path: &Path, until: Duration) -> anyhow::Result<Version> {
-    let manifest = manifest(path)?;
+fn version(path: &Path, limit: Limit<'_>) -> anyhow::Result<Version> {
+    let manifest = manifest(path, limit)?;
     ensure!(manifest.symlink_metadata()?.is_file(), "its manifest is no file");
-    read(File::open(manifest)?, || clock::uptime() <= until)
+    read(File::open(manifest)?, || !limit.is_over())
 }
 
 /// The manifest in use: Pebble names it in the name of a marker, the others in a file.
-fn manifest(path: &Path) -> anyhow::Result<PathBuf> {
-    let files = files(path);
+fn manifest(path: &Path, limit: Limit<'_>) -> anyhow::Result<PathBuf> {
+    let files = files(path, limit);
     let marked = files.keys().filter_map(|name| name.strip_prefix("marker.manifest.")?.split_once('.'));
     let name = match marked.max().map(|(_, name)| name.to_owned()) {
         Some(name) => name,

@@ -3,9 +3,8 @@
 //! It is opened as a file that does not change: without a lock that its node would have to wait for, without a file next to it, and
 //! without what is in its WAL. If it does change meanwhile, that is said.
 
-use super::{Database, Part};
+use super::{Database, Limit, Part};
 use anyhow::{Context as _, ensure};
-use faultline_command::clock;
 use rusqlite::{Connection, OpenFlags};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -13,7 +12,7 @@ use std::fs::{self, File};
 use std::io::Read as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 /// Begins every SQLite database.
 const HEAD: &[u8; 16] = b"SQLite format 3\0";
@@ -27,10 +26,10 @@ pub(super) fn is_one(path: &Path) -> bool {
 }
 
 /// Its tables and indexes, the largest first.
-pub(super) fn database(path: &Path, within: String, until: Duration) -> Database {
+pub(super) fn database(path: &Path, within: String, limit: Limit<'_>) -> Database {
     let before = seen(path);
     let mut problems = Vec::new();
-    let parts = parts(path, until).unwrap_or_else(|error| {
+    let parts = parts(path, limit).unwrap_or_else(|error| {
         problems.push(format!("its tables are not known: {error:#}"));
         Vec::new()
     });
@@ -55,7 +54,7 @@ fn with_end(path: &Path, end: &str) -> PathBuf {
     name.into()
 }
 
-fn parts(path: &Path, until: Duration) -> anyhow::Result<Vec<Part>> {
+fn parts(path: &Path, limit: Limit<'_>) -> anyhow::Result<Vec<Part>> {
     let mut address = "file:".to_owned();
     for byte in path.as_os_str().as_bytes() {
         match byte {
@@ -71,7 +70,7 @@ fn parts(path: &Path, until: Duration) -> anyhow::Result<Vec<Part>> {
     let (mut bytes, mut pages) = (BTreeMap::<String, u64>::new(), 0_u64);
     while let Some(row) = rows.next()? {
         pages += 1;
-        let in_time = !pages.is_multiple_of(64) || clock::uptime() <= until;
+        let in_time = !pages.is_multiple_of(64) || !limit.is_over();
         ensure!(in_time, "it could not be read in time (--data-time): all of its pages are");
         let (name, size): (String, i64) = (row.get(0)?, row.get(1)?);
         *bytes.entry(name).or_default() += size.unsigned_abs();
