@@ -190,7 +190,7 @@ pub(crate) fn since_epoch() -> Duration {
 }
 
 /// What decides latencies and is not the node's.
-fn settings(plan: &Plan) -> BTreeMap<String, String> {
+fn settings(preset: &str, plan: &Plan) -> BTreeMap<String, String> {
     let mut settings = BTreeMap::new();
     let mut set = |name: &str, value: String| settings.insert(name.to_owned(), value);
     set("loop", plan.rate.map_or("closed".to_owned(), |rate| format!("open, {rate} a second")));
@@ -209,15 +209,21 @@ fn settings(plan: &Plan) -> BTreeMap<String, String> {
     for (subject, weight) in plan.subjects.iter().zip(&plan.weights) {
         set(&format!("weight of {}", subject.name), weight.to_string());
     }
+    set("requests of a round", if plan.weights.is_empty() { "all" } else { "one, drawn by weight" }.to_owned());
+    let mut shapes: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
     for cell in &plan.cells {
-        if let Some((arm, link)) =
-            plan.arms.get(cell.arm).zip(plan.links.get(cell.link)).filter(|(_, link)| link.way != Way::Http)
-        {
+        // An arm of that preset is a transport, whatever its cells' links.
+        let ways = plan.arms.get(cell.arm).zip(plan.links.get(cell.link)).filter(|_| preset != "transport");
+        if let Some((arm, link)) = ways {
             set(&format!("transport of {}", arm.name), link.way.name().to_owned());
+            shapes.entry(&arm.name).or_default().insert(link.shape.to_string());
         }
         let (arm, subject) = (plan.arms.get(cell.arm), plan.subjects.get(cell.subject));
         let of = arm.zip(subject).map(|(arm, subject)| format!("request of {} about {}", arm.name, subject.name));
         set(&of.unwrap_or_default(), cell.method.clone());
+    }
+    for (arm, shapes) in shapes {
+        set(&format!("added to the link of {arm}"), shapes.into_iter().collect::<Vec<_>>().join(", "));
     }
     settings
 }
@@ -242,7 +248,7 @@ pub(crate) fn results(preset: &str, plan: &Plan, known: Known, measured: Measure
         started_unix_ns: i64::try_from(started.as_nanos()).unwrap_or(i64::MAX),
         nodes,
         notes: known.notes,
-        settings: settings(plan),
+        settings: settings(preset, plan),
         links: links(plan),
         arms: plan.arms.iter().map(|arm| arm.name.clone()).collect(),
         verdicts: measured.verdicts,
@@ -259,4 +265,26 @@ pub(crate) fn results(preset: &str, plan: &Plan, known: Known, measured: Measure
         disks: Vec::new(),
     };
     Results { header, cells: plan.cells.iter().map(head).collect(), samples: measured.samples }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::endpoint::Endpoint;
+    use crate::plan::{Arm, LinkKind};
+    use crate::stream::Shape;
+
+    #[test]
+    fn transport_and_link_of_every_arm_are_settings() {
+        let of = |way, shape| {
+            let endpoint = Endpoint::read("http://node").unwrap();
+            let links = vec![LinkKind { endpoint, shape: Shape::read(shape).unwrap(), way }];
+            let arms = vec![Arm { name: "a".to_owned() }];
+            settings("run", &Plan { links, arms, ..crate::plan::tests::plan(1, 1) })
+        };
+        let (one, other) = (of(Way::Http, "0ms"), of(Way::Http2, "30ms"));
+        for name in ["transport of a", "added to the link of a"] {
+            assert!(one[name] != other[name], "{one:?} {other:?}");
+        }
+    }
 }
