@@ -137,6 +137,7 @@ fn outcome(args: &CompressionArgs, settled: &Settled, records: &Records) -> anyh
         version: env!("CARGO_PKG_VERSION").to_owned(),
         started_unix_ns: i64::try_from(started.as_nanos()).unwrap_or(i64::MAX),
         source: records.source.clone(),
+        kind: records.kind.map(str::to_owned),
         notes: records.notes.clone(),
         records: all.len() as u64,
         tested: tested.len() as u64,

@@ -94,10 +94,12 @@ fn one_sided(run: &Outcome, other: &Outcome, missing: &str) -> Vec<String> {
 
 fn settings(before: &Outcome, after: &Outcome) -> Vec<String> {
     let trained = |of: &Outcome| of.dictionary.map_or("none".to_owned(), |bytes| format!("{} bytes", count(bytes)));
-    let kind = |of: &Outcome| of.source.split(" of ").next().unwrap_or_default().to_owned();
-    let of = |of: &Outcome| [("dictionary", trained(of)), ("records", kind(of))];
-    let pairs = of(before).into_iter().zip(of(after)).filter(|((_, a), (_, b))| a != b);
-    pairs.map(|((name, a), (_, b))| format!("OTHER SETTINGS: {name}: {a} before, {b} after")).collect()
+    // Of what files have, nothing is known.
+    let kinds = before.kind.clone().zip(after.kind.clone()).map(|(a, b)| ("records", a, b));
+    let all = [("dictionary", trained(before), trained(after))].into_iter().chain(kinds);
+    all.filter(|(_, a, b)| a != b)
+        .map(|(name, a, b)| format!("OTHER SETTINGS: {name}: {a} before, {b} after"))
+        .collect()
 }
 
 #[cfg(test)]
@@ -123,6 +125,7 @@ mod tests {
             version: "0".to_owned(),
             started_unix_ns: 0,
             source: "blocks of http://node".to_owned(),
+            kind: Some("blocks".to_owned()),
             notes: Vec::new(),
             records: 100,
             tested: 100,
@@ -149,6 +152,17 @@ mod tests {
         let (out, worse) = verdict(&outcome(20.0, 80.0), &base);
         assert!(!worse && out.contains("better"), "{out}");
         assert!(!changes(&base, &outcome(20.0, 80.0), 50.0).unwrap().1, "within the margin");
+    }
+
+    #[test]
+    fn files_are_compared_whatever_their_names_and_other_kinds_are_named() {
+        let (base, mut other) = (outcome(30.0, 100.0), outcome(30.0, 100.0));
+        (other.kind, other.source) = (None, "records of monday.b64".to_owned());
+        let (out, worse) = changes(&base, &other, 5.0).unwrap();
+        assert!(!worse && out.contains("Other records: blocks of http://node before"), "{out}");
+        other.kind = Some("accounts".to_owned());
+        let (out, worse) = changes(&base, &other, 5.0).unwrap();
+        assert!(worse && out.contains("records: blocks before, accounts after"), "{out}");
     }
 
     #[test]

@@ -122,6 +122,9 @@ pub(crate) struct Outcome {
     pub(crate) started_unix_ns: i64,
     /// Where the records come from, as it may be shown.
     pub(crate) source: String,
+    /// Transactions, blocks or accounts; `None` of records from files.
+    #[serde(default)]
+    pub(crate) kind: Option<String>,
     pub(crate) notes: Vec<String>,
     pub(crate) records: u64,
     /// Those that were measured: not those that the dictionary was trained on.

@@ -39,6 +39,8 @@ pub(crate) struct Records {
     pub(crate) all: Vec<Vec<u8>>,
     /// Where they come from, as it may be shown.
     pub(crate) source: String,
+    /// Transactions, blocks or accounts; `None` of files.
+    pub(crate) kind: Option<&'static str>,
     pub(crate) notes: Vec<String>,
     /// What ended the reading before there were as many as were asked for: ` by SIGINT`, `: what the node answered`.
     pub(crate) ended_by: Option<String>,
@@ -240,7 +242,8 @@ impl Node {
             (Err(error), None) => Some(format!(": {error:#}")),
         };
         ensure!(!all.is_empty() || ended_by.is_some(), "{} has no {what} in its finalized blocks", self.shown);
-        Ok(Records { all, source: format!("{what} of {}", self.shown), notes, ended_by, unsaved: None })
+        let source = format!("{what} of {}", self.shown);
+        Ok(Records { all, source, kind: Some(what), notes, ended_by, unsaved: None })
     }
 
     /// Newest blocks first, until there are enough records.
