@@ -16,11 +16,22 @@ const COMPARED: [(&str, bool); 3] = [("bytes left, %", false), ("compress, MB/s"
 /// # Errors
 /// The runs have nothing in common.
 pub(crate) fn changes(before: &Outcome, after: &Outcome, margin: f64) -> anyhow::Result<(String, bool)> {
-    let (mut rows, mut worse) = (Vec::new(), false);
+    let (mut rows, mut worse, mut unlike) = (Vec::new(), false, Vec::new());
     for row in &before.classes {
         let Some(other) = of(after, row) else { continue };
         for (place, (what, more_is_better)) in COMPARED.into_iter().enumerate() {
-            let (Some(a), Some(b)) = (value(row, place), value(other, place)) else { continue };
+            let (a, b) = match (value(row, place), value(other, place)) {
+                (Some(a), Some(b)) => (a, b),
+                (None, None) => continue,
+                (a, _) => {
+                    let lacks = if a.is_none() { "before" } else { "after" };
+                    unlike.push(format!(
+                        "NOT COMPARED: {} at {}: {what} has no interval in {lacks}",
+                        row.codec, row.range
+                    ));
+                    continue;
+                }
+            };
             let (line, is_worse) = line(row, what, (a, b), (margin, more_is_better));
             worse |= is_worse;
             rows.push(line);
@@ -31,8 +42,9 @@ pub(crate) fn changes(before: &Outcome, after: &Outcome, margin: f64) -> anyhow:
         "WORSE and better are by more than {margin} %, the whole interval; the times to fetch are not compared\n"
     );
     out += &table(&["codec", "range", "what", "before", "after", "change", "interval", "verdict"], rows);
-    let unlike =
-        [one_sided(before, after, "after"), one_sided(after, before, "before"), settings(before, after)].concat();
+    unlike.extend(one_sided(before, after, "after"));
+    unlike.extend(one_sided(after, before, "before"));
+    unlike.extend(settings(before, after));
     unlike.iter().for_each(|line| out += &format!("{line}\n"));
     after.problems.iter().for_each(|problem| out += &format!("After: {problem}\n"));
     if before.source != after.source {
@@ -66,11 +78,14 @@ fn line(
     let high = difference + (b.high - b.value).hypot(a.value - a.low);
     let limit = a.value.abs() * margin / 100.0;
     let (more, less) = (low > limit, high < -limit);
-    let worse = if more_is_better { less } else { more };
-    let verdict = match (worse, more || less) {
-        (true, _) => "WORSE",
-        (false, true) => "better",
-        _ => "no change shown",
+    // An interval that may be too narrow shows no change.
+    let reliable = a.reliable && b.reliable;
+    let worse = reliable && if more_is_better { less } else { more };
+    let verdict = match (more || less, reliable, worse) {
+        (false, ..) => "no change shown",
+        (_, false, _) => "not shown (too few)",
+        (.., true) => "WORSE",
+        _ => "better",
     };
     let percent = |change: f64| number(change / a.value * 100.0, 1);
     let cells = [
@@ -163,6 +178,19 @@ mod tests {
         other.kind = Some("accounts".to_owned());
         let (out, worse) = changes(&base, &other, 5.0).unwrap();
         assert!(worse && out.contains("records: blocks before, accounts after"), "{out}");
+    }
+
+    #[test]
+    fn an_interval_that_one_run_lacks_is_named_and_one_of_too_few_shows_nothing() {
+        let (base, mut other) = (outcome(30.0, 100.0), outcome(30.0, 80.0));
+        for interval in other.classes.iter_mut().filter_map(|row| row.compress.as_mut()) {
+            interval.reliable = false;
+        }
+        let (out, worse) = changes(&base, &other, 5.0).unwrap();
+        assert!(!worse && out.contains("not shown (too few)"), "{out}");
+        other.classes[0].compress = None;
+        let (out, worse) = changes(&base, &other, 5.0).unwrap();
+        assert!(worse && out.contains("zlib-6 at 0-250b: compress, MB/s has no interval in after"), "{out}");
     }
 
     #[test]
