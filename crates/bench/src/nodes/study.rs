@@ -28,7 +28,11 @@ pub(crate) fn tables(results: &Results) -> String {
     for load in loads(results) {
         let _ = writeln!(out, "=== {} ===\n", load.title);
         for (node, requests, total) in &load.nodes {
-            let mean = total / (*requests).max(1) as f64;
+            if *requests == 0 {
+                let _ = writeln!(out, "No round was good: there is no time of {node}");
+                continue;
+            }
+            let mean = total / *requests as f64;
             let _ = writeln!(out, "Total time for {} requests to {node}: {total:.3} seconds", count(*requests));
             let _ = writeln!(out, "Average time per request to {node}: {mean:.6} seconds");
         }

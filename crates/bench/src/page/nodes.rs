@@ -20,7 +20,7 @@ pub(super) fn study(results: &Results) -> Vec<Block> {
                 words(&load.title),
                 words(node),
                 number(Some(*requests as f64), 0, ""),
-                number(Some(*total), 3, ""),
+                number(Some(*total).filter(|_| *requests > 0), 3, "no round was good"),
                 number(mean, 6, "no round was good"),
             ]);
         }

@@ -2,7 +2,7 @@
 
 use super::Judged;
 use crate::render::{caveat, failures};
-use crate::results::{CellHead, PHASES, Results};
+use crate::results::{CellHead, PHASES, Results, ms};
 use faultline_analysis::report::cells::{number, table};
 use faultline_analysis::report::model::{Block, Cell, Table};
 use faultline_stats::block::Estimate;
@@ -111,6 +111,23 @@ pub(super) fn differences(results: &Results, judged: &[Judged], id: &str) -> Vec
     vec![Block::Table(out)]
 }
 
+/// What nodes refused, and what requests cost this tool.
+fn own(results: &Results) -> Vec<(&'static str, String)> {
+    let header = &results.header;
+    let shown = |ns| format!("{} ms", faultline_text::number(ms(ns), 3));
+    let refused: Vec<String> = header.refusals.iter().map(|(kind, times)| format!("{times} {kind}")).collect();
+    let refused = (!refused.is_empty()).then(|| ("refused by nodes", refused.join(", ")));
+    let cpu = header.own_cpu_ns.map(|ns| ("this tool's CPU time per request", shown(ns)));
+    let cost = header.own_cost.into_iter().flat_map(|own| {
+        let median = "median of a request to this tool's own server on loopback";
+        [
+            ("CPU time of a request to this tool's own server on loopback", shown(own.cpu_ns)),
+            (median, shown(own.median_ns)),
+        ]
+    });
+    refused.into_iter().chain(cpu).chain(cost).collect()
+}
+
 /// What decides latencies and is not the node's.
 pub(super) fn settings(results: &Results) -> Vec<Block> {
     let header = &results.header;
@@ -118,6 +135,7 @@ pub(super) fn settings(results: &Results) -> Vec<Block> {
     let numbers =
         [("seed", header.seed), ("rounds", header.rounds.into()), ("rounds of warm-up", header.warm_up.into())];
     out.rows = numbers.map(|(name, value)| vec![words(name), words(&value.to_string())]).into();
+    out.rows.extend(own(results).into_iter().map(|(name, value)| vec![words(name), words(&value)]));
     out.rows.extend(header.settings.iter().map(|(name, value)| vec![words(name), words(value)]));
     let mut blocks: Vec<Block> = header.notes.iter().map(|note| Block::Text(note.clone())).collect();
     blocks.push(Block::Table(out));
