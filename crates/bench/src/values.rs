@@ -44,10 +44,18 @@ impl Value {
         }
     }
 
+    /// One of [`Value::every`].
+    pub(crate) fn first(&self) -> Cow<'_, str> {
+        match &self.of {
+            Of::Range { from, hex, .. } => written(*from, *hex),
+            Of::List(list) => Cow::Borrowed(list.first().map_or("", String::as_str)),
+        }
+    }
+
     /// Every text that it may be, as far as they may differ in being JSON: a range has one.
     pub(crate) fn every(&self) -> Vec<Cow<'_, str>> {
         match &self.of {
-            Of::Range { from, hex, .. } => vec![written(*from, *hex)],
+            Of::Range { .. } => vec![self.first()],
             Of::List(list) => list.iter().map(|text| Cow::Borrowed(text.as_str())).collect(),
         }
     }

@@ -5,7 +5,6 @@ use crate::answer::Encoding;
 use crate::values::{self, Value};
 use faultline_settings::{Mistakes, Table, choice, text, within};
 use serde_json::Value as Json;
-use std::borrow::Cow;
 
 /// Requests that a plan has at most.
 const MOST: usize = 1000;
@@ -89,15 +88,8 @@ fn checked(params: String, values: &[Value], encodings: bool) -> Result<String, 
     }
     for (place, value) in values.iter().enumerate().filter(|(_, value)| names(&params, value)) {
         for written in value.every() {
-            let first = |value: &Value| value.every().into_iter().next().unwrap_or_default().into_owned();
-            let filled =
-                values::filled(
-                    &params,
-                    values,
-                    |at, value| {
-                        if at == place { written.clone() } else { Cow::Owned(first(value)) }
-                    },
-                );
+            let with = |at, value| if at == place { written.clone() } else { Value::first(value) };
+            let filled = values::filled(&params, values, with);
             is_json(&filled)?;
         }
     }
