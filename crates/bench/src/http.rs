@@ -77,7 +77,7 @@ pub(crate) struct Raw {
     pub(crate) status: StatusCode,
     pub(crate) retry_after: Option<Duration>,
     pub(crate) body: Bytes,
-    /// When the first byte of the answer was read.
+    /// When the first byte of the answer was read; over HTTP/2, its headers.
     pub(crate) first_byte: Duration,
     /// When its last one was.
     pub(crate) end: Duration,
@@ -140,7 +140,16 @@ impl Link {
                 };
                 driven(connection, answered).await?
             }
-            Protocol::Two { send, .. } => whole(send.send_request(request), limit).await?,
+            Protocol::Two { send, .. } => {
+                let answer = send.send_request(request);
+                let answer = async {
+                    let answer = answer.await;
+                    // What came before were frames of the connection.
+                    self.plain.first_read.set(Some(clock::uptime()));
+                    answer
+                };
+                whole(answer, limit).await?
+            }
         };
         let end = clock::uptime();
         Ok(Raw {
