@@ -60,6 +60,12 @@ impl Failure {
         }
     }
 
+    /// Whether the node answered, and refused nothing.
+    pub(crate) fn is_answer(&self) -> bool {
+        use Failure::{Http, Malformed, Missing, Rpc, Skipped, TooLarge, WrongId};
+        matches!(self, Http(_) | Rpc(_) | Skipped(_) | WrongId | Malformed | TooLarge | Missing)
+    }
+
     /// Whether it is how a node fails that does not speak HTTP/2. With TLS the handshake says so; without, a node of HTTP/1.1 closes
     /// the connection or waits for more.
     pub(crate) fn is_no_http2(&self, tls: bool) -> bool {

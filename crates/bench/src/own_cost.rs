@@ -11,6 +11,7 @@ use anyhow::bail;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -18,6 +19,8 @@ use std::time::Duration;
 const ROUNDS: (u32, u32) = (1000, 200);
 /// For one answer on loopback.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// Without a request for so long, the server takes the next connection.
+const SILENCE: Duration = Duration::from_secs(1);
 /// The largest request that the server reads.
 const LIMIT: usize = 4096;
 
@@ -29,10 +32,11 @@ pub(crate) fn measured(engine: &Engine) -> anyhow::Result<Option<OwnCost>> {
     let Ok(listener) = TcpListener::bind("127.0.0.1:0") else { return Ok(None) };
     let Ok(address) = listener.local_addr() else { return Ok(None) };
     let Ok(endpoint) = Endpoint::read(&format!("http://{address}")) else { return Ok(None) };
-    let plan = plan(endpoint);
+    let (plan, ended) = (plan(endpoint), AtomicBool::new(false));
     let done = thread::scope(|scope| {
-        scope.spawn(move || serve(&listener));
+        scope.spawn(|| serve(&listener, &ended));
         let done = engine.run(&Rc::new(plan));
+        ended.store(true, Ordering::Relaxed);
         // Who still waits for a connection gets one that ends at once.
         drop(TcpStream::connect_timeout(&address, PATIENCE));
         done
@@ -73,18 +77,21 @@ fn plan(endpoint: Endpoint) -> Plan {
     }
 }
 
-/// Answers the requests of one connection. How it ends is of no interest: what is not answered is not measured.
-fn serve(listener: &TcpListener) {
-    if let Ok((stream, _)) = listener.accept() {
-        let _ = answer_all(&stream);
+/// Answers the requests of one connection after the other. How one ends is of no interest: what is not answered is not measured.
+fn serve(listener: &TcpListener, ended: &AtomicBool) {
+    while !ended.load(Ordering::Relaxed) {
+        let Ok((stream, _)) = listener.accept() else { return };
+        let _ = answer_all(&stream, ended);
     }
 }
 
-fn answer_all(stream: &TcpStream) -> io::Result<()> {
+fn answer_all(stream: &TcpStream, ended: &AtomicBool) -> io::Result<()> {
     stream.set_nodelay(true)?;
+    // Whoever else connects and says nothing keeps the one that is measured waiting for so long.
+    stream.set_read_timeout(Some(SILENCE))?;
     let (mut reader, mut writer) = (BufReader::new(stream), stream);
     let (mut line, mut body) = (String::new(), Vec::new());
-    loop {
+    while !ended.load(Ordering::Relaxed) {
         let mut length = 0;
         loop {
             line.clear();
@@ -108,6 +115,7 @@ fn answer_all(stream: &TcpStream) -> io::Result<()> {
         let said = format!(r#"{{"jsonrpc":"2.0","result":"ok","id":{id}}}"#);
         writer.write_all(format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{said}", said.len()).as_bytes())?;
     }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -112,10 +112,10 @@ impl Pace {
         let mut refused = 0;
         loop {
             let answer = send(at).await;
-            let Err(failure) = &answer else {
+            if answer.as_ref().err().is_none_or(Failure::is_answer) {
                 self.troubled.borrow_mut().remove(&node);
-                return Some(Asked { answer, at, refused });
-            };
+            }
+            let Err(failure) = &answer else { return Some(Asked { answer, at, refused }) };
             let Some(wish) = failure.refusal() else { return Some(Asked { answer, at, refused }) };
             if !self.is_repeated(node, failure, (repeat, refused)) {
                 return Some(Asked { answer, at, refused });
