@@ -9,7 +9,7 @@ use crate::disk;
 use crate::endpoint::Endpoint;
 use crate::plan::{Arm, Cell, LinkKind, Plan, Subject};
 use crate::preset::{self, Known};
-use crate::results::Results;
+use crate::results::{Header, Results};
 use crate::run::Engine;
 use crate::stream::Shape;
 use crate::way::Way;
@@ -38,17 +38,17 @@ pub(crate) fn run(args: &NodesArgs) -> anyhow::Result<(String, u8)> {
     };
     let plan = plan(args, chain, nodes, range)?;
     // To look at a folder fills the page cache that its node has as well: it is done when nothing is measured any more.
-    let then = |results: &mut Results, engine: &Engine| {
+    let then = |header: &mut Header, engine: &Engine| {
         let signal = std::cell::Cell::new(None);
         let stop = || {
             signal.set(signal.get().or_else(|| engine.asked_to_end()));
             signal.get().is_some()
         };
         for (node, folder) in &folders {
-            if results.header.stopped_by.is_none() {
+            if header.stopped_by.is_none() {
                 say(&format!("looking at {}", folder.display()));
-                results.header.disks.push(disk::disk(node, folder, args.data_time, &stop));
-                results.header.stopped_by = signal.get().map(|signal| format!("{signal} while folders were looked at"));
+                header.disks.push(disk::disk(node, folder, args.data_time, &stop));
+                header.stopped_by = signal.get().map(|signal| format!("{signal} while folders were looked at"));
             }
         }
     };

@@ -66,7 +66,7 @@ pub(crate) fn run(
     run_then(preset, plan, output, known, |_, _| ())
 }
 
-/// [`run`], with something that is done to the results before they are kept, when nothing is measured any more.
+/// [`run`], with something that is added to the header when nothing is measured any more and all requests are kept.
 ///
 /// # Errors
 /// Those of [`run`].
@@ -75,7 +75,7 @@ pub(crate) fn run_then(
     plan: &Plan,
     (output, authorities): (&OutArgs, Option<&Path>),
     known: impl FnOnce(&Engine) -> anyhow::Result<Known>,
-    then: impl FnOnce(&mut Results, &Engine),
+    then: impl FnOnce(&mut Header, &Engine),
 ) -> anyhow::Result<(String, u8)> {
     if plan.requests() > MOST_REQUESTS {
         return Err(WrongUsage(format!("{} requests are too many: at most {MOST_REQUESTS}", plan.requests())).into());
@@ -83,11 +83,7 @@ pub(crate) fn run_then(
     if output.dry_run {
         return Ok((plan.first_requests(), 0));
     }
-    with(plan, (output, authorities), |engine| {
-        let mut results = measure(preset, plan, engine, known)?;
-        then(&mut results, engine);
-        Ok(results)
-    })
+    with_then(plan, (output, authorities), |engine| measure(preset, plan, engine, known), then)
 }
 
 /// Does `work`, keeps its results where `output` says, and shows them.
@@ -98,6 +94,15 @@ pub(crate) fn with(
     plan: &Plan,
     (output, authorities): (&OutArgs, Option<&Path>),
     work: impl FnOnce(&Engine) -> anyhow::Result<Results>,
+) -> anyhow::Result<(String, u8)> {
+    with_then(plan, (output, authorities), work, |_, _| ())
+}
+
+fn with_then(
+    plan: &Plan,
+    (output, authorities): (&OutArgs, Option<&Path>),
+    work: impl FnOnce(&Engine) -> anyhow::Result<Results>,
+    then: impl FnOnce(&mut Header, &Engine),
 ) -> anyhow::Result<(String, u8)> {
     // Signals are heard before the file is there: it is removed if one comes before anything is measured.
     let engine = Engine::new(plan, authorities)?;
@@ -112,9 +117,13 @@ pub(crate) fn with(
         // It is empty, and was made here.
         let _ = std::fs::remove_file(out);
     }
-    let results = done?;
+    let mut results = done?;
     // A full disk takes the file, not what is shown; what cannot be shown in this form is kept.
     let kept = output.out.as_ref().map(|out| (out, store::write(out, &results)));
+    let before = results.header.clone();
+    then(&mut results.header, &engine);
+    let more = |out: &Path| if before == results.header { Ok(()) } else { store::write_header(out, &results.header) };
+    let kept = kept.map(|(out, written)| (out, written.and_then(|()| more(out))));
     let mut text = crate::shown(&results, output.format)?;
     let mut code = u8::from(!render::problems(&results).is_empty());
     if let Some((out, Err(error))) = kept {

@@ -43,6 +43,19 @@ pub(crate) fn write(path: &Path, results: &Results) -> anyhow::Result<()> {
     fill(&mut database, results).with_context(named)
 }
 
+/// Replaces the header of results that were written.
+///
+/// # Errors
+/// It cannot be written.
+pub(crate) fn write_header(path: &Path, header: &Header) -> anyhow::Result<()> {
+    let named = || format!("--out {}", path.display());
+    let replace = || -> anyhow::Result<usize> {
+        let database = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        Ok(database.execute("UPDATE run SET header = ?", [serde_json::to_string(header)?])?)
+    };
+    replace().with_context(named).map(drop)
+}
+
 /// Writes results that are one document into the file that was reserved: the table `run` alone.
 ///
 /// # Errors
@@ -219,6 +232,9 @@ mod tests {
         reserve(&path).unwrap();
         assert!(reserve(&path).is_err(), "no run is overwritten");
         write(&path, &kept).unwrap();
+        assert_eq!(read(&path).unwrap(), kept);
+        kept.header.stopped_by = Some("SIGINT".to_owned());
+        write_header(&path, &kept.header).unwrap();
         assert_eq!(read(&path).unwrap(), kept);
         let database = Connection::open(&path).unwrap();
         let counted: i64 = database.query_row("SELECT sum(count) FROM histogram", [], |row| row.get(0)).unwrap();
