@@ -5,7 +5,7 @@ use crate::compare::{self, Group, Mark, Release};
 use crate::settings::{self, Campaign, Program};
 use crate::store::{FROM_COMMAND, FROM_FILE, Store};
 use crate::work::{self, Starting};
-use crate::{page, shown};
+use crate::{page, programs, shown};
 use anyhow::{Context as _, bail};
 use faultline_analysis::report::{Better, releases};
 use faultline_command::args::WrongUsage;
@@ -76,6 +76,9 @@ fn add(args: &AddArgs) -> anyhow::Result<u8> {
         bail!("{}: no such file", path.display());
     }
     let program = Program { version, name: args.name.clone().unwrap_or_default(), path };
+    if let Some(same) = store.listed()?.iter().find(|one| one.program.version == program.version) {
+        programs::unchanged(&campaign, &program, same)?;
+    }
     store.add(&program, FROM_COMMAND, work::now())?;
     say(&format!("{} is on the list; `faultline campaign run` measures it", program.version));
     Ok(0)

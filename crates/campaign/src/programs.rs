@@ -1,6 +1,7 @@
 //! Programs under test: found or built once, each with its digest.
 
-use crate::settings::{Campaign, Program};
+use crate::settings::{Campaign, Get, Program};
+use crate::store::Listed;
 use anyhow::{Context as _, bail, ensure};
 use faultline_command::output::say;
 use faultline_command::signals::Signals;
@@ -24,33 +25,66 @@ pub(crate) struct Obtained {
     pub(crate) digest: String,
 }
 
-/// Finds or builds a version, which has this digest if it is known. `None` if a signal asked to stop.
+/// Finds or builds a version, of which the list knows this. `None` if a signal asked to stop.
 ///
 /// # Errors
 /// It cannot be built or read, or is another program than before.
 pub(crate) fn obtain(
     campaign: &Campaign,
     program: &Program,
-    known: Option<&str>,
+    listed: Option<&Listed>,
     signals: &mut Signals,
 ) -> anyhow::Result<Option<Obtained>> {
     let file = match &program.path {
         Some(path) => path.clone(),
-        None => match built(campaign, &program.version, known.is_some(), signals)? {
+        None => match built(campaign, &program.version, listed.is_some_and(|one| one.digest.is_some()), signals)? {
             Some(file) => file,
             None => return Ok(None),
         },
     };
-    let digest = sha256(&file)?;
-    if let Some(known) = known.filter(|known| *known != digest) {
-        bail!(
-            "{}: another program than the one that was measured as {} (SHA-256 {digest}, was {known}): put it back, or add it as \
-             another version",
-            file.display(),
-            program.version
-        );
+    let obtained = Obtained { digest: sha256(&file)?, file };
+    if let Some(listed) = listed {
+        obtained.measured_as(listed)?;
     }
-    Ok(Some(Obtained { file, digest }))
+    Ok(Some(obtained))
+}
+
+/// Refuses a file that is another program than the one that was measured as this version. One that is not there is no other.
+///
+/// # Errors
+/// It is another, or cannot be read.
+pub(crate) fn unchanged(campaign: &Campaign, program: &Program, listed: &Listed) -> anyhow::Result<()> {
+    let made = || campaign.get.as_ref().map(|get| made(campaign, get, &program.version));
+    let file = program.path.clone().or_else(made).filter(|file| listed.measured && file.is_file());
+    let Some(file) = file else { return Ok(()) };
+    Obtained { digest: sha256(&file)?, file }.measured_as(listed)
+}
+
+impl Obtained {
+    /// Refuses another program than the one of which there are results. Before there are any, a wrong one can be put right.
+    fn measured_as(&self, listed: &Listed) -> anyhow::Result<()> {
+        if let Some(known) = listed.digest.as_ref().filter(|known| listed.measured && **known != self.digest) {
+            bail!(
+                "{}: another program than the one that was measured as {} (SHA-256 {}, was {known}): put it back, or add it as \
+                 another version",
+                self.file.display(),
+                listed.program.version,
+                self.digest
+            );
+        }
+        Ok(())
+    }
+}
+
+/// Where a version is that is built.
+fn made(campaign: &Campaign, get: &Get, version: &str) -> PathBuf {
+    let folder = campaign.folder.join(PROGRAMS).join(version);
+    folder.join(with(&get.program, version, &folder))
+}
+
+/// A word of `[get]` for this version.
+fn with(word: &str, version: &str, folder: &Path) -> String {
+    word.replace("{version}", version).replace("{folder}", &folder.display().to_string())
 }
 
 /// Where a version is that is built, after it was built unless that was `done`.
@@ -59,13 +93,12 @@ fn built(campaign: &Campaign, version: &str, done: bool, signals: &mut Signals) 
         format!("{version}: neither a path nor [get] in campaign.toml says where this version comes from")
     })?;
     let folder = campaign.folder.join(PROGRAMS).join(version);
-    let with = |word: &String| word.replace("{version}", version).replace("{folder}", &folder.display().to_string());
-    let file = folder.join(with(&get.program));
+    let file = made(campaign, get, version);
     if done && file.is_file() {
         return Ok(Some(file));
     }
     fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
-    let words: Vec<String> = get.command.iter().map(with).collect();
+    let words: Vec<String> = get.command.iter().map(|word| with(word, version, &folder)).collect();
     let log = folder.join(LOG);
     say(&format!("{version}: {} (its output is in {})", words.join(" "), log.display()));
     let output = File::create(&log).with_context(|| log.display().to_string())?;
@@ -92,4 +125,35 @@ pub(crate) fn sha256(path: &Path) -> anyhow::Result<String> {
         Ok(digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
     };
     read().with_context(|| path.display().to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::{FROM_COMMAND, RunRow, Store};
+
+    #[test]
+    fn a_version_is_another_program_until_it_has_results_and_then_never() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut store = Store::open(folder.path()).unwrap();
+        let mut signals = Signals::listen().unwrap();
+        let (campaign, path) = (Campaign::default(), folder.path().join("validator"));
+        let program = Program { version: "2.1.14".into(), name: String::new(), path: Some(path.clone()) };
+        store.add(&program, FROM_COMMAND, 1).unwrap();
+        let mut obtained = |store: &Store, text: &str| {
+            fs::write(&path, text).unwrap();
+            let listed = store.listed().unwrap().remove(0);
+            let found = obtain(&campaign, &program, Some(&listed), &mut signals).map(Option::unwrap);
+            assert_eq!(unchanged(&campaign, &program, &listed).is_ok(), found.is_ok());
+            found.inspect(|found| store.found("2.1.14", Some(&found.digest), None).unwrap())
+        };
+        let wrong = obtained(&store, "wrong").unwrap();
+        let right = obtained(&store, "right").unwrap();
+        assert_ne!(wrong, right);
+        let row = RunRow { release: "2.1.14".into(), program_digest: right.digest.clone(), ..RunRow::default() };
+        store.add_runs(&[row]).unwrap();
+        let said = obtained(&store, "another").unwrap_err().to_string();
+        assert!(said.contains("another program than the one that was measured as 2.1.14"), "{said}");
+        assert_eq!(obtained(&store, "right").unwrap(), right);
+    }
 }

@@ -54,7 +54,8 @@ pub(crate) fn legs(
         bail!(WrongUsage(format!("{file}: {key}: the campaign sets it, leave it out")));
     }
     let short = |digest: &str| digest.get(..8).unwrap_or_default().to_owned();
-    let of_plan = format!("{}-{}", short(&campaign.plan_digest), short(&baseline.digest));
+    // The programs too: what was begun with a wrong one is not continued with the right one.
+    let of_plan = format!("{}-{}-{}", short(&campaign.plan_digest), short(&baseline.digest), short(&program.digest));
     let folder = campaign.folder.join(EXPERIMENTS).join(of_plan);
     let name = format!("{version}-{round}");
     let replicates = table.get("replicates").and_then(toml::Value::as_integer);
@@ -121,8 +122,8 @@ mod tests {
     }
 
     fn both() -> (Obtained, Obtained) {
-        let of = |file: &str| Obtained { file: file.into(), digest: "0123456789".to_owned() };
-        (of("/old"), of("/new"))
+        let of = |file: &str, digest: &str| Obtained { file: file.into(), digest: digest.to_owned() };
+        (of("/old", "0123456789"), of("/new", "89abcdef01"))
     }
 
     #[test]
@@ -134,7 +135,7 @@ mod tests {
             .collect();
         assert_eq!(arms, [("baseline 2.1.14", "/old"), ("2.2.0", "/new")]);
         assert_eq!((plan.replicates, plan.order), (3, plan::Order::Abba));
-        assert!(plan.folder.ends_with(format!("{}-01234567/2.2.0-2", &campaign.plan_digest[..8])));
+        assert!(plan.folder.ends_with(format!("{}-01234567-89abcdef/2.2.0-2", &campaign.plan_digest[..8])));
     }
 
     #[test]

@@ -45,6 +45,8 @@ pub(crate) struct Listed {
     pub(crate) source: String,
     /// Whether it was taken off the list.
     pub(crate) removed: bool,
+    /// Whether there are runs of it.
+    pub(crate) measured: bool,
     /// SHA-256 of its program, once that was found or built.
     pub(crate) digest: Option<String>,
     /// Why it has no result.
@@ -136,8 +138,8 @@ impl Store {
     /// # Errors
     /// It cannot be read.
     pub(crate) fn listed(&self) -> anyhow::Result<Vec<Listed>> {
-        let text =
-            "SELECT version, name, path, source, removed, digest, trouble FROM program ORDER BY added_unix_ns, rowid";
+        let text = "SELECT *, EXISTS (SELECT 1 FROM run WHERE program.version IN (release, baseline)) AS measured
+                    FROM program ORDER BY added_unix_ns, program.rowid";
         let mut select = self.0.prepare(text)?;
         let rows = select.query_map([], listed)?;
         Ok(rows.collect::<Result<_, _>>()?)
@@ -285,6 +287,7 @@ fn listed(row: &Row<'_>) -> rusqlite::Result<Listed> {
         },
         source: row.get("source")?,
         removed: row.get("removed")?,
+        measured: row.get("measured")?,
         digest: row.get("digest")?,
         trouble: row.get("trouble")?,
     })

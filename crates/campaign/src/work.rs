@@ -141,7 +141,7 @@ fn baseline(campaign: &Campaign, store: &Store, signals: &mut Signals) -> anyhow
     let listed = store.listed()?;
     let version = &campaign.baseline.version;
     let same = listed.iter().find(|one| one.program.version == *version);
-    let obtained = programs::obtain(campaign, &campaign.baseline, same.and_then(|one| one.digest.as_deref()), signals)?;
+    let obtained = programs::obtain(campaign, &campaign.baseline, same, signals)?;
     let Some(obtained) = obtained else { return Ok(None) };
     if same.is_none() {
         store.add(&campaign.baseline, BASELINE, now())?;
@@ -159,8 +159,15 @@ fn version_done(
     signals: &mut Signals,
 ) -> anyhow::Result<Worked> {
     let version = &one.program.version;
+    // Of a version that is done nothing is obtained, and its file may be another by now.
+    if let Err(error) = programs::unchanged(campaign, &one.program, one) {
+        return Ok(Worked::Failed(format!("{error:#}")));
+    }
     while let Some(round) = next_round(campaign, store, version, conditions)? {
-        let program = match programs::obtain(campaign, &one.program, one.digest.as_deref(), signals) {
+        // Read anew: after a first round its digest is final.
+        let listed = store.listed()?;
+        let same = listed.iter().find(|one| one.program.version == *version);
+        let program = match programs::obtain(campaign, &one.program, same, signals) {
             Ok(Some(program)) => program,
             Ok(None) => return Ok(Worked::Stopped("a signal asked to".to_owned())),
             Err(error) => return Ok(Worked::Failed(format!("{error:#}"))),

@@ -197,10 +197,25 @@ fn asked(stage: &Stage) {
     let table = stage.scene.path("results.parquet");
     let (done, words) = code(&["export", "--out", table.to_str().expect("a path")]);
     assert!(done == Some(0) && fs::read(&table).expect("a table").starts_with(b"PAR1"), "{words}");
+    replaced(stage);
     let (refused, words) = code(&["remove", "1.1.0"]);
     assert!(refused == Some(1) && words.contains("is in campaign.toml"), "{words}");
     assert_eq!(code(&["remove", "1.2.0"]).0, Some(0));
     assert_eq!(stage.results()["changes"], serde_json::json!([]));
+}
+
+/// Another file under a version that has its results is refused, by `add` and by the next `run`.
+fn replaced(stage: &Stage) {
+    let (own, other) = (stage.scene.path("1.1.0"), stage.scene.path("1.0.0"));
+    let added = stage.faultline(&["add", "1.2.0", "--path", own.to_str().expect("a path")]);
+    assert!(added.status.code() == Some(1) && said(&added).contains("another program"), "{}", said(&added));
+    let before = fs::read(&own).expect("a program");
+    for (content, code) in [(fs::read(&other).expect("a program"), 1), (before, 0)] {
+        fs::write(&own, content).expect("a program");
+        let ended = stage.faultline(&["run", "--launcher", "direct"]);
+        let words = said(&ended);
+        assert!(ended.status.code() == Some(code) && words.contains("another program") == (code == 1), "{words}");
+    }
 }
 
 /// What one page of it costs decides, and its time is virtual: as in the tests of searches.
