@@ -7,8 +7,8 @@ use std::path::PathBuf;
 /// `campaign`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Exit codes: 0 done, 1 failed or stopped; `check`: 1 if a metric is worse; 64 wrong usage or a campaign \
-with errors."
+    after_help = "Exit codes: 0 done, 1 failed or stopped; `check`: 1 if a metric is worse, or if its runs cannot say; 64 wrong \
+usage or a campaign with errors."
 )]
 pub struct CampaignArgs {
     /// What to do.

@@ -1,7 +1,7 @@
 //! The subcommands of `campaign`.
 
 use crate::args::{AddArgs, Campaign as What, CampaignArgs, CheckArgs, RunArgs};
-use crate::compare::{self, Group, Mark, Release};
+use crate::compare::{Group, Mark, Release};
 use crate::settings::{self, Campaign, Program};
 use crate::store::{FROM_COMMAND, FROM_FILE, Store};
 use crate::work::{self, Starting};
@@ -105,6 +105,8 @@ struct Checked {
     ratio: f64,
     p: Option<f64>,
     mark: Mark,
+    /// Which way the ratio goes, shown or not.
+    worse: bool,
 }
 
 fn check(args: &CheckArgs) -> anyhow::Result<u8> {
@@ -121,6 +123,11 @@ fn check(args: &CheckArgs) -> anyhow::Result<u8> {
             .find(|one| one.version != args.against)
             .context("no other release has a result")?,
     };
+    let listed = store.listed()?;
+    let trouble = listed.iter().find(|one| one.program.version == release.version).and_then(|one| one.trouble.as_ref());
+    if let Some(why) = trouble {
+        bail!("{} has no result that can be checked: {why}", release.version);
+    }
     let checked = match args.against == group.conditions.baseline {
         true => against_baseline(release),
         false => against(release, found(group, &args.against)?, campaign.margin),
@@ -140,7 +147,31 @@ fn check(args: &CheckArgs) -> anyhow::Result<u8> {
     said +=
         &format!("{} against {}: {worse} metrics are worse by more than {margin} %\n", release.version, args.against);
     print(&said)?;
+    if let Some(why) = unfit(release, &checked) {
+        bail!("{}: {why}", release.version);
+    }
     Ok(u8::from(worse > 0))
+}
+
+/// Why these results do not say that a release is no worse.
+fn unfit(release: &Release, checked: &[Checked]) -> Option<String> {
+    let whole = |of_baseline| {
+        let own = release.runs.iter().filter(|run| run.of_baseline == of_baseline);
+        own.filter(|run| run.outcome == "completed" && run.validity != "invalid").count()
+    };
+    let (own, baseline) = (whole(false), whole(true));
+    let unrepeated = checked.iter().filter(|one| one.mark == Mark::Unrepeated && one.worse).map(|one| one.title);
+    let unrepeated: Vec<&str> = unrepeated.collect();
+    if own < baseline {
+        return Some(format!("{own} of its runs ran as planned, and {baseline} of the baseline's next to them"));
+    }
+    if checked.iter().all(|one| one.p.is_none()) {
+        return Some("nothing could be tested: no metric has three pairs of runs with unlike values".to_owned());
+    }
+    let which = unrepeated.join(", ");
+    (!unrepeated.is_empty()).then(|| {
+        format!("worse in one round of runs, and not repeated: {which}; `campaign run` repeats what is beyond the margin of campaign.toml")
+    })
 }
 
 fn found<'g>(group: &'g Group, version: &str) -> anyhow::Result<&'g Release> {
@@ -156,7 +187,9 @@ fn against_baseline(release: &Release) -> Vec<Checked> {
     known
         .filter_map(|(metric, judged)| {
             let judged = judged.as_ref()?;
-            Some(Checked { title: metric.title, ratio: judged.test.ratio.value, p: judged.holm, mark: judged.mark })
+            let ratio = judged.test.ratio.value;
+            let worse = Mark::of(metric, ratio) == Mark::Worse;
+            Some(Checked { title: metric.title, ratio, p: judged.holm, mark: judged.mark, worse })
         })
         .collect()
 }
@@ -174,8 +207,39 @@ fn against(release: &Release, other: &Release, margin: f64) -> Vec<Checked> {
     let adjusted = holm::adjust(&known.iter().map(|(_, _, p)| *p).collect::<Vec<_>>());
     let checked = known.into_iter().zip(adjusted).map(|((metric, ratio, _), p)| {
         let shown = metric.better != Better::Neither && (ratio - 1.0).abs() > margin && p.is_some_and(|p| p < 0.05);
-        let mark = if shown { compare::Mark::of(metric, ratio) } else { Mark::Nothing };
-        Checked { title: metric.title, ratio, p, mark }
+        let way = Mark::of(metric, ratio);
+        let mark = if shown { way } else { Mark::Nothing };
+        Checked { title: metric.title, ratio, p, mark, worse: way == Mark::Worse }
     });
     checked.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compare::{groups, tests::runs};
+    use crate::store::RunRow;
+
+    fn said(rows: &[RunRow]) -> Option<String> {
+        let group = groups(rows, 0.05).remove(0);
+        unfit(&group.releases[0], &against_baseline(&group.releases[0]))
+    }
+
+    #[test]
+    fn what_was_not_measured_tested_or_repeated_is_not_fine() {
+        let fine = runs("1.1.0", 1.0, 1);
+        assert_eq!(said(&fine), None);
+        let killed = |mut rows: Vec<RunRow>, both: bool| {
+            for run in rows.iter_mut().filter(|run| both || !run.of_baseline) {
+                (run.outcome, run.values) = ("oom".to_owned(), Vec::new());
+            }
+            said(&rows).unwrap()
+        };
+        assert!(killed(fine.clone(), false).contains("0 of its runs ran as planned, and 3"));
+        assert!(killed(fine, true).contains("nothing could be tested"));
+        let unrepeated = said(&runs("1.1.0", 1.08, 1)).unwrap();
+        assert!(unrepeated.contains("not repeated: Replay time per slot, p95"), "{unrepeated}");
+        assert_eq!(said(&runs("1.1.0", 0.9, 1)), None);
+        assert_eq!(said(&runs("1.1.0", 1.08, 2)), None, "that it is worse says the exit code");
+    }
 }

@@ -89,11 +89,24 @@ fn report(campaign: &Campaign, groups: &[Group], failed: &[(String, String)]) ->
     Report {
         title: campaign.name.clone(),
         subtitle: format!("Releases against the pinned baseline {}", campaign.baseline.version),
-        verdict: Verdict { headline, points: changes.into_iter().map(|change| change.words).collect(), standing },
+        verdict: Verdict {
+            headline: headline + &ended_early(groups),
+            points: changes.into_iter().map(|change| change.words).collect(),
+            standing,
+        },
         sections,
         made_by: format!("faultline {}", env!("CARGO_PKG_VERSION")),
         ..Report::default()
     }
+}
+
+/// Runs that have no values, in a sentence; empty if there are none.
+fn ended_early(groups: &[Group]) -> String {
+    let counts: Vec<(usize, usize)> =
+        groups.iter().take(1).flat_map(|group| &group.releases).map(Release::completed).collect();
+    let early: usize = counts.iter().map(|(completed, of)| of - completed).sum();
+    let all: usize = counts.iter().map(|(_, of)| of).sum();
+    if early == 0 { String::new() } else { format!(" {early} of {all} runs of releases ended early.") }
 }
 
 /// The table of the releases that may be compared.
@@ -259,6 +272,15 @@ fn method(campaign: &Campaign) -> Section {
 mod tests {
     use super::*;
     use crate::compare::tests::runs;
+
+    #[test]
+    fn runs_that_ended_early_are_in_the_headline() {
+        let campaign = Campaign { name: "x".to_owned(), margin: 0.05, ..Campaign::default() };
+        let mut all = runs("1.1.0", 1.0, 1);
+        all.iter_mut().filter(|run| !run.of_baseline).for_each(|run| run.outcome = "oom".to_owned());
+        let said = report(&campaign, &compare::groups(&all, 0.05), &[]).verdict.headline;
+        assert_eq!(said, "No difference beyond 5 % is shown. 3 of 3 runs of releases ended early.");
+    }
 
     #[test]
     fn every_row_has_a_cell_for_each_column_and_only_what_is_shown_has_a_mark() {

@@ -11,7 +11,7 @@ use std::path::Path;
 const EXPERIMENTS: &str = "experiments";
 /// Keys of a plan that the campaign sets.
 const OWN_KEYS: [&str; 5] = ["folder", "arm", "factors", "concurrent", "lane"];
-/// Replicates unless the plan says otherwise.
+/// Replicates unless the plan says otherwise; of fewer there is no test.
 const REPLICATES: u32 = 3;
 /// Where the program of a search is named.
 const WORKLOAD: &str = "[workload]";
@@ -60,6 +60,11 @@ pub(crate) fn legs(
     let name = format!("{version}-{round}");
     let replicates = table.get("replicates").and_then(toml::Value::as_integer);
     if !table.contains_key("search") {
+        if let Some(few) = replicates.filter(|many| (1..REPLICATES.into()).contains(many)) {
+            bail!(WrongUsage(format!(
+                "{file}: replicates: {few} are too few to test a difference: at least {REPLICATES}"
+            )));
+        }
         let more = if replicates.is_none() { format!("replicates = {REPLICATES}\n") } else { String::new() };
         let arm = |name: &str, program: &Obtained| {
             format!("[[arm]]\nname = {}\nbinary = {}\n", quoted(name), quoted(&program.file.display().to_string()))
@@ -146,6 +151,7 @@ mod tests {
             legs(&campaign, "2.2.0", 1, (&baseline, &program)).err().unwrap().to_string()
         };
         assert!(said("name = \"x\"\n[[arm]]\nname = \"y\"\n").contains("plan.toml: arm: the campaign sets it"));
+        assert!(said("name = \"x\"\nreplicates = 2\n").contains("replicates: 2 are too few"));
         let wrong = said("name = \"x\"\n[workload]\nledgr = \"y\"\n");
         assert!(wrong.contains("plan.toml:3: "), "{wrong}");
     }
