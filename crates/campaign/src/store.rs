@@ -178,12 +178,22 @@ impl Store {
         Ok(())
     }
 
+    /// Gives the baseline with this digest this name: rows are compared by the digest.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub(crate) fn name_baseline(&self, version: &str, digest: &str) -> anyhow::Result<()> {
+        self.0.execute("UPDATE run SET baseline = ?1 WHERE baseline_digest = ?2", [version, digest])?;
+        Ok(())
+    }
+
     /// Adds the runs of a round, all or none; those that are there stay.
     ///
     /// # Errors
-    /// They cannot be written.
+    /// They cannot be written, or none is new.
     pub(crate) fn add_runs(&mut self, runs: &[RunRow]) -> anyhow::Result<()> {
         let transaction = self.0.transaction()?;
+        let mut new = 0;
         for row in runs {
             let added = transaction.execute(
                 "INSERT OR IGNORE INTO run VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -206,11 +216,13 @@ impl Store {
                     row.report,
                 ],
             )?;
+            new += added;
             let run = transaction.last_insert_rowid();
             for (metric, value) in row.values.iter().filter(|_| added > 0) {
                 transaction.execute("INSERT INTO value VALUES (?, ?, ?)", params![run, metric, value])?;
             }
         }
+        ensure!(new > 0, "{FILE} has the runs of this round already, and yet the round was made");
         Ok(transaction.commit()?)
     }
 
@@ -333,7 +345,7 @@ mod tests {
         store.remove("2.1.14").unwrap();
         let row = RunRow { values: vec![("replay-p95".into(), 1.5)], outcome: "completed".into(), ..RunRow::default() };
         store.add_runs(std::slice::from_ref(&row)).unwrap();
-        store.add_runs(std::slice::from_ref(&row)).unwrap();
+        assert!(store.add_runs(std::slice::from_ref(&row)).is_err());
         store.judge(&[VerdictRow::default()]).unwrap();
         drop(store);
         let store = Store::open(folder.path()).unwrap();

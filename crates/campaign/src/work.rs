@@ -147,6 +147,7 @@ fn baseline(campaign: &Campaign, store: &Store, signals: &mut Signals) -> anyhow
         store.add(&campaign.baseline, BASELINE, now())?;
     }
     store.found(version, Some(&obtained.digest), None)?;
+    store.name_baseline(version, &obtained.digest)?;
     Ok(Some(obtained))
 }
 

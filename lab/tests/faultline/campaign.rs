@@ -198,6 +198,7 @@ fn asked(stage: &Stage) {
     let (done, words) = code(&["export", "--out", table.to_str().expect("a path")]);
     assert!(done == Some(0) && fs::read(&table).expect("a table").starts_with(b"PAR1"), "{words}");
     replaced(stage);
+    renamed(stage);
     let (refused, words) = code(&["remove", "1.1.0"]);
     assert!(refused == Some(1) && words.contains("is in campaign.toml"), "{words}");
     assert_eq!(code(&["remove", "1.2.0"]).0, Some(0));
@@ -216,6 +217,22 @@ fn replaced(stage: &Stage) {
         let words = said(&ended);
         assert!(ended.status.code() == Some(code) && words.contains("another program") == (code == 1), "{words}");
     }
+}
+
+/// A baseline of another name is the same one by its digest: nothing runs again.
+fn renamed(stage: &Stage) {
+    let settings = stage.folder.join("campaign.toml");
+    let text = fs::read_to_string(&settings).expect("settings");
+    let other = text.replacen("version = \"1.0.0\"", "version = \"1.0.0+same\"", 1);
+    fs::write(&settings, other).expect("settings");
+    let runs = stage.entries("run_ended");
+    let ended = stage.faultline(&["run", "--launcher", "direct"]);
+    assert_eq!(ended.status.code(), Some(0), "{}", said(&ended));
+    assert_eq!(stage.entries("run_ended"), runs);
+    let results = stage.results();
+    assert_eq!(results["groups"].as_array().map(Vec::len), Some(1), "{results:#}");
+    assert_eq!(results["groups"][0]["baseline"], "1.0.0+same");
+    fs::write(&settings, text).expect("settings");
 }
 
 /// What one page of it costs decides, and its time is virtual: as in the tests of searches.
