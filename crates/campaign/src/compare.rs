@@ -167,7 +167,8 @@ fn pairs(scalar: &Scalar, runs: &[RunRow]) -> Vec<(u32, f64, f64)> {
     let own = runs.iter().filter(|run| !run.of_baseline);
     own.filter_map(|run| {
         let same = |one: &&RunRow| one.of_baseline && one.round == run.round && one.replicate == run.replicate;
-        Some((run.round, value(runs.iter().find(same)?)?, value(run)?))
+        let alike = |one: &&RunRow| same(one) && one.kernel == run.kernel && one.machine == run.machine;
+        Some((run.round, value(runs.iter().find(alike)?)?, value(run)?))
     })
     .collect()
 }
@@ -187,20 +188,20 @@ fn judged(scalar: &Scalar, runs: &[RunRow]) -> Option<Judged> {
 }
 
 fn mark(scalar: &Scalar, one: &Judged, pairs: &[(u32, f64, f64)], margin: f64) -> Mark {
-    let ratio = one.test.ratio.value;
-    let beyond = |ratio: f64| (ratio - 1.0).abs() > margin;
-    let found = Mark::of(scalar, ratio);
-    let rounds = pairs.iter().map(|pair| pair.0).max().unwrap_or(0);
-    if found == Mark::Nothing || !beyond(ratio) {
-        return Mark::Nothing;
+    let shown = |ratio: f64| if (ratio - 1.0).abs() > margin { Mark::of(scalar, ratio) } else { Mark::Nothing };
+    let round = |first: bool| -> Vec<f64> {
+        pairs.iter().filter(|pair| (pair.0 == 1) == first).map(|pair| (pair.2 / pair.1).ln()).collect()
+    };
+    let (first, repeated) = (round(true), round(false));
+    let found = shown(one.test.ratio.value);
+    let likely = |p: Option<f64>| p.is_some_and(|p| p < ALPHA);
+    if first.is_empty() || repeated.is_empty() {
+        return if found != Mark::Nothing && likely(one.test.p) { Mark::Unrepeated } else { Mark::Nothing };
     }
-    if rounds < 2 {
-        return if one.test.p.is_some_and(|p| p < ALPHA) { Mark::Unrepeated } else { Mark::Nothing };
-    }
-    let repeated: Vec<f64> = pairs.iter().filter(|pair| pair.0 > 1).map(|pair| (pair.2 / pair.1).ln()).collect();
-    let again = (repeated.iter().sum::<f64>() / repeated.len().max(1) as f64).exp();
-    let same = !repeated.is_empty() && beyond(again) && Mark::of(scalar, again) == found;
-    if same && one.holm.is_some_and(|p| p < ALPHA) { found } else { Mark::Nothing }
+    // A second round is also there because of another metric: of this one the first has to have shown something too.
+    let selected = ratio_test(&first, LEVEL).is_some_and(|test| likely(test.p) && shown(test.ratio.value) == found);
+    let again = (repeated.iter().sum::<f64>() / repeated.len() as f64).exp();
+    if selected && shown(again) == found && likely(one.holm) { found } else { Mark::Nothing }
 }
 
 /// Changes over the log ratios of more than five releases, beyond the margin.

@@ -72,6 +72,31 @@ fn a_second_round_that_shows_something_else_takes_the_first_back() {
 }
 
 #[test]
+fn a_metric_of_which_the_first_round_shows_nothing_is_not_marked_by_the_round_that_repeats_another() {
+    let mut all = runs("1.1.0", 1.0, 1);
+    all.extend(runs("1.1.0", 1.12, 2).into_iter().filter(|run| run.round == 2));
+    // Six pairs that differ by more than the margin, with p < 0.05, of which those of the first round scatter.
+    for run in all.iter_mut().filter(|run| run.round == 1 && !run.of_baseline) {
+        run.values[0].1 *= [1.02, 1.12, 1.22][run.replicate as usize - 1];
+    }
+    let release = &groups(&all, 0.05)[0].releases[0];
+    let one = release.judged[place("replay-p95")].as_ref().unwrap();
+    assert!(one.holm.unwrap() < 0.05 && one.test.ratio.value > 1.05, "{one:?}");
+    assert_eq!(marks(release), [Mark::Nothing; 2]);
+}
+
+#[test]
+fn a_round_on_another_machine_or_kernel_repeats_nothing() {
+    let mut all = runs("1.1.0", 1.08, 2);
+    all.iter_mut().filter(|run| run.round == 2).for_each(|run| run.machine = "another".to_owned());
+    let found: Vec<[Mark; 2]> = groups(&all, 0.05).iter().map(|group| marks(&group.releases[0])).collect();
+    assert_eq!(found, [[Mark::Unrepeated, Mark::Nothing]; 2]);
+    let mut all = runs("1.1.0", 1.08, 1);
+    all.iter_mut().filter(|run| run.of_baseline).for_each(|run| run.kernel = "6.2".to_owned());
+    assert!(groups(&all, 0.05)[0].releases[0].judged.iter().all(Option::is_none));
+}
+
+#[test]
 fn rows_of_unlike_machines_plans_or_baselines_are_not_compared() {
     let mut all = runs("1.1.0", 1.08, 2);
     for change in [
