@@ -157,7 +157,7 @@ fn check(args: &CheckArgs) -> anyhow::Result<u8> {
 fn unfit(release: &Release, checked: &[Checked]) -> Option<String> {
     let whole = |of_baseline| {
         let own = release.runs.iter().filter(|run| run.of_baseline == of_baseline);
-        own.filter(|run| run.outcome == "completed" && run.validity != "invalid").count()
+        own.filter(|run| run.is_whole()).count()
     };
     let (own, baseline) = (whole(false), whole(true));
     let unrepeated = checked.iter().filter(|one| one.mark == Mark::Unrepeated && one.worse).map(|one| one.title);

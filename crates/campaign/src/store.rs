@@ -99,6 +99,13 @@ pub(crate) struct RunRow {
     pub(crate) values: Vec<(String, f64)>,
 }
 
+impl RunRow {
+    /// Whether it ran as planned to its end: another one has an outcome and no values that could be compared.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.outcome == "completed" && self.validity != "invalid"
+    }
+}
+
 /// What is said of a release by a metric.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct VerdictRow {

@@ -17,8 +17,8 @@ use faultline_command::output::say;
 use faultline_command::signals::Signals;
 use faultline_experiments::args::Launching;
 use faultline_experiments::command::advance;
-use faultline_experiments::outcome::{Outcome, Validity};
-use faultline_experiments::report::Experiment;
+use faultline_experiments::outcome::Validity;
+use faultline_experiments::report::{Counted, Experiment};
 use faultline_experiments::runner::Over;
 use faultline_experiments::search::Answer;
 use std::fs;
@@ -26,6 +26,9 @@ use std::time::{Duration, SystemTime};
 
 /// Rounds at most: what the first finds has to be found again.
 const ROUNDS: u32 = 2;
+
+/// Why it stops.
+const SIGNAL: &str = "a signal asked to";
 
 /// How experiments are started.
 #[derive(Debug, Clone, Copy)]
@@ -73,10 +76,10 @@ pub(crate) fn run(campaign: &Campaign, store: &mut Store, starting: Starting) ->
     let mut signals = Signals::listen().context("signals cannot be heard")?;
     list(campaign, store)?;
     if look(campaign, store, &mut signals)?.is_none() {
-        return Ok(Err("a signal asked to".to_owned()));
+        return Ok(Err(SIGNAL.to_owned()));
     }
     let Some(baseline) = baseline(campaign, store, &mut signals)? else {
-        return Ok(Err("a signal asked to".to_owned()));
+        return Ok(Err(SIGNAL.to_owned()));
     };
     // Mistakes of the plan come before anything is built for it.
     round::legs(campaign, "0", 1, (&baseline, &baseline))?;
@@ -85,6 +88,9 @@ pub(crate) fn run(campaign: &Campaign, store: &mut Store, starting: Starting) ->
     let mut failed = Vec::new();
     for one in list(campaign, store)?.into_iter().filter(|one| !one.removed && !is_baseline(campaign, one)) {
         let version = one.program.version.clone();
+        if stopped(&mut signals)? {
+            return Ok(Err(SIGNAL.to_owned()));
+        }
         match version_done(campaign, store, (&one, &baseline, &conditions), starting, &mut signals)? {
             Worked::Done => store.found(&version, None, None)?,
             Worked::Stopped(why) => return Ok(Err(why)),
@@ -137,6 +143,11 @@ fn look(campaign: &Campaign, store: &Store, signals: &mut Signals) -> anyhow::Re
     Ok(Some(()))
 }
 
+/// Whether a signal asked to stop: an experiment hears those that come while it runs, and nobody those between two of them.
+fn stopped(signals: &mut Signals) -> anyhow::Result<bool> {
+    Ok(signals.wait(None, Duration::ZERO)?.iter().any(|heard| heard.stops().is_some()))
+}
+
 fn baseline(campaign: &Campaign, store: &Store, signals: &mut Signals) -> anyhow::Result<Option<Obtained>> {
     let listed = store.listed()?;
     let version = &campaign.baseline.version;
@@ -170,12 +181,15 @@ fn version_done(
         let same = listed.iter().find(|one| one.program.version == *version);
         let program = match programs::obtain(campaign, &one.program, same, signals) {
             Ok(Some(program)) => program,
-            Ok(None) => return Ok(Worked::Stopped("a signal asked to".to_owned())),
+            Ok(None) => return Ok(Worked::Stopped(SIGNAL.to_owned())),
             Err(error) => return Ok(Worked::Failed(format!("{error:#}"))),
         };
         store.found(version, Some(&program.digest), None)?;
         let legs = round::legs(campaign, version, round, (baseline, &program))?;
         for leg in &legs {
+            if stopped(signals)? {
+                return Ok(Worked::Stopped(SIGNAL.to_owned()));
+            }
             say(&format!("{version}: round {round}, in {}", leg.plan.folder.display()));
             match advance(leg.plan.clone(), starting.launcher, starting.i_vote) {
                 Ok(Over::Finished) => {}
@@ -185,9 +199,12 @@ fn version_done(
             }
         }
         let finished = Round { version, round, program: &program, conditions };
-        let runs: Vec<Vec<RunRow>> =
-            legs.iter().map(|leg| collect(campaign, &finished, leg)).collect::<Result<_, _>>()?;
-        store.add_runs(&runs.concat())?;
+        let runs = collected(campaign, &finished, &legs, baseline);
+        let runs = match runs {
+            Ok(runs) => runs,
+            Err(error) => return Ok(Worked::Failed(format!("{error:#}"))),
+        };
+        store.add_runs(&runs)?;
     }
     Ok(Worked::Done)
 }
@@ -221,6 +238,24 @@ struct Round<'r> {
     conditions: &'r Conditions,
 }
 
+/// The runs of a round, of programs that are still what they were at its beginning.
+fn collected(campaign: &Campaign, round: &Round<'_>, legs: &[Leg], baseline: &Obtained) -> anyhow::Result<Vec<RunRow>> {
+    let mut rows = Vec::new();
+    for leg in legs {
+        rows.extend(collect(campaign, round, leg)?);
+    }
+    for program in [baseline, round.program] {
+        let folders = legs.iter().map(|leg| leg.plan.folder.display().to_string());
+        ensure!(
+            sha256(&program.file)? == program.digest,
+            "{}: another program than at the beginning of these runs: put the first one back, and remove what was run: {}",
+            program.file.display(),
+            folders.collect::<Vec<_>>().join(", ")
+        );
+    }
+    Ok(rows)
+}
+
 /// Writes the report of a part of a round; its runs.
 fn collect(campaign: &Campaign, round: &Round<'_>, leg: &Leg) -> anyhow::Result<Vec<RunRow>> {
     let experiment = Experiment::read(&leg.plan.folder)?;
@@ -230,44 +265,59 @@ fn collect(campaign: &Campaign, round: &Round<'_>, leg: &Leg) -> anyhow::Result<
     render::write(&experiment.report()?.0, &out, true)?;
     let counted = experiment.counted();
     ensure!(!counted.is_empty(), "{}: no run counts", leg.plan.folder.display());
-    let loaded: Vec<Run> = counted.iter().map(|one| experiment.load(one).unwrap_or_default()).collect();
-    let values = releases::values(&loaded);
-    let baseline = experiment.plan.arms.first().map(|arm| arm.name.clone()).unwrap_or_default();
-    let mut rows = Vec::new();
-    for ((one, run), values) in counted.iter().zip(&loaded).zip(&values) {
-        let recording = experiment.recording(one);
-        // A run that ended early, or not as its arm says, has an outcome and no values that could be compared.
-        let whole = one.ending.outcome == Outcome::Completed && !matches!(one.ending.validity, Validity::Invalid(_));
+    let (mut rows, mut measured) = (Vec::new(), Vec::new());
+    for one in &counted {
+        let run = experiment.load(one);
+        let mut row = row(campaign, round, leg, (&experiment, one, run.as_ref()))?;
+        let found = experiment.searched(one).filter(|_| row.is_whole()).and_then(least_ram);
+        row.values.extend(found.map(|gib| (releases::LEAST_RAM.to_owned(), gib)));
+        row.report.clone_from(&report);
+        // The limit of a search was moved: nothing else that it measured is comparable.
+        measured.extend(run.filter(|_| row.is_whole() && leg.searches.is_none()));
+        rows.push(row);
+    }
+    // Of whole runs alone: which part of them is compared depends on all.
+    let values = releases::values(&measured);
+    for (row, values) in rows.iter_mut().filter(|row| row.is_whole()).zip(values) {
         let known = releases::metrics().zip(values);
-        let found = experiment.searched(one).and_then(least_ram);
-        let values: Vec<(String, f64)> = match &leg.searches {
-            _ if !whole => Vec::new(),
-            // Its limit was moved: nothing else that it measured is comparable.
-            Some(_) => found.map(|gib| (releases::LEAST_RAM.to_owned(), gib)).into_iter().collect(),
-            None => known.filter_map(|(metric, value)| Some((metric.id.to_owned(), (*value)?))).collect(),
-        };
-        rows.push(RunRow {
-            release: round.version.to_owned(),
-            program_digest: round.program.digest.clone(),
-            conditions: round.conditions.clone(),
-            machine: machine(run),
-            kernel: run.facts.kernel.clone().unwrap_or_else(|| "not known".to_owned()),
-            round: round.round,
-            of_baseline: leg.searches.as_ref().map_or(one.scheduled.arm == baseline, |search| search.of_baseline),
-            replicate: leg.searches.as_ref().map_or(one.scheduled.replicate, |search| search.replicate),
-            began_unix_ns: began(&experiment, run),
-            outcome: one.ending.outcome.to_string(),
-            validity: validity(&one.ending.validity).to_owned(),
-            recording: recording.strip_prefix(&campaign.folder).unwrap_or(&recording).display().to_string(),
-            recording_digest: sha256(&recording).ok(),
-            report: report.clone(),
-            values,
-        });
+        row.values.extend(known.filter_map(|(metric, value)| Some((metric.id.to_owned(), value?))));
     }
     // A recording without ticks says nothing of the machine; the others of its round do.
-    let known = rows.iter().find(|row| row.machine != UNKNOWN).map(|row| row.machine.clone());
-    rows.iter_mut().for_each(|row| row.machine = known.clone().unwrap_or_else(|| UNKNOWN.to_owned()));
+    if let Some(known) = rows.iter().find(|row| row.machine != UNKNOWN).map(|row| row.machine.clone()) {
+        rows.iter_mut().filter(|row| row.machine == UNKNOWN).for_each(|row| row.machine.clone_from(&known));
+    }
     Ok(rows)
+}
+
+/// A run without its values. A whole one has a recording that can be read; the next run of the campaign looks again.
+fn row(
+    campaign: &Campaign,
+    round: &Round<'_>,
+    leg: &Leg,
+    (experiment, one, run): (&Experiment, &Counted<'_>, Option<&Run>),
+) -> anyhow::Result<RunRow> {
+    let recording = experiment.recording(one);
+    let baseline = experiment.plan.arms.first().map(|arm| arm.name.as_str());
+    let of_baseline = Some(one.scheduled.arm.as_str()) == baseline;
+    let row = RunRow {
+        release: round.version.to_owned(),
+        program_digest: round.program.digest.clone(),
+        conditions: round.conditions.clone(),
+        machine: run.map_or_else(|| UNKNOWN.to_owned(), machine),
+        kernel: run.and_then(|run| run.facts.kernel.clone()).unwrap_or_else(|| UNKNOWN.to_owned()),
+        round: round.round,
+        of_baseline: leg.searches.as_ref().map_or(of_baseline, |search| search.of_baseline),
+        replicate: leg.searches.as_ref().map_or(one.scheduled.replicate, |search| search.replicate),
+        began_unix_ns: began(experiment, run),
+        outcome: one.ending.outcome.to_string(),
+        validity: validity(&one.ending.validity).to_owned(),
+        recording: recording.strip_prefix(&campaign.folder).unwrap_or(&recording).display().to_string(),
+        recording_digest: sha256(&recording).ok(),
+        ..RunRow::default()
+    };
+    let read = run.is_some() && row.recording_digest.is_some();
+    ensure!(read || !row.is_whole(), "{}: the recording of a completed run cannot be read", recording.display());
+    Ok(row)
 }
 
 /// The memory that a search has found to be enough, in GiB; the most where it depends on the time at the tip.
@@ -278,9 +328,9 @@ fn least_ram(answer: &Answer) -> Option<f64> {
 const UNKNOWN: &str = "not known";
 
 /// When a run began: by its recording, else when the experiment did.
-fn began(experiment: &Experiment, run: &Run) -> i64 {
+fn began(experiment: &Experiment, run: Option<&Run>) -> i64 {
     let planned = || experiment.standing.begun.as_ref().map_or(0, |begun| begun.unix_ns);
-    if run.origin_unix_ns > 0 { run.origin_unix_ns } else { planned() }
+    run.map(|run| run.origin_unix_ns).filter(|began| *began > 0).unwrap_or_else(planned)
 }
 
 fn validity(validity: &Validity) -> &'static str {

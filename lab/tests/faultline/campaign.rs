@@ -144,6 +144,7 @@ fn the_worse_one_of_two_releases_is_marked_and_no_other_and_kills_lose_nothing()
     stage.killed_when("the first release is being reported", || reports() > 0);
     stage.killed_when("the second release is being built", || stage.folder.join("programs/1.2.0/get.log").exists());
     stage.killed_when("a run of it has ended", || stage.entries("finished") > 0 && stage.entries("run_ended") > 8);
+    stopped_between_experiments(&stage);
     let ended = stage.run().wait().expect("an end");
     let told = fs::read_to_string(stage.scene.path("run.out")).unwrap_or_default();
     assert_eq!(ended.code(), Some(0), "{told}");
@@ -203,6 +204,21 @@ fn asked(stage: &Stage) {
     assert!(refused == Some(1) && words.contains("is in campaign.toml"), "{words}");
     assert_eq!(code(&["remove", "1.2.0"]).0, Some(0));
     assert_eq!(stage.results()["changes"], serde_json::json!([]));
+}
+
+/// A signal that comes while a round is reported stops the campaign before the next round has ended.
+fn stopped_between_experiments(stage: &Stage) {
+    let reports = || files(&stage.folder.join("page/reports")).into_iter().map(|path| path.display().to_string());
+    let mut child = stage.run();
+    eventually(PATIENCE, "the second release is reported", || {
+        reports().any(|path| path.ends_with("/1.2.0-1.html")).then_some(())
+    });
+    let killed = Command::new("kill").args(["-TERM", &child.id().to_string()]).status().expect("kill");
+    assert!(killed.success());
+    let ended = child.wait().expect("an end");
+    let told = fs::read_to_string(stage.scene.path("run.out")).unwrap_or_default();
+    assert!(ended.code() == Some(1) && told.contains("the campaign has stopped"), "{told}");
+    assert!(!reports().any(|path| path.ends_with("/1.2.0-2.html")), "{told}");
 }
 
 /// Another file under a version that has its results is refused, by `add` and by the next `run`.
