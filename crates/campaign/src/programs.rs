@@ -102,7 +102,7 @@ fn built(campaign: &Campaign, version: &str, done: bool, signals: &mut Signals) 
     let log = folder.join(LOG);
     say(&format!("{version}: {} (its output is in {})", words.join(" "), log.display()));
     let output = File::create(&log).with_context(|| log.display().to_string())?;
-    let Some(status) = ran(&words, &campaign.folder, &output, signals)? else { return Ok(None) };
+    let Some(status) = ran(&words, &campaign.folder, (&output, &output), None, signals)? else { return Ok(None) };
     ensure!(status.success(), "{version}: {} has failed ({status}): read {}", words[0], log.display());
     ensure!(file.is_file(), "{version}: {} has made no {}: read {}", words[0], file.display(), log.display());
     Ok(Some(file))

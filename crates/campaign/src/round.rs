@@ -10,7 +10,7 @@ use std::path::Path;
 /// Of the campaign's folder: experiments by plan.
 const EXPERIMENTS: &str = "experiments";
 /// Keys of a plan that the campaign sets.
-const OWN_KEYS: [&str; 5] = ["folder", "arm", "factors", "concurrent", "lane"];
+const OWN_KEYS: [&str; 6] = ["folder", "arm", "factors", "concurrent", "lane", "order"];
 /// Replicates unless the plan says otherwise; of fewer there is no test.
 const REPLICATES: u32 = 3;
 /// Where the program of a search is named.
@@ -151,6 +151,8 @@ mod tests {
             legs(&campaign, "2.2.0", 1, (&baseline, &program)).err().unwrap().to_string()
         };
         assert!(said("name = \"x\"\n[[arm]]\nname = \"y\"\n").contains("plan.toml: arm: the campaign sets it"));
+        let ordered = said("name = \"x\"\norder = \"shuffle\"\n");
+        assert!(ordered.contains("plan.toml: order: the campaign sets it"), "{ordered}");
         assert!(said("name = \"x\"\nreplicates = 2\n").contains("replicates: 2 are too few"));
         let wrong = said("name = \"x\"\n[workload]\nledgr = \"y\"\n");
         assert!(wrong.contains("plan.toml:3: "), "{wrong}");

@@ -1,6 +1,6 @@
 //! Which versions are published: by Cargo's sparse index, or by a command that prints them.
 
-use crate::settings::{Campaign, Watch};
+use crate::settings::{self, Campaign, Watch};
 use anyhow::{Context as _, ensure};
 use faultline_command::signals::Signals;
 use faultline_command::tls;
@@ -8,6 +8,7 @@ use faultline_record::ran;
 use semver::Version;
 use serde::Deserialize;
 use std::fs::File;
+use std::path::Path;
 use std::time::Duration;
 use ureq::Agent;
 use ureq::config::Config;
@@ -16,8 +17,11 @@ use ureq::config::Config;
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Largest answer, in bytes.
 const LARGEST: u64 = 16 << 20;
-/// Of the campaign's folder: what the command printed.
-const PRINTED: &str = "watch.log";
+/// For a command that prints versions.
+const LONGEST: Duration = Duration::from_secs(600);
+/// Of the campaign's folder: what the command printed, and what it said besides.
+const PRINTED: &str = "watch.out";
+const SAID: &str = "watch.log";
 
 /// Versions that are published and in the range, oldest first. `None` if a signal asked to stop.
 ///
@@ -30,7 +34,7 @@ pub(crate) fn published(
 ) -> anyhow::Result<Option<Vec<String>>> {
     let versions = match &watch.command {
         Some(command) => match printed(campaign, command, signals)? {
-            Some(text) => text.split_whitespace().map(|word| word.trim_start_matches('v').to_owned()).collect(),
+            Some(text) => words(&text),
             None => return Ok(None),
         },
         None => listed(&asked(watch)?)?,
@@ -38,19 +42,26 @@ pub(crate) fn published(
     Ok(Some(matching(watch, &versions)))
 }
 
+/// What a command printed, with or without `v`.
+fn words(text: &str) -> Vec<String> {
+    text.split_whitespace().map(|word| word.trim_start_matches('v').to_owned()).collect()
+}
+
 fn matching(watch: &Watch, versions: &[String]) -> Vec<String> {
     let mut versions: Vec<Version> = versions.iter().filter_map(|version| Version::parse(version).ok()).collect();
     versions.retain(|version| watch.range.matches(version));
     versions.sort();
     versions.dedup();
-    versions.iter().map(ToString::to_string).collect()
+    // What could not be a folder's name is left out.
+    versions.iter().filter_map(|version| settings::version(version.to_string()).ok()).collect()
 }
 
 fn printed(campaign: &Campaign, command: &[String], signals: &mut Signals) -> anyhow::Result<Option<String>> {
-    let path = campaign.folder.join(PRINTED);
-    let output = File::create(&path).with_context(|| path.display().to_string())?;
-    let Some(status) = ran(command, &campaign.folder, &output, signals)? else { return Ok(None) };
-    ensure!(status.success(), "[watch] command has failed ({status}): read {}", path.display());
+    let [path, log] = [PRINTED, SAID].map(|name| campaign.folder.join(name));
+    let made = |path: &Path| File::create(path).with_context(|| path.display().to_string());
+    let outputs = (&made(&path)?, &made(&log)?);
+    let Some(status) = ran(command, &campaign.folder, outputs, Some(LONGEST), signals)? else { return Ok(None) };
+    ensure!(status.success(), "[watch] command has failed ({status}): read {}", log.display());
     std::fs::read_to_string(&path).map(Some).with_context(|| path.display().to_string())
 }
 
@@ -136,8 +147,7 @@ mod tests {
         let said = published(&Campaign::default(), &watch(&address, None), &mut Signals::listen().unwrap());
         assert!(said.unwrap_err().to_string().contains("/ag/av/agave-validator"));
         assert!(listed("<html>").unwrap_err().to_string().contains("no version"));
-        let printed = ["v2.1.14", "2.2.0", "latest", "2.2.0"].map(str::to_owned);
-        let printed: Vec<String> = printed.iter().map(|word| word.trim_start_matches('v').to_owned()).collect();
+        let printed = words(&format!("v2.1.14 2.2.0\nlatest 2.2.0 2.2.1-{}\n", "x".repeat(40)));
         assert_eq!(matching(&watch("", None), &printed), ["2.1.14", "2.2.0"]);
     }
 }

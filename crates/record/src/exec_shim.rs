@@ -3,7 +3,8 @@
 
 use crate::args::HoldArgs;
 use crate::recorder::LOOK;
-use anyhow::Context;
+use anyhow::{Context, ensure};
+use faultline_command::clock;
 use faultline_command::output::say;
 use faultline_command::signals::Signals;
 use rustix::process::{Pid, Signal, getppid, kill_process_group, set_parent_process_death_signal};
@@ -14,6 +15,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
+use std::time::Duration;
 
 /// Exit codes of shells, for a program that is not there and for one that may not be run.
 pub(super) const NOT_FOUND: u8 = 127;
@@ -75,29 +77,34 @@ pub fn asked(program: &Path, arguments: &[&OsStr]) -> std::io::Result<(bool, Str
     Err(std::io::Error::new(ErrorKind::TimedOut, "it has not answered after ten seconds"))
 }
 
-/// Runs a program to its end, however long it takes, in a process group of its own; its first process ends with this one. Both
-/// outputs go into a file. `None` if a signal asked to stop: its group is killed.
+/// Runs a program to its end, however long it takes, in a process group of its own; its first process ends with this one. Its
+/// output and its errors go into these files. `None` if a signal asked to stop: its group is killed.
 ///
 /// # Errors
-/// This program's own file is not known, the program cannot be started, or the system cannot wait.
+/// This program's own file is not known, the program cannot be started or has not ended after `patience`, and is ended, or the
+/// system cannot wait.
 pub fn ran(
     words: &[String],
     folder: &Path,
-    output: &std::fs::File,
+    (output, errors): (&std::fs::File, &std::fs::File),
+    patience: Option<Duration>,
     signals: &mut Signals,
 ) -> anyhow::Result<Option<ExitStatus>> {
     let (program, arguments) = words.split_first().context("a command without a program")?;
     let mut command = held(Path::new(program), arguments, None)?;
     command.current_dir(folder).stdin(Stdio::null()).process_group(0);
-    let mut child = command.stdout(output.try_clone()?).stderr(output.try_clone()?).spawn()?;
+    let mut child = command.stdout(output.try_clone()?).stderr(errors.try_clone()?).spawn()?;
+    let began = clock::uptime();
     loop {
         if let Some(status) = child.try_wait()? {
             return Ok(Some(status));
         }
-        if signals.wait(None, LOOK)?.iter().any(|heard| heard.stops().is_some()) {
+        let late = patience.filter(|patience| clock::uptime().saturating_sub(began) > *patience);
+        if late.is_some() || signals.wait(None, LOOK)?.iter().any(|heard| heard.stops().is_some()) {
             let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
             group.map(|group| kill_process_group(group, Signal::KILL));
             child.wait()?;
+            ensure!(late.is_none(), "{program} has not ended after {} s", late.unwrap_or_default().as_secs());
             return Ok(None);
         }
     }

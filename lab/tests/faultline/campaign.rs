@@ -44,7 +44,7 @@ impl Stage {
             "name = \"simulated releases\"\n[baseline]\nversion = \"1.0.0\"\npath = {baseline:?}\n\
              [[program]]\nversion = \"1.1.0\"\npath = {same:?}\n\
              [get]\ncommand = [\"sh\", \"-c\", \"sleep 1; cp -p {} {{folder}}/validator\"]\nprogram = \"validator\"\n\
-             [watch]\nrange = \">=1.1\"\ncommand = [\"printf\", \"v0.9.0 1.1.0 1.2.0\"]\n",
+             [watch]\nrange = \">=1.1\"\ncommand = [\"sh\", \"-c\", \"echo 9.9.9 >&2; printf 'v0.9.0 1.1.0 1.2.0'\"]\n",
             slower.display()
         );
         scene.write("campaign/campaign.toml", &text);
