@@ -7,8 +7,10 @@
 use crate::summary::total;
 use fastrand::Rng;
 
-/// Histories of fewer values have no change: too few orders of them exist for one to be rare.
-pub const FEWEST: usize = 6;
+/// Histories of fewer values have no change: too few orders of them exist for one to be rare. A step with k of n values on one side
+/// of it, and its mirror image, are at least 2 of the n over k orders: about four values on each side are needed to find one, fewer in a
+/// longer history.
+pub const FEWEST: usize = 11;
 /// Of a longer history the newest values count.
 pub const MOST: usize = 60;
 /// Values of a segment at least: one that differs is an outlier, and no change.
@@ -177,7 +179,11 @@ mod tests {
 
     #[test]
     fn too_short_flat_or_broken_histories_have_no_change() {
-        for values in [&[0.0, 0.0, 0.0, 1.0, 1.0][..], &[1.0; 12], &[0.0, 0.0, f64::NAN, 1.0, 1.0, 1.0, 1.0]] {
+        for values in [
+            &[0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 1.0, 1.0, 1.0, 1.0][..],
+            &[1.0; 12],
+            &[0.0, 0.0, 0.0, 0.0, 0.0, f64::NAN, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0],
+        ] {
             assert_eq!(changes(values, &Rules::default()), []);
         }
     }
