@@ -1,8 +1,8 @@
 //! What is shown of releases, a sentence each: for the page and for feeds.
 
 use crate::compare::{Group, Judged, Mark, Release};
-use faultline_analysis::report::cells::slug;
 use faultline_analysis::report::{Scalar, releases};
+use faultline_experiments::folder::digest;
 use faultline_text::number as grouped;
 
 /// A change that is published.
@@ -28,23 +28,25 @@ pub(crate) struct Published {
 pub(crate) fn published(groups: &[Group]) -> Vec<Published> {
     let mut all = Vec::new();
     for group in groups {
-        let key = format!("{}:{}", group.conditions.plan_digest, group.conditions.baseline_digest);
-        let newest = |release: &Release| release.runs.iter().map(|run| run.began_unix_ns).max().unwrap_or(0);
+        let (plan, baseline) = (&group.conditions.plan_digest, &group.conditions.baseline_digest);
+        let newest = |releases: &[Release]| {
+            releases.iter().flat_map(|release| &release.runs).map(|run| run.began_unix_ns).max().unwrap_or(0)
+        };
         for release in group.releases.iter().rev() {
             let report = release.runs.last().map(|run| run.report.clone()).unwrap_or_default();
-            let one = |metric: &'static Scalar, mark, kind, words| Published {
-                id: slug(&format!("{kind} {} {}", metric.id, release.version)) + ":" + &key,
+            let one = |metric: &'static Scalar, mark, kind, words, unix_ns| Published {
+                id: digest(&[kind, metric.id, &release.version, plan, baseline, &group.machine].join("\n")),
                 version: release.version.clone(),
                 metric,
                 mark,
                 words,
-                unix_ns: newest(release),
+                unix_ns,
                 report: report.clone(),
             };
             for (metric, judged) in releases::metrics().zip(&release.judged) {
                 let Some(judged) = judged.as_ref().filter(|judged| !judged.mark.word().is_empty()) else { continue };
                 let words = sentence(&release.version, metric, judged, &group.conditions.baseline);
-                all.push(one(metric, judged.mark, "release", words));
+                all.push(one(metric, judged.mark, "release", words, newest(std::slice::from_ref(release))));
             }
             for shift in group.shifts.iter().filter(|shift| shift.version == release.version) {
                 let Some(metric) = releases::metrics().nth(shift.metric) else { continue };
@@ -53,7 +55,8 @@ pub(crate) fn published(groups: &[Group]) -> Vec<Published> {
                     "{} is {word} from {} on: {percent} against the releases before.",
                     metric.title, release.version
                 );
-                all.push(one(metric, shift.mark, "change", words));
+                // Later releases show it.
+                all.push(one(metric, shift.mark, "change", words, newest(&group.releases)));
             }
         }
     }

@@ -1,7 +1,7 @@
 //! The subcommands of `campaign`.
 
 use crate::args::{AddArgs, Campaign as What, CampaignArgs, CheckArgs, RunArgs};
-use crate::compare::{Group, Mark, Release};
+use crate::compare::{self, Group, Mark, Release};
 use crate::settings::{self, Campaign, Program};
 use crate::store::{FROM_COMMAND, FROM_FILE, Store};
 use crate::work::{self, Starting};
@@ -146,6 +146,9 @@ fn check(args: &CheckArgs) -> anyhow::Result<u8> {
     let margin = grouped(100.0 * campaign.margin, 1);
     said +=
         &format!("{} against {}: {worse} metrics are worse by more than {margin} %\n", release.version, args.against);
+    for metric in releases::metrics().filter(|metric| compare::was_zero(metric, &release.runs)) {
+        said += &format!("not comparable: {}: it was 0 with {}\n", metric.title, group.conditions.baseline);
+    }
     print(&said)?;
     if let Some(why) = unfit(release, &checked) {
         bail!("{}: {why}", release.version);

@@ -173,6 +173,15 @@ fn pairs(scalar: &Scalar, runs: &[RunRow]) -> Vec<(u32, f64, f64)> {
     .collect()
 }
 
+/// Whether a release has something of which the baseline had none: there is no ratio, however much it is.
+pub(crate) fn was_zero(scalar: &Scalar, runs: &[RunRow]) -> bool {
+    let any = |of_baseline: bool, fits: fn(f64) -> bool| {
+        let values = runs.iter().filter(|run| run.of_baseline == of_baseline).flat_map(|run| &run.values);
+        values.filter(|(metric, _)| metric == scalar.id).any(|(_, value)| fits(*value))
+    };
+    any(true, |value| value == 0.0) && !any(true, |value| value > 0.0) && any(false, |value| value > 0.0)
+}
+
 fn judged(scalar: &Scalar, runs: &[RunRow]) -> Option<Judged> {
     let pairs = pairs(scalar, runs);
     let logarithms: Vec<f64> = pairs.iter().map(|(_, baseline, own)| (own / baseline).ln()).collect();
@@ -204,7 +213,7 @@ fn mark(scalar: &Scalar, one: &Judged, pairs: &[(u32, f64, f64)], margin: f64) -
     if selected && shown(again) == found && likely(one.holm) { found } else { Mark::Nothing }
 }
 
-/// Changes over the log ratios of more than five releases, beyond the margin.
+/// Changes over the log ratios of the releases, beyond the margin.
 fn shifts(all: &[Release], margin: f64) -> Vec<Shift> {
     let mut shifts = Vec::new();
     for (metric, scalar) in releases::metrics().enumerate() {

@@ -136,12 +136,12 @@ pub(crate) fn atom(campaign: &Campaign, groups: &[Group]) -> String {
 }
 
 /// How the newest release that has it stands, as a badge.
-pub(crate) fn badge(metric: &Scalar, group: &Group, place: usize) -> String {
+pub(crate) fn badge(metric: &Scalar, group: Option<&Group>, place: usize) -> String {
     let known = |release: &crate::compare::Release| {
         let judged = release.judged.get(place)?.as_ref()?;
         Some((release.version.clone(), judged.test.ratio.value, judged.mark))
     };
-    let (said, colour) = match group.releases.iter().rev().find_map(known) {
+    let (said, colour) = match group.and_then(|group| group.releases.iter().rev().find_map(known)) {
         None => ("not measured".to_owned(), "#68717d"),
         Some((version, ratio, mark)) => {
             let colour = match mark {
@@ -191,7 +191,7 @@ mod tests {
         assert_eq!((&release["version"], &release["metrics"]["replay-p95"]["pairs"]), (&json!("1.2.0"), &json!(6)));
         assert!(release["metrics"].get("rss-at-tip").is_none());
         let place = |id: &str| releases::metrics().position(|metric| metric.id == id).unwrap();
-        let of = |id: &str| badge(releases::metrics().nth(place(id)).unwrap(), &groups[0], place(id));
+        let of = |id: &str| badge(releases::metrics().nth(place(id)).unwrap(), groups.first(), place(id));
         assert!(of("replay-p95").contains("1.2.0: +8"), "{}", of("replay-p95"));
         assert!(of("replay-p95").contains("% worse") && !of("replay-p50").contains("worse"));
         assert!(of("catch-up").contains("not measured"));

@@ -13,6 +13,7 @@ use faultline_analysis::report::model::{
 };
 use faultline_analysis::report::releases;
 use faultline_command::files::put;
+use faultline_stats::change::FEWEST;
 use faultline_text::number as grouped;
 use std::collections::BTreeSet;
 
@@ -42,9 +43,8 @@ pub(crate) fn renew(campaign: &Campaign, store: &mut Store) -> anyhow::Result<()
     write("index.html", &render::html::page(&report(campaign, &groups, &failed))?)?;
     write("results.json", &feed::json(campaign, &groups)?)?;
     write("changes.xml", &feed::atom(campaign, &groups))?;
-    let Some(newest) = groups.first() else { return Ok(()) };
     for (place, scalar) in releases::metrics().enumerate() {
-        write(&format!("badges/{}.svg", scalar.id), &feed::badge(scalar, newest, place))?;
+        write(&format!("badges/{}.svg", scalar.id), &feed::badge(scalar, groups.first(), place))?;
     }
     Ok(())
 }
@@ -143,11 +143,12 @@ fn row(release: &Release) -> Vec<Cell> {
         text(Some(release.name.as_str()), "not said"),
         Cell::Text(format!("{completed} of {of}")),
     ];
-    cells.extend(release.judged.iter().map(|judged| match judged {
+    cells.extend(release.judged.iter().zip(releases::metrics()).map(|(judged, metric)| match judged {
         Some(judged) => {
             let [value, low, high] = percents(judged);
             linked(Cell::Estimate { value, low, high, decimals: 1 }, judged.mark.word())
         }
+        None if compare::was_zero(metric, &release.runs) => linked(Cell::Text("was 0".to_owned()), ""),
         None => Cell::Missing("no two pairs of runs have a value above 0".to_owned()),
     }));
     let kernels: BTreeSet<&str> = release.runs.iter().map(|run| run.kernel.as_str()).collect();
@@ -259,9 +260,12 @@ fn method(campaign: &Campaign) -> Section {
              p < 0.05, the ratio differs by more than {margin} %, and a second round of runs shows the same by itself.",
             campaign.baseline.version
         ),
-        "A change in a trend is marked from six releases on: segments of constant mean of the log ratios, with a penalty from random orders of \
-         the same values, so that a flat history has a mark in fewer than one of 100 cases."
-            .to_owned(),
+        format!(
+            "A change in a trend can be marked from {FEWEST} releases on, with about four of them on each side of it: segments of constant mean of \
+             the log ratios, with a penalty from random orders of the same values. A flat history has a mark in fewer than one of 100 cases, \
+             for each metric and each time the pages are renewed; there are {} metrics.",
+            releases::metrics().count()
+        ),
         "The same for machines: results.json, changes.xml (Atom), badges/METRIC.svg.".to_owned(),
     ];
     let blocks = texts.into_iter().map(Block::Text).collect();

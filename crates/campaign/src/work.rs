@@ -20,7 +20,7 @@ use faultline_experiments::command::advance;
 use faultline_experiments::outcome::Validity;
 use faultline_experiments::report::{Counted, Experiment};
 use faultline_experiments::runner::Over;
-use faultline_experiments::search::Answer;
+use faultline_experiments::search::{Answer, Outcome};
 use std::fs;
 use std::time::{Duration, SystemTime};
 
@@ -61,7 +61,8 @@ pub(crate) fn list(campaign: &Campaign, store: &Store) -> anyhow::Result<Vec<Lis
         }
     }
     for one in known.iter().filter(|one| one.source == FROM_FILE && !one.removed) {
-        if !campaign.programs.iter().any(|program| program.version == one.program.version) {
+        let mut named = campaign.programs.iter().chain([&campaign.baseline]);
+        if !named.any(|program| program.version == one.program.version) {
             store.remove(&one.program.version)?;
         }
     }
@@ -320,9 +321,10 @@ fn row(
     Ok(row)
 }
 
-/// The memory that a search has found to be enough, in GiB; the most where it depends on the time at the tip.
+/// The memory that a search has found to be enough, in GiB. A bound is no measurement, and neither is what has to grow further.
 fn least_ram(answer: &Answer) -> Option<f64> {
-    answer.memory.iter().map(|memory| memory.bytes).max().map(|bytes| bytes as f64 / GIB)
+    let found = matches!(answer.outcome, Outcome::Found { .. }) && answer.settles == Some(true);
+    answer.memory.first().filter(|_| found).map(|memory| memory.bytes as f64 / GIB)
 }
 
 const UNKNOWN: &str = "not known";
