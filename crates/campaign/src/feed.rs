@@ -110,7 +110,7 @@ fn time(unix_ns: i64) -> String {
     DateTime::from_timestamp_nanos(unix_ns).to_rfc3339_opts(SecondsFormat::Secs, true)
 }
 
-/// Changes as an Atom feed; a change keeps its id and its time.
+/// Changes as an Atom feed: a change keeps its id, and has the time of the newest run that shows it.
 pub(crate) fn atom(campaign: &Campaign, groups: &[Group]) -> String {
     let changes = published(groups);
     let newest = groups.iter().flat_map(|group| &group.releases).flat_map(|release| &release.runs);
