@@ -2,8 +2,8 @@
 
 use faultline_kernel::parse::{
     boot_time, cgroup_events, cgroup_frozen, cgroup_io, cgroup_limit, cgroup_memory_stat, choice, cpu_stat, cpu_times,
-    cpuinfo, locks, meminfo, mountinfo, number, os_release, pid_cgroup, pid_cmdline, pid_environ, pid_io, pid_limits,
-    pid_schedstat, pid_stat, pid_status, pressure, swaps, vmstat,
+    cpuinfo, diskstats, locks, meminfo, mountinfo, net_dev, number, os_release, pid_cgroup, pid_cmdline, pid_environ,
+    pid_io, pid_limits, pid_schedstat, pid_stat, pid_status, pressure, swaps, udp_counters, udp_sockets, vmstat,
 };
 use proptest::prelude::*;
 
@@ -15,7 +15,7 @@ macro_rules! parsers {
     };
 }
 
-const PARSERS: [Parser; 32] = parsers![
+const PARSERS: [Parser; 36] = parsers![
     boot_time::parse,
     cgroup_events::parse,
     cgroup_frozen::parse_v1,
@@ -29,9 +29,11 @@ const PARSERS: [Parser; 32] = parsers![
     cpu_stat::parse,
     cpu_times::parse,
     cpuinfo::parse,
+    diskstats::parse,
     locks::parse,
     meminfo::parse,
     mountinfo::parse,
+    net_dev::parse,
     number::parse,
     os_release::parse,
     number::parse_signed,
@@ -47,6 +49,8 @@ const PARSERS: [Parser; 32] = parsers![
     pid_status::switches,
     pressure::parse,
     swaps::parse,
+    udp_counters::parse,
+    udp_sockets::parse,
     vmstat::parse,
 ];
 
@@ -59,7 +63,7 @@ fn look_up(text: &[u8]) {
     }
 }
 
-const TEXTS: [&[u8]; 13] = [
+const TEXTS: [&[u8]; 17] = [
     include_bytes!("text/linux-6.18/pid_stat"),
     include_bytes!("text/linux-6.18/pid_status"),
     include_bytes!("text/linux-6.18/pid_io"),
@@ -68,6 +72,10 @@ const TEXTS: [&[u8]; 13] = [
     include_bytes!("text/linux-6.18/vmstat"),
     include_bytes!("text/linux-6.18/mountinfo"),
     include_bytes!("text/linux-6.18/pressure_io"),
+    include_bytes!("text/linux-6.18/diskstats"),
+    include_bytes!("text/linux-6.18/net_snmp"),
+    include_bytes!("text/linux-6.18/net_dev"),
+    b"  sl  local\n 11: 0100007F:1F90 0:0 07 0:33C00 00:0 0 1000 0 8451 2 00 17\n",
     include_bytes!("text/linux-6.18/v1_memory.stat"),
     b"1: FLOCK  ADVISORY  WRITE 4822 fe:00:9977980 0 EOF\n2: -> POSIX ADVISORY READ 1 0:0:1 0 EOF\n",
     b"processor\t: 0\nmodel name\t: EPYC\ncpu MHz\t: 2.5\nphysical id\t: 1\ncore id\t: 7\n",

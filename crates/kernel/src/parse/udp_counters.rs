@@ -1,0 +1,64 @@
+//! `Udp:` of `/proc/PID/net/snmp`: what UDP has done in a network namespace. procfs-core insists on every other section.
+
+use crate::ParseError;
+use crate::text::{lines, number, words};
+
+/// Counters since the namespace began. `None` where the kernel does not write the column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct UdpCounters {
+    /// Datagrams that were handed to a process.
+    pub received: Option<u64>,
+    /// Datagrams that were sent.
+    pub sent: Option<u64>,
+    /// Datagrams to a port that no process listens on.
+    pub no_port: Option<u64>,
+    /// Datagrams that came and could not be handed over, for whatever reason.
+    pub receive_errors: Option<u64>,
+    /// Those of them for which the socket had no room.
+    pub receive_buffer_errors: Option<u64>,
+    /// Datagrams that could not be sent for lack of room.
+    pub send_buffer_errors: Option<u64>,
+}
+
+/// # Errors
+/// Without the two lines of UDP, and for a value that is no number.
+pub fn parse(text: &[u8]) -> Result<UdpCounters, ParseError> {
+    let mut udp = lines(text).filter(|line| line.text.starts_with(b"Udp:"));
+    let (Some(names), Some(values)) = (udp.next(), udp.next()) else {
+        return Err(ParseError::new(1, text, "expected two lines of Udp:"));
+    };
+    let mut found = UdpCounters::default();
+    for (name, value) in words(names.text).zip(words(values.text)).skip(1) {
+        let slot = match name {
+            b"InDatagrams" => &mut found.received,
+            b"OutDatagrams" => &mut found.sent,
+            b"NoPorts" => &mut found.no_port,
+            b"InErrors" => &mut found.receive_errors,
+            b"RcvbufErrors" => &mut found.receive_buffer_errors,
+            b"SndbufErrors" => &mut found.send_buffer_errors,
+            _ => continue,
+        };
+        *slot = Some(number(value).ok_or_else(|| values.error("expected a number"))?);
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn captured_counters_are_read_by_their_names() {
+        let udp = parse(include_bytes!("../../tests/text/linux-6.18/net_snmp")).unwrap();
+        assert_eq!((udp.received, udp.sent), (Some(16_418_730), Some(18_420_632)));
+        assert_eq!((udp.receive_errors, udp.receive_buffer_errors), (Some(1_461_529), Some(1_461_529)));
+        assert_eq!((udp.no_port, udp.send_buffer_errors), (Some(518_978), Some(0)));
+    }
+
+    #[test]
+    fn a_missing_column_is_unknown_and_a_missing_section_an_error() {
+        assert_eq!(parse(b"Udp: InDatagrams\nUdp: 5\n").unwrap().sent, None);
+        assert!(parse(b"Tcp: InSegs\nTcp: 5\n").is_err());
+        assert!(parse(b"Udp: InDatagrams\nUdp: x\n").is_err());
+    }
+}

@@ -1,0 +1,69 @@
+//! `/proc/PID/net/udp` and `udp6`: the UDP sockets of a network namespace. procfs-core does not read the drops.
+
+use crate::ParseError;
+use crate::text::{lines, number, words};
+
+/// One socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UdpSocket {
+    /// The port that it is bound to.
+    pub port: u16,
+    /// What waits in it to be read, in bytes of the kernel's memory.
+    pub receive_queue: u64,
+    /// Whose it is: the effective user of the process that made it.
+    pub uid: u32,
+    /// Its number.
+    pub inode: u64,
+    /// Datagrams that came and were dropped, for lack of room in most cases.
+    pub drops: u64,
+}
+
+/// # Errors
+/// A line after the heading that is no socket.
+pub fn parse(text: &[u8]) -> Result<Vec<UdpSocket>, ParseError> {
+    lines(text).skip(1).map(|line| socket(line.text).ok_or_else(|| line.error("expected a UDP socket"))).collect()
+}
+
+/// `sl local remote st tx:rx tr:when retrnsmt uid timeout inode ref pointer drops`
+fn socket(line: &[u8]) -> Option<UdpSocket> {
+    let mut words = words(line);
+    let local = words.nth(1)?;
+    let queues = words.nth(2)?;
+    let uid = u32::try_from(number(words.nth(2)?)?).ok()?;
+    let inode = number(words.nth(1)?)?;
+    let drops = number(words.nth(2)?)?;
+    let port = u16::try_from(hexadecimal(after_colon(local)?)?).ok()?;
+    Some(UdpSocket { port, receive_queue: hexadecimal(after_colon(queues)?)?, uid, inode, drops })
+}
+
+fn after_colon(word: &[u8]) -> Option<&[u8]> {
+    word.split(|&byte| byte == b':').nth(1)
+}
+
+fn hexadecimal(digits: &[u8]) -> Option<u64> {
+    let digits = str::from_utf8(digits).ok().filter(|digits| !digits.starts_with('+'))?;
+    u64::from_str_radix(digits, 16).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEADING: &str = "   sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode ref pointer drops            \n";
+
+    #[test]
+    fn port_queue_owner_and_drops_are_read_of_both_families() {
+        let v4 = " 1184: 0100007F:1F90 00000000:0000 07 00000000:00033C00 00:00000000 00000000  1000        0 8451 2 0000000000000000 17         \n";
+        let v6 = " 1185: 00000000000000000000000000000000:0044 00000000000000000000000000000000:0000 07 00000000:00000000 00:00000000 00000000     0        0 9 2 0000000000000000 0\n";
+        let sockets = parse(format!("{HEADING}{v4}{v6}").as_bytes()).unwrap();
+        assert_eq!(sockets[0], UdpSocket { port: 8080, receive_queue: 0x33c00, uid: 1000, inode: 8451, drops: 17 });
+        assert_eq!((sockets[1].port, sockets[1].uid), (68, 0));
+        assert_eq!(parse(HEADING.as_bytes()).unwrap(), []);
+    }
+
+    #[test]
+    fn a_line_that_is_cut_is_an_error() {
+        let cut = " 1184: 0100007F:1F90 00000000:0000 07 00000000:00033C00 00:00000000 00000000  1000        0 8451\n";
+        assert_eq!(parse(format!("{HEADING}{cut}").as_bytes()).unwrap_err().line, 2);
+    }
+}
