@@ -12,6 +12,7 @@
 mod cgroup;
 mod error;
 mod file;
+pub mod filesystem;
 pub mod hardware;
 mod host;
 pub mod parse;

@@ -27,22 +27,38 @@ pub struct Place {
 pub fn place(root: &Path, path: &Path, mounts: &[Mount]) -> Option<Place> {
     let by_name = mountinfo::holding(mounts, path)?;
     // To open a folder on another machine is to ask that machine.
-    let opened = if is_remote(by_name) { None } else { open_below(root, path) };
+    let opened = if is_remote(by_name) { None } else { enter(root).and_then(|top| open_below(&top, path)).ok() };
     let Some(folder) = opened else { return Some(Place { mount: by_name.clone(), room: None }) };
-    let told = rustix::fs::statx(&folder, "", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID).ok();
-    let id = told.filter(|told| told.stx_mask & StatxFlags::MNT_ID.bits() != 0).map(|told| told.stx_mnt_id);
-    let mount = mounts.iter().find(|mount| Some(mount.id) == id).unwrap_or(by_name);
+    let mount = mount_of(&folder, mounts).unwrap_or(by_name);
     Some(Place { mount: mount.clone(), room: if is_remote(mount) { None } else { room(&folder) } })
+}
+
+/// The mount that an open folder lies on (Linux 5.8).
+pub(crate) fn mount_of<'a>(folder: &OwnedFd, mounts: &'a [Mount]) -> Option<&'a Mount> {
+    let told = rustix::fs::statx(folder, "", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID).ok();
+    let id = told.filter(|told| told.stx_mask & StatxFlags::MNT_ID.bits() != 0)?.stx_mnt_id;
+    mounts.iter().find(|mount| mount.id == id)
 }
 
 fn is_remote(mount: &Mount) -> bool {
     REMOTE.contains(&mount.fs_type.as_str()) || mount.fs_type.starts_with("fuse.")
 }
 
-fn open_below(root: &Path, path: &Path) -> Option<OwnedFd> {
-    let flags = OFlags::PATH | OFlags::CLOEXEC;
-    let top = rustix::fs::openat(CWD, root, flags | OFlags::DIRECTORY, Mode::empty()).ok()?;
-    rustix::fs::openat2(top, path, flags, Mode::empty(), ResolveFlags::IN_ROOT).ok()
+/// Opens the root of a process, for which the right to trace it is needed.
+pub(crate) fn enter(root: &Path) -> rustix::io::Result<OwnedFd> {
+    rustix::fs::openat(CWD, root, OFlags::PATH | OFlags::CLOEXEC | OFlags::DIRECTORY, Mode::empty())
+}
+
+pub(crate) fn open_below(top: &OwnedFd, path: &Path) -> rustix::io::Result<OwnedFd> {
+    rustix::fs::openat2(top, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), ResolveFlags::IN_ROOT)
+}
+
+/// The same below this process's own root, where links lead nowhere else: without openat2, which systemd's `RestrictSUIDSGID=`
+/// answers as if the kernel did not have it.
+pub(crate) fn open_own(top: &OwnedFd, path: &Path) -> rustix::io::Result<OwnedFd> {
+    let path = path.strip_prefix("/").unwrap_or(path);
+    let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+    rustix::fs::openat(top, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
 }
 
 fn room(folder: &OwnedFd) -> Option<(u64, u64)> {

@@ -33,6 +33,13 @@ pub struct Mount {
 }
 
 impl Mount {
+    /// Whether nothing can be written through it: it was mounted so, or the kernel made it so after errors.
+    #[must_use]
+    pub fn is_read_only(&self) -> bool {
+        let mut all = self.options.split(',').chain(self.super_options.split(','));
+        all.any(|option| option == "ro" || option == "emergency_ro")
+    }
+
     /// Whether the file system was mounted with this option.
     #[must_use]
     pub fn has_option(&self, name: &str) -> bool {
@@ -161,6 +168,14 @@ mod tests {
         assert_eq!((accounts.device.major, accounts.source.as_str()), (0, "/dev/mapper/vg-data"));
         assert_eq!((accounts.root.as_path(), accounts.options.as_str()), (Path::new("/@accounts"), "rw,noatime"));
         assert_eq!((mounts[4].source.as_str(), mounts[4].super_options.as_str()), ("", "rw,size=1048576k"));
+    }
+
+    #[test]
+    fn a_mount_or_its_file_system_is_read_only_and_an_option_that_only_begins_so_is_not() {
+        let line = |own: &str, of_all: &str| format!("1 0 8:1 / / {own} - ext4 /dev/sda1 {of_all}\n");
+        let read_only = |own, of_all| parse(line(own, of_all).as_bytes()).unwrap()[0].is_read_only();
+        assert!(read_only("ro,noatime", "rw") && read_only("rw", "ro") && read_only("rw", "rw,emergency_ro"));
+        assert!(!read_only("rw,root", "rw,errors=remount-ro"));
     }
 
     #[test]

@@ -1,0 +1,254 @@
+//! The file system that holds a folder of a process, and how full it is.
+
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use rustix::io::Errno;
+
+use crate::parse::mountinfo::{self, Mount};
+use crate::place::{enter, mount_of, open_below, open_own};
+use crate::{HostRoot, ReadError};
+
+/// What is mounted for a process and for this one.
+#[derive(Debug, Clone, Default)]
+pub struct Mounts {
+    /// For the process, or what was until it ended; empty while nothing is known of it.
+    pub process: Vec<Mount>,
+    /// For this one.
+    pub own: Vec<Mount>,
+}
+
+impl Mounts {
+    /// Reads both lists, for which no right is needed.
+    ///
+    /// # Errors
+    /// When one of them cannot be read; `Absent` or `Gone` if the process has ended.
+    pub fn read(root: &HostRoot, pid: Option<u32>) -> Result<Self, ReadError> {
+        let of = |process: &str| root.read_proc(&format!("{process}/mountinfo"), mountinfo::parse);
+        let process = pid.map(|pid| of(&pid.to_string())).transpose()?.unwrap_or_default();
+        Ok(Mounts { process, own: of("self")? })
+    }
+
+    /// Those that a path of the process is looked for among.
+    fn named(&self) -> &[Mount] {
+        if self.process.is_empty() { &self.own } else { &self.process }
+    }
+}
+
+/// How much there is of a file system, and how much is left for others than root.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Room {
+    /// In bytes.
+    pub size: u64,
+    /// In bytes.
+    pub avail: u64,
+    /// All inodes and the free ones; `None` where the file system makes them as needed (btrfs) and where it does not say.
+    pub inodes: Option<(u64, u64)>,
+}
+
+/// A file system and its room.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileSystem {
+    /// As the process has it mounted: its mount point and its options are the process's own.
+    pub mount: Mount,
+    /// False where the process's mounts are not known: then `mount` is this process's, which may have other options.
+    pub of_process: bool,
+    /// `None` where the system call fails.
+    pub room: Option<Room>,
+}
+
+/// Why the file system of a folder is not known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unknown {
+    /// A folder on the way may not be searched, and what is in it may be a link to anywhere.
+    Forbidden,
+    /// On no mount that this process sees.
+    Absent,
+}
+
+/// Finds the file system of `folder`, an absolute path of the process, and asks how full it is.
+///
+/// Waits for as long as the file system does, for ever if its server is gone: never to be called where others wait.
+///
+/// The folder is looked for in the process's own root, which only its user and root may enter; then under the same path
+/// for this process; then, where it does not exist yet, by its name among the mounts, each of which any user may ask at
+/// its mount point.
+///
+/// # Errors
+/// It is on no known mount, or its name alone does not tell on which.
+pub fn holding(root: &HostRoot, pid: Option<u32>, folder: &Path, mounts: &Mounts) -> Result<FileSystem, Unknown> {
+    let of = |process: &str| root.procfs.join(process).join("root");
+    let known = |mount, opened| Ok(FileSystem { mount, of_process: !mounts.process.is_empty(), room: room(&opened) });
+    let theirs =
+        pid.map_or(Err(Unknown::Absent), |pid| reach(&of(&pid.to_string()), folder, &mounts.process, open_below));
+    if let Ok((mount, opened)) = theirs {
+        return known(mount, opened);
+    }
+    let own = reach(&of("self"), folder, &mounts.own, open_own);
+    let denied = [&theirs, &own].into_iter().any(|way| matches!(way, Err(Unknown::Forbidden)));
+    if let Ok((own, opened)) = own
+        && let Some(mount) = same(&own, folder, mounts)
+    {
+        return known(mount, opened);
+    }
+    let named = mountinfo::holding(mounts.named(), folder).ok_or(Unknown::Absent)?;
+    // What is a mount point is no link.
+    if denied && named.mount_point != folder {
+        return Err(Unknown::Forbidden);
+    }
+    let (mount, opened) = by_name(&of("self"), named, mounts).ok_or(Unknown::Absent)?;
+    known(mount, opened)
+}
+
+/// Opens a path below a root.
+type Open = fn(&OwnedFd, &Path) -> rustix::io::Result<OwnedFd>;
+
+fn reach(root: &Path, folder: &Path, mounts: &[Mount], open: Open) -> Result<(Mount, OwnedFd), Unknown> {
+    let top = enter(root).map_err(|_| Unknown::Absent)?;
+    let why = |error| if error == Errno::ACCESS { Unknown::Forbidden } else { Unknown::Absent };
+    let opened = open(&top, folder).map_err(why)?;
+    let mount = mount_of(&opened, mounts).or_else(|| mountinfo::holding(mounts, folder)).ok_or(Unknown::Absent)?;
+    Ok((mount.clone(), opened))
+}
+
+/// The process's mount of the file system that this process sees as `own`; `own` itself while nothing is known of the
+/// process. `None` where the folder's name leads the process to another file system than this one, as in a container.
+fn same(own: &Mount, folder: &Path, mounts: &Mounts) -> Option<Mount> {
+    if mounts.process.is_empty() {
+        return Some(own.clone());
+    }
+    let named = mountinfo::holding(&mounts.process, folder)?;
+    let here = mountinfo::holding(&mounts.own, folder)?;
+    if here.device != named.device {
+        return None;
+    }
+    // Behind a link it is not the one of that name.
+    let same = |mount: &&Mount| mount.device == own.device;
+    let mount = Some(named).filter(same).or_else(|| mounts.process.iter().find(same))?;
+    Some(newer(mount, own))
+}
+
+/// The place at which this process sees the file system of the process's mount.
+fn by_name(root: &Path, mount: &Mount, mounts: &Mounts) -> Option<(Mount, OwnedFd)> {
+    let same = mounts.own.iter().filter(|own| own.device == mount.device);
+    let mut places: Vec<&PathBuf> = same.map(|own| &own.mount_point).collect();
+    // The same place first: a later mount may hide another one.
+    places.sort_by_key(|place| **place != mount.mount_point);
+    let top = enter(root).ok()?;
+    places.iter().find_map(|place| {
+        let opened = open_own(&top, place).ok()?;
+        let own = mount_of(&opened, &mounts.own).filter(|own| own.device == mount.device)?;
+        Some((newer(mount, own), opened))
+    })
+}
+
+/// The process's mount, which may have ended with it, and the options that its file system has now.
+fn newer(mount: &Mount, own: &Mount) -> Mount {
+    Mount { super_options: own.super_options.clone(), ..mount.clone() }
+}
+
+fn room(folder: &OwnedFd) -> Option<Room> {
+    let told = rustix::fs::fstatvfs(folder).ok()?;
+    Some(Room {
+        size: told.f_blocks.checked_mul(told.f_frsize)?,
+        avail: told.f_bavail.checked_mul(told.f_frsize)?,
+        inodes: (told.f_files > 0).then_some((told.f_files, told.f_favail)),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_of_this_process_has_the_room_that_statvfs_says_and_the_options_of_its_mount() {
+        let root = HostRoot::default();
+        let mounts = Mounts::read(&root, Some(std::process::id())).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let found = holding(&root, Some(std::process::id()), folder.path(), &mounts).unwrap();
+        let told = rustix::fs::statvfs(folder.path()).unwrap();
+        assert_eq!(found.room.map(|room| room.size), Some(told.f_blocks * told.f_frsize));
+        assert_eq!(Some(&found.mount), mountinfo::holding(&mounts.own, folder.path()));
+        assert!(!found.mount.is_read_only());
+    }
+
+    #[test]
+    fn without_the_right_to_enter_its_root_the_same_file_system_is_found_under_its_own_path() {
+        let root = HostRoot::default();
+        let own = Mounts::read(&root, None).unwrap().own;
+        // Numbers of mounts in another namespace are others.
+        let process =
+            own.iter().cloned().map(|mount| Mount { id: mount.id + 10_000, parent: mount.parent + 10_000, ..mount });
+        let mounts = Mounts { process: process.collect(), own };
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("real")).unwrap();
+        let link = folder.path().join("ledger");
+        std::os::unix::fs::symlink(folder.path().join("real"), &link).unwrap();
+        // No process has this number.
+        for path in [&link, &folder.path().join("not/made/yet")] {
+            let found = holding(&root, Some(u32::MAX), path, &mounts).unwrap();
+            assert!(found.mount.id > 10_000 && found.room.is_some(), "{found:?}");
+        }
+    }
+
+    #[test]
+    fn a_folder_on_no_mount_is_nowhere() {
+        let root = HostRoot::default();
+        let nowhere = |folder| holding(&root, None, Path::new(folder), &Mounts::default());
+        assert_eq!([nowhere("/no/such/folder"), nowhere("ledger")], [const { Err(Unknown::Absent) }; 2]);
+    }
+
+    /// What this process sees as `own`, and the mounts of a process of which one has other options.
+    fn seen(folder: &Path, change: impl Fn(Mount) -> Mount) -> Mounts {
+        let own = Mounts::read(&HostRoot::default(), None).unwrap().own;
+        let device = mountinfo::holding(&own, folder).unwrap().device;
+        let change = |mount: Mount| if mount.device == device { change(mount) } else { mount };
+        Mounts { process: own.clone(), own: own.into_iter().map(change).collect() }
+    }
+
+    #[test]
+    fn a_process_that_has_ended_keeps_its_mount_and_this_processes_options_are_not_its() {
+        let (root, folder) = (HostRoot::default(), tempfile::tempdir().unwrap());
+        // As under ProtectSystem=strict: this process cannot write, the one that ended could.
+        let mut mounts = seen(folder.path(), |mount| Mount { options: "ro,relatime".into(), ..mount });
+        let found = holding(&root, None, folder.path(), &mounts).unwrap();
+        assert!(found.of_process && !found.mount.is_read_only(), "{found:?}");
+        mounts.process.clear();
+        assert!(!holding(&root, None, folder.path(), &mounts).unwrap().of_process, "nothing is known of a process");
+        // The kernel made the file system read-only, for all, and the process ended of it.
+        let mounts = seen(folder.path(), |mount| Mount { super_options: "rw,emergency_ro".into(), ..mount });
+        assert!(holding(&root, None, folder.path(), &mounts).unwrap().mount.is_read_only());
+    }
+
+    #[test]
+    fn the_same_name_of_another_file_system_is_not_the_folder() {
+        let (root, folder) = (HostRoot::default(), tempfile::tempdir().unwrap());
+        let mut mounts = seen(folder.path(), |mount| mount);
+        // In the process's container a file system that this process does not see lies over the folder.
+        let above = mountinfo::holding(&mounts.process, folder.path()).unwrap().clone();
+        let device = crate::parse::cgroup_io::Device { major: 4_000, minor: 1 };
+        let over = Mount { id: 99_999, parent: above.id, device, mount_point: folder.path().to_owned(), ..above };
+        mounts.process.push(over);
+        assert_eq!(holding(&root, None, folder.path(), &mounts), Err(Unknown::Absent));
+    }
+
+    #[test]
+    fn what_may_not_be_searched_is_not_guessed() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, mounts) = (folder.path().to_owned(), Mounts::read(&HostRoot::default(), None).unwrap());
+        std::fs::create_dir(path.join("ledger")).unwrap();
+        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o000)).unwrap();
+        let other = move || {
+            // Of this thread alone: root may search everything.
+            if rustix::process::geteuid().is_root() {
+                rustix::thread::set_thread_uid(rustix::process::Uid::from_raw(65_534)).unwrap();
+            }
+            let ask =
+                |folder: &Path| holding(&HostRoot::default(), None, folder, &mounts).map(|found| found.of_process);
+            (ask(&path.join("ledger")), ask(&path), ask(Path::new("/")))
+        };
+        #[expect(clippy::disallowed_methods, reason = "another user for the time of this test")]
+        let found = std::thread::spawn(other).join().unwrap();
+        assert_eq!(found, (Err(Unknown::Forbidden), Ok(false), Ok(false)));
+    }
+}
