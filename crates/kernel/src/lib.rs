@@ -9,6 +9,7 @@
 //! `smaps`, `smaps_rollup`, `maps` and `numa_maps` are never touched: reading them holds the memory lock of the
 //! process that is being watched.
 
+pub mod block;
 mod cgroup;
 mod error;
 mod file;
