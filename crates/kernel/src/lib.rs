@@ -11,6 +11,7 @@
 
 pub mod block;
 mod cgroup;
+pub mod cpus;
 mod error;
 mod file;
 pub mod filesystem;

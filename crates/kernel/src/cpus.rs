@@ -1,0 +1,120 @@
+//! How fast the processors run, who decides it, and how often heat did.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::HostRoot;
+use crate::parse::number;
+
+/// More processors are not looked at.
+const MOST_CPUS: usize = 1024;
+
+/// All processors together.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Speed {
+    /// Of those that say how fast they run: the slowest, the mean and the fastest, in Hz. `None` where none does, as in most
+    /// virtual machines.
+    pub hertz: Option<Spread>,
+    /// Who chooses the rates, each different one once.
+    pub governors: BTreeSet<String>,
+    /// How often a core was slowed down because it was hot, all cores in sum. `None` where sysfs does not say (AMD, ARM).
+    pub core_throttles: Option<u64>,
+    /// The same of whole packages.
+    pub package_throttles: Option<u64>,
+}
+
+/// What is spread over the processors.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Spread {
+    /// The smallest.
+    pub min: f64,
+    /// The mean.
+    pub mean: f64,
+    /// The largest.
+    pub max: f64,
+}
+
+impl Speed {
+    /// Looks at every processor, up to six small files of each: not for a tick.
+    #[must_use]
+    pub fn read(root: &HostRoot) -> Self {
+        let is_cpu = |name: &String| name.strip_prefix("cpu").is_some_and(|n| n.parse::<u32>().is_ok());
+        let names = root.list_sys("devices/system/cpu").unwrap_or_default();
+        let mut speed = Speed::default();
+        let mut rates = Vec::new();
+        // Hyper-threads of one core count its throttling each.
+        let (mut cores, mut packages) = (BTreeMap::new(), BTreeMap::new());
+        for cpu in names.iter().filter(|name| is_cpu(name)).take(MOST_CPUS) {
+            let file = |relative: &str| format!("devices/system/cpu/{cpu}/{relative}");
+            let one = |relative: &str| root.read_sys(&file(relative), number::parse).ok();
+            rates.extend(one("cpufreq/scaling_cur_freq").map(|khz| khz as f64 * 1000.0));
+            let line = |text: &[u8]| Ok(String::from_utf8_lossy(text.trim_ascii()).into_owned());
+            speed.governors.extend(root.read_sys(&file("cpufreq/scaling_governor"), line));
+            let Some(count) = one("thermal_throttle/core_throttle_count") else { continue };
+            let package = one("topology/physical_package_id");
+            keep_largest(cores.entry((package, one("topology/core_id"))).or_default(), count);
+            if let Some(count) = one("thermal_throttle/package_throttle_count") {
+                keep_largest(packages.entry(package).or_default(), count);
+            }
+        }
+        speed.hertz = spread(&rates);
+        speed.core_throttles = (!cores.is_empty()).then(|| cores.values().sum());
+        speed.package_throttles = (!packages.is_empty()).then(|| packages.values().sum());
+        speed
+    }
+}
+
+fn keep_largest(known: &mut u64, count: u64) {
+    *known = count.max(*known);
+}
+
+fn spread(rates: &[f64]) -> Option<Spread> {
+    let first = *rates.first()?;
+    let (min, max) = rates.iter().fold((first, first), |(min, max), rate| (rate.min(min), rate.max(max)));
+    Some(Spread { min, mean: rates.iter().sum::<f64>() / rates.len() as f64, max })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    fn host(cpus: &[(&str, &str, u64, u64)]) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        for (at, (governor, khz, core, throttles)) in cpus.iter().enumerate() {
+            let cpu = folder.path().join(format!("sys/devices/system/cpu/cpu{at}"));
+            let files = [
+                ("cpufreq/scaling_governor", (*governor).to_owned()),
+                ("cpufreq/scaling_cur_freq", (*khz).to_owned()),
+                ("topology/core_id", core.to_string()),
+                ("topology/physical_package_id", "0".to_owned()),
+                ("thermal_throttle/core_throttle_count", throttles.to_string()),
+                ("thermal_throttle/package_throttle_count", "9".to_owned()),
+            ];
+            for (name, text) in files {
+                fs::create_dir_all(cpu.join(name).parent().unwrap()).unwrap();
+                fs::write(cpu.join(name), format!("{text}\n")).unwrap();
+            }
+        }
+        // Not a processor.
+        fs::create_dir_all(folder.path().join("sys/devices/system/cpu/cpufreq")).unwrap();
+        folder
+    }
+
+    #[test]
+    fn rates_are_spread_over_all_and_what_siblings_share_is_counted_once() {
+        let folder =
+            host(&[("performance", "3000000", 0, 5), ("performance", "2000000", 0, 5), ("powersave", "1000000", 1, 2)]);
+        let speed = Speed::read(&HostRoot::below(folder.path()));
+        assert_eq!(speed.hertz, Some(Spread { min: 1e9, mean: 2e9, max: 3e9 }));
+        assert_eq!(speed.governors.iter().map(String::as_str).collect::<Vec<_>>(), ["performance", "powersave"]);
+        assert_eq!((speed.core_throttles, speed.package_throttles), (Some(7), Some(9)));
+    }
+
+    #[test]
+    fn a_machine_that_says_nothing_has_nothing_and_no_zeros() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(Speed::read(&HostRoot::below(folder.path())), Speed::default());
+        let unknown = host(&[("performance", "<unknown>", 0, 0)]);
+        assert_eq!(Speed::read(&HostRoot::below(unknown.path())).hertz, None);
+    }
+}
