@@ -10,8 +10,8 @@
 //! | [`rpc`] | JSON-RPC over HTTP: request bodies and answers |
 //! | [`admin`] | JSON-RPC over the ledger's `admin.rpc` socket, read-only methods |
 //!
-//! and three that know the validator from outside: [`identify`] (is this process one?), [`threads`] (which pool does
-//! this thread belong to?) and [`version`] (what is true of this release?). [`config`] reads the metrics variable.
+//! and four that know the validator from outside: [`identify`] (is this process one?), [`arguments`] (where are its
+//! folders and ports?), [`threads`] (which pool does this thread belong to?) and [`version`] (what is true of this release?). [`config`] reads the metrics variable.
 //!
 //! Everything here is text and bytes in, types out: no file, no socket, no clock. Everything read is input: nothing in
 //! this crate panics on it.
@@ -37,6 +37,7 @@
 //! ```
 
 pub mod admin;
+pub mod arguments;
 pub mod config;
 mod error;
 pub mod identify;

@@ -3,7 +3,7 @@
 use super::host::describe_place;
 use super::{put, put_problems, redact, shown};
 use crate::discovery::Target;
-use faultline_agave::identify::Validator;
+use faultline_agave::arguments;
 use faultline_kernel::hardware::Disk;
 use faultline_kernel::parse::mountinfo::{self, Mount};
 use faultline_kernel::parse::pid_limits::ProcessLimit;
@@ -28,16 +28,6 @@ const KEPT_VALUES: [&str; 13] = [
     "TOKIO_WORKER_THREADS",
     "_RJEM_MALLOC_CONF",
     "_RJEM_MALLOC_CONF_2_CONF_HARDER",
-];
-
-/// Folders that a validator is told, by the option that tells.
-const FOLDERS: [(&str, &[&str]); 6] = [
-    ("accounts", &["--accounts"]),
-    ("snapshots", &["--snapshots"]),
-    ("incremental_snapshots", &["--incremental-snapshot-archive-path"]),
-    ("accounts_index", &["--accounts-index-path"]),
-    ("accounts_hash_cache", &["--accounts-hash-cache-path"]),
-    ("log", &["--log", "-o"]),
 ];
 
 /// More folders are left out.
@@ -148,7 +138,7 @@ impl Folders<'_> {
         let working = std::fs::read_link(process.join("cwd")).ok();
         let mut folders: Vec<(&str, PathBuf)> = Vec::new();
         if let Some(validator) = &target.validator {
-            folders.extend(validators(validator, target, arguments));
+            folders.extend(arguments::folders(validator, target.ledger.as_deref(), arguments));
         }
         folders.extend(working.clone().map(|folder| ("working", folder)));
         folders.truncate(MOST_FOLDERS);
@@ -179,35 +169,4 @@ impl Folders<'_> {
     fn is_mine(&self, mount: &Mount) -> bool {
         self.root.read_proc("self/mountinfo", mountinfo::parse).is_ok_and(|own| own.contains(mount))
     }
-}
-
-fn validators<'a>(validator: &Validator, target: &Target, arguments: &[String]) -> Vec<(&'a str, PathBuf)> {
-    let ledger = target.ledger.clone().or_else(|| validator.ledger_or_default().map(PathBuf::from));
-    let mut folders: Vec<(&str, PathBuf)> = ledger.clone().map(|ledger| ("ledger", ledger)).into_iter().collect();
-    for (what, options) in FOLDERS {
-        let given = values(arguments, options);
-        if let (true, "accounts", Some(ledger)) = (given.is_empty(), what, &ledger) {
-            folders.push((what, ledger.join("accounts")));
-        }
-        // A log that is `-` goes to standard error.
-        folders.extend(given.into_iter().filter(|path| path != "-").map(|path| (what, PathBuf::from(path))));
-    }
-    folders
-}
-
-/// The values of the options, in all their forms; several in one are separated by commas.
-fn values(arguments: &[String], options: &[&str]) -> Vec<String> {
-    let mut found = Vec::new();
-    let mut rest = arguments.iter().skip(1);
-    while let Some(argument) = rest.next() {
-        for option in options {
-            let Some(end) = argument.strip_prefix(option) else { continue };
-            let value = if end.is_empty() { rest.next().cloned() } else { end.strip_prefix('=').map(str::to_owned) };
-            found.extend(
-                value.iter().flat_map(|value| value.split(',')).filter(|one| !one.is_empty()).map(str::to_owned),
-            );
-            break;
-        }
-    }
-    found
 }
