@@ -4,9 +4,11 @@
 //! not by order. RPC opens only after start-up, on `--rpc-port`; without that flag there is none.
 
 mod single;
+mod stakes;
 mod votes;
 
 pub use single::{PROBES, answered, question, result};
+pub use stakes::{MovingStake, StakeAccounts, of_vote_account};
 pub use votes::{BlockProduction, ClusterNode, InContext, LAMPORTS_PER_SOL, LeaderSlots, VoteAccount, VoteAccounts};
 
 use serde::{Deserialize, Serialize};

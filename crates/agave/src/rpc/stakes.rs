@@ -1,0 +1,116 @@
+//! Stake that begins or ends to count for a vote account: `getProgramAccounts` of the stake program, cut down to what tells it.
+//!
+//! The fields are those of `StakeStateV2::Stake`, at the same offsets in 2.0 to 4.4. The method needs `--full-rpc-api`, and reads
+//! all accounts of the node unless that has `--account-index program-id`.
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+const STAKE_PROGRAM: &str = "Stake11111111111111111111111111111111111111";
+const ACCOUNT_BYTES: u64 = 200;
+const VOTER_AT: u64 = 124;
+/// Stake, the epoch in which it was delegated, the epoch in which it was taken back: eight bytes each.
+const DELEGATION_AT: u64 = 156;
+const DELEGATION_BYTES: usize = 24;
+
+/// The parameters of `getProgramAccounts` for all stake accounts of that vote account.
+pub fn of_vote_account(account: &str) -> Value {
+    let filters = json!([{"dataSize": ACCOUNT_BYTES}, {"memcmp": {"offset": VOTER_AT, "bytes": account}}]);
+    let slice = json!({"offset": DELEGATION_AT, "length": DELEGATION_BYTES});
+    json!([STAKE_PROGRAM, {"commitment": "processed", "encoding": "base58", "dataSlice": slice, "filters": filters}])
+}
+
+/// Its answer.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+pub struct StakeAccounts(Vec<Keyed>);
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+struct Keyed {
+    account: Account,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+struct Account {
+    /// The bytes, and how they are written.
+    data: (String, String),
+}
+
+/// Lamports that change their state at the end of an epoch.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct MovingStake {
+    /// Delegated in this epoch: it counts from the next one on.
+    pub activating: u64,
+    /// Taken back in this epoch: it counts until its end.
+    pub deactivating: u64,
+}
+
+impl StakeAccounts {
+    /// What changes at the end of that epoch. More than a quarter (from 1.18 on 9 %) of a whole cluster's stake would take
+    /// longer. `None` if an account is not what was asked for.
+    pub fn moving(&self, epoch: u64) -> Option<MovingStake> {
+        let mut sum = MovingStake::default();
+        for keyed in &self.0 {
+            let [stake, activated, deactivated] = delegation(&keyed.account.data)?;
+            match (activated == epoch, deactivated == epoch) {
+                (true, false) => sum.activating = sum.activating.saturating_add(stake),
+                (false, true) => sum.deactivating = sum.deactivating.saturating_add(stake),
+                // Taken back before it ever counted; or it counts, or no longer does.
+                _ => {}
+            }
+        }
+        Some(sum)
+    }
+}
+
+fn delegation((data, encoding): &(String, String)) -> Option<[u64; 3]> {
+    let mut bytes = [0; DELEGATION_BYTES];
+    let length = (encoding == "base58").then(|| bs58::decode(data).onto(&mut bytes).ok())??;
+    let mut fields = bytes.chunks_exact(8).map(|field| field.try_into().map(u64::from_le_bytes));
+    let mut next = || fields.next()?.ok();
+    (length == DELEGATION_BYTES).then(|| Some([next()?, next()?, next()?]))?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rpc::result;
+
+    fn answer(fields: &[[u64; 3]]) -> StakeAccounts {
+        let account = |fields: &[u64; 3]| {
+            let data = bs58::encode(fields.map(u64::to_le_bytes).concat()).into_string();
+            json!({"pubkey": "s", "account": {"data": [data, "base58"], "lamports": 1, "owner": STAKE_PROGRAM, "space": 200}})
+        };
+        let result_of = json!({"id": 1, "result": fields.iter().map(account).collect::<Vec<_>>()}).to_string();
+        result("getProgramAccounts", 1, result_of.as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn what_was_delegated_or_taken_back_in_this_epoch_moves() {
+        let never = u64::MAX;
+        let accounts = answer(&[
+            [1, never, never],
+            [2, 4, never],
+            [4, 5, never],
+            [8, 5, 5],
+            [16, 3, 5],
+            [32, never, 5],
+            [64, 2, 4],
+        ]);
+        assert_eq!(accounts.moving(5), Some(MovingStake { activating: 4, deactivating: 48 }));
+        assert_eq!(accounts.moving(9), Some(MovingStake::default()));
+        assert_eq!(answer(&[[u64::MAX, 5, never], [1, 5, never]]).moving(5).unwrap().activating, u64::MAX);
+    }
+
+    #[test]
+    fn what_is_no_delegation_tells_nothing() {
+        for data in [
+            json!(["", "base58"]),
+            json!(["AAAA", "base64"]),
+            json!(["0OIl", "base58"]),
+            json!(["1".repeat(25), "base58"]),
+        ] {
+            let accounts: StakeAccounts = serde_json::from_value(json!([{"account": {"data": data}}])).unwrap();
+            assert_eq!(accounts.moving(5), None);
+        }
+    }
+}
