@@ -9,7 +9,9 @@ mod votes;
 
 pub use single::{PROBES, answered, question, result};
 pub use stakes::{MovingStake, StakeAccounts, of_vote_account};
-pub use votes::{BlockProduction, ClusterNode, InContext, LAMPORTS_PER_SOL, LeaderSlots, VoteAccount, VoteAccounts};
+pub use votes::{
+    BlockProduction, ClusterNode, InContext, LAMPORTS_PER_SOL, LeaderSlots, SlotRange, VoteAccount, VoteAccounts,
+};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

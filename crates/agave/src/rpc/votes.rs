@@ -68,12 +68,22 @@ impl VoteAccount {
     }
 }
 
-/// `getBlockProduction` of the current epoch.
+/// `getBlockProduction` of the epoch of its bank.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BlockProduction {
     /// By identity: leader slots that have passed, and blocks in them.
     pub by_identity: HashMap<String, (u64, u64)>,
+    /// The slots that were counted.
+    pub range: SlotRange,
+}
+
+/// Slots from one to another, both included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SlotRange {
+    /// The first one: that of the epoch, if nothing else was asked for.
+    pub first_slot: u64,
 }
 
 /// Leader slots of an epoch that have passed.
@@ -145,6 +155,7 @@ mod tests {
         assert_eq!(told.value.of("a"), LeaderSlots { passed: 8, skipped: 1 });
         assert_eq!(told.value.of("none"), LeaderSlots::default());
         assert_eq!(told.value.of_all(), LeaderSlots { passed: 12, skipped: 1 });
+        assert_eq!(told.value.range.first_slot, 0);
     }
 
     #[test]
