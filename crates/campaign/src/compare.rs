@@ -7,7 +7,7 @@
 
 use crate::store::{Conditions, RunRow, VerdictRow};
 use faultline_analysis::report::{Better, Scalar, releases};
-use faultline_stats::change::{self, Rules};
+use faultline_stats::change::Detector;
 use faultline_stats::holm;
 use faultline_stats::paired::{RatioTest, ratio_test};
 use semver::Version;
@@ -215,14 +215,14 @@ fn mark(scalar: &Scalar, one: &Judged, pairs: &[(u32, f64, f64)], margin: f64) -
 
 /// Changes over the log ratios of the releases, beyond the margin.
 fn shifts(all: &[Release], margin: f64) -> Vec<Shift> {
-    let mut shifts = Vec::new();
+    let (mut shifts, mut detector) = (Vec::new(), Detector::default());
     for (metric, scalar) in releases::metrics().enumerate() {
-        let known: Vec<(&Release, f64)> = all
+        let known: Vec<(&Release, &[f64])> = all
             .iter()
-            .filter_map(|release| Some((release, release.judged.get(metric)?.as_ref()?.test.ratio.value.ln())))
+            .filter_map(|release| Some((release, release.judged.get(metric)?.as_ref()?.logarithms.as_slice())))
             .collect();
-        let values: Vec<f64> = known.iter().map(|(_, value)| *value).collect();
-        for found in change::changes(&values, &Rules::default()) {
+        let values: Vec<&[f64]> = known.iter().map(|(_, values)| *values).collect();
+        for found in detector.changes(&values) {
             let ratio = (found.after - found.before).exp();
             let Some((release, _)) = known.get(found.at).filter(|_| (ratio - 1.0).abs() > margin) else { continue };
             shifts.push(Shift { metric, version: release.version.clone(), ratio, mark: Mark::of(scalar, ratio) });

@@ -261,8 +261,8 @@ fn method(campaign: &Campaign) -> Section {
             campaign.baseline.version
         ),
         format!(
-            "A change in a trend can be marked from {FEWEST} releases on, with about four of them on each side of it: segments of constant mean of \
-             the log ratios, with a penalty from random orders of the same values. A flat history has a mark in fewer than one of 100 cases, \
+            "A change in a trend can be marked from {FEWEST} releases on, with two of them or more on each side of it: segments of constant mean of \
+             the log ratios, with a penalty by how far the pairs of one release are apart. A flat history has a mark in fewer than one of 100 cases, \
              for each metric and each time the pages are renewed; there are {} metrics.",
             releases::metrics().count()
         ),

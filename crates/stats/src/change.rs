@@ -1,21 +1,22 @@
-//! Where a short history changes: one value a release, in order.
+//! Where a short history changes: the values of some runs for each release, in order.
 //!
 //! Segments of constant mean with the least squared distances and a penalty for each change: what PELT finds (Killick,
-//! Fearnhead and Eckley 2012), whose pruning saves nothing in histories this short. What a change must gain to be one comes from the history itself: of its values in random order, the share that
-//! [`Rules::level`] leaves has a smaller one. A flat history therefore has a change with that probability, whatever its noise.
+//! Fearnhead and Eckley 2012), whose pruning saves nothing in histories this short. What a change must gain to be one is told by
+//! the runs: how far those of one release are apart is noise, whatever the history does. Of simulated flat histories with
+//! as many runs, the share [`Rules::level`] has a change.
 
+use crate::distribution::normal_quantile;
 use crate::summary::total;
 use fastrand::Rng;
+use std::collections::BTreeMap;
 
-/// Histories of fewer values have no change: too few orders of them exist for one to be rare. A step with k of n values on one side
-/// of it, and its mirror image, are at least 2 of the n over k orders: about four values on each side are needed to find one, fewer in a
-/// longer history.
-pub const FEWEST: usize = 11;
-/// Of a longer history the newest values count.
+/// Histories of fewer releases have no change.
+pub const FEWEST: usize = 6;
+/// Of a longer history the newest releases count.
 pub const MOST: usize = 60;
-/// Values of a segment at least: one that differs is an outlier, and no change.
-const SHORTEST: usize = 2;
-/// Changes that a random order is searched for at most.
+/// Releases of a segment at least: one that differs is an outlier, and no change.
+pub const SHORTEST: usize = 2;
+/// Changes that a simulated history is searched for at most.
 const MOST_CHANGES: usize = 8;
 
 /// What is asked.
@@ -23,74 +24,112 @@ const MOST_CHANGES: usize = 8;
 pub struct Rules {
     /// Probability of a change in a flat history.
     pub level: f64,
-    /// Random orders.
-    pub orders: u32,
-    /// Of the random orders: the same history and seed give the same changes.
+    /// Simulated histories.
+    pub histories: u32,
+    /// Of the simulated histories: the same history and seed give the same changes.
     pub seed: u64,
 }
 
 impl Default for Rules {
     fn default() -> Self {
-        Rules { level: 0.008, orders: 1999, seed: 1 }
+        Rules { level: 0.006, histories: 1999, seed: 1 }
     }
 }
 
 /// A change.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Change {
-    /// Place of the first value after it.
+    /// Place of the first release after it.
     pub at: usize,
-    /// Mean of the segment before it.
+    /// Mean of the runs before it, back to the change before.
     pub before: f64,
-    /// Mean of the segment after it.
+    /// Mean of the runs from it on, to the next change.
     pub after: f64,
 }
 
-/// The changes of a history in their order; none if it has fewer than [`FEWEST`] values or one that is not finite.
-pub fn changes(values: &[f64], rules: &Rules) -> Vec<Change> {
-    let first = values.len().saturating_sub(MOST);
-    let newest = &values[first..];
-    if newest.len() < FEWEST || newest.iter().any(|value| !value.is_finite()) {
-        return Vec::new();
-    }
-    let costs = Costs::of(newest);
-    let mean = |from: usize, to: usize| total(&newest[from..to]) / (to - from) as f64;
-    let mut edges = vec![0, newest.len()];
-    // Changes that are found are noise to others no more: they are taken out, until no further one is found.
-    loop {
-        let means = edges.windows(2).flat_map(|two| std::iter::repeat_n(mean(two[0], two[1]), two[1] - two[0]));
-        let rest: Vec<f64> = newest.iter().zip(means).map(|(value, mean)| value - mean).collect();
-        // What is left has lost a degree of freedom with each.
-        let lost = newest.len() as f64 / (newest.len() + 2 - edges.len()) as f64;
-        let Some(penalty) = penalty(&rest, rules) else { break };
-        let found = partition(&costs, lost * penalty);
-        if found.len() + 2 <= edges.len() {
-            break;
-        }
-        edges = std::iter::once(0).chain(found).chain([newest.len()]).collect();
-    }
-    edges
-        .windows(3)
-        .map(|three| Change { at: first + three[1], before: mean(three[0], three[1]), after: mean(three[1], three[2]) })
-        .collect()
+/// Finds changes. Histories with as many runs share a simulation.
+#[derive(Debug, Default)]
+pub struct Detector {
+    rules: Rules,
+    /// What a change must gain, in variances of a run, by the runs of each release.
+    needed: BTreeMap<Vec<usize>, f64>,
 }
 
-/// Costs of segments, by sums.
+impl Detector {
+    /// By rules of one's own.
+    pub fn new(rules: Rules) -> Self {
+        Detector { rules, needed: BTreeMap::new() }
+    }
+
+    /// The changes of a history in their order, of the values of each release's runs. None if it has fewer than [`FEWEST`] releases,
+    /// one without values, a value that is not finite, or runs that are all alone or equal: they tell no noise.
+    pub fn changes(&mut self, releases: &[&[f64]]) -> Vec<Change> {
+        let first = releases.len().saturating_sub(MOST);
+        let newest = &releases[first..];
+        let broken = |runs: &&[f64]| runs.is_empty() || runs.iter().any(|value| !value.is_finite());
+        if newest.len() < FEWEST || newest.iter().any(broken) {
+            return Vec::new();
+        }
+        let counts: Vec<usize> = newest.iter().map(|runs| runs.len()).collect();
+        let means: Vec<f64> = newest.iter().map(|runs| total(runs) / runs.len() as f64).collect();
+        let freedom = counts.iter().sum::<usize>() - counts.len();
+        let squares = |(runs, mean): (&&[f64], &f64)| runs.iter().map(|value| (value - mean).powi(2)).sum::<f64>();
+        let within: f64 = newest.iter().zip(&means).map(squares).sum();
+        if freedom == 0 || within <= 0.0 {
+            return Vec::new();
+        }
+        let costs = Costs::of(&means, &counts);
+        let needed = *self.needed.entry(counts).or_insert_with_key(|counts| needed(counts, freedom, &self.rules));
+        let found = partition(&costs, needed * within / freedom as f64);
+        let edges: Vec<usize> = std::iter::once(0).chain(found).chain([newest.len()]).collect();
+        edges
+            .windows(3)
+            .map(|three| Change {
+                at: first + three[1],
+                before: costs.mean(three[0], three[1]),
+                after: costs.mean(three[1], three[2]),
+            })
+            .collect()
+    }
+}
+
+/// What a change must gain, in variances of a run; no end of it where too few histories are simulated for one to be rare.
+fn needed(counts: &[usize], freedom: usize, rules: &Rules) -> f64 {
+    let mut random = Rng::with_seed(rules.seed);
+    let mut normal = || normal_quantile(random.f64().clamp(f64::EPSILON, 1.0 - f64::EPSILON));
+    let mut gains: Vec<f64> = (0..rules.histories)
+        .map(|_| {
+            let means: Vec<f64> = counts.iter().map(|runs| normal() / (*runs as f64).sqrt()).collect();
+            let variance = (0..freedom).map(|_| normal().powi(2)).sum::<f64>() / freedom as f64;
+            Costs::of(&means, counts).largest_gain() / variance
+        })
+        .collect();
+    gains.sort_by(f64::total_cmp);
+    // The history itself is one of them: with too few of them, none is rare.
+    let place = ((1.0 - rules.level) * (gains.len() as f64 + 1.0)).ceil() as usize;
+    place.checked_sub(1).and_then(|place| gains.get(place).copied()).unwrap_or(f64::INFINITY)
+}
+
+/// Costs of segments, by sums over releases, each with the weight of its runs.
 struct Costs {
+    /// What is taken off all means, so that squares lose no digits.
+    middle: f64,
+    weights: Vec<f64>,
     sums: Vec<f64>,
     squares: Vec<f64>,
 }
 
 impl Costs {
-    fn of(values: &[f64]) -> Self {
-        // Around the mean, so that squares lose no digits.
-        let mean = total(values) / values.len() as f64;
-        let mut costs = Costs { sums: vec![0.0], squares: vec![0.0] };
-        let (mut sum, mut square) = (0.0, 0.0);
-        for value in values {
-            let away = value - mean;
-            sum += away;
-            square += away * away;
+    fn of(means: &[f64], counts: &[usize]) -> Self {
+        let middle = total(means) / means.len() as f64;
+        let mut costs = Costs { middle, weights: vec![0.0], sums: vec![0.0], squares: vec![0.0] };
+        let (mut weight, mut sum, mut square) = (0.0, 0.0, 0.0);
+        for (mean, runs) in means.iter().zip(counts) {
+            let (away, runs) = (mean - middle, *runs as f64);
+            weight += runs;
+            sum += runs * away;
+            square += runs * away * away;
+            costs.weights.push(weight);
             costs.sums.push(sum);
             costs.squares.push(square);
         }
@@ -101,10 +140,15 @@ impl Costs {
         self.sums.len() - 1
     }
 
-    /// Of the values from `from` to before `to`.
+    /// Of the releases from `from` to before `to`.
     fn cost(&self, from: usize, to: usize) -> f64 {
         let sum = self.sums[to] - self.sums[from];
-        (self.squares[to] - self.squares[from] - sum * sum / (to - from) as f64).max(0.0)
+        (self.squares[to] - self.squares[from] - sum * sum / (self.weights[to] - self.weights[from])).max(0.0)
+    }
+
+    /// Of the runs of these releases.
+    fn mean(&self, from: usize, to: usize) -> f64 {
+        self.middle + (self.sums[to] - self.sums[from]) / (self.weights[to] - self.weights[from])
     }
 
     /// The smallest penalty with which these values have no change: the largest gain of some number of changes, by change.
@@ -125,26 +169,6 @@ impl Costs {
         }
         largest
     }
-}
-
-/// What a change must gain; `None` of values that are all equal, which have none.
-fn penalty(values: &[f64], rules: &Rules) -> Option<f64> {
-    let spread = values.iter().any(|value| *value != values[0]);
-    if !spread || !(0.0..1.0).contains(&rules.level) {
-        return None;
-    }
-    let mut random = Rng::with_seed(rules.seed);
-    let mut shuffled = values.to_vec();
-    let mut gains: Vec<f64> = (0..rules.orders)
-        .map(|_| {
-            random.shuffle(&mut shuffled);
-            Costs::of(&shuffled).largest_gain()
-        })
-        .collect();
-    gains.sort_by(f64::total_cmp);
-    // The history's own order is one of them: with too few of them, none is rare.
-    let place = ((1.0 - rules.level) * (gains.len() as f64 + 1.0)).ceil() as usize;
-    gains.get(place.checked_sub(1)?).copied()
 }
 
 /// Places of the first values of all segments but the first, with the least cost and penalty together. A change that gains
@@ -177,35 +201,53 @@ fn partition(costs: &Costs, penalty: f64) -> Vec<usize> {
 mod tests {
     use super::*;
 
+    fn found(releases: &[Vec<f64>]) -> Vec<Change> {
+        let releases: Vec<&[f64]> = releases.iter().map(Vec::as_slice).collect();
+        Detector::default().changes(&releases)
+    }
+
     #[test]
-    fn too_short_flat_or_broken_histories_have_no_change() {
-        for values in [
-            &[0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 1.0, 1.0, 1.0, 1.0][..],
-            &[1.0; 12],
-            &[0.0, 0.0, 0.0, 0.0, 0.0, f64::NAN, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0],
-        ] {
-            assert_eq!(changes(values, &Rules::default()), []);
+    fn histories_that_are_short_flat_or_broken_or_tell_no_noise_have_no_change() {
+        let step = |releases: usize, runs: &[f64]| -> Vec<Vec<f64>> {
+            let level = |place: usize| if place < releases / 2 { 0.0 } else { 1.0 };
+            (0..releases).map(|place| runs.iter().map(|run| run + level(place)).collect()).collect()
+        };
+        let apart = [0.01, 0.0, -0.01];
+        assert_eq!(found(&step(FEWEST, &apart)).len(), 1);
+        assert_eq!(found(&step(FEWEST - 1, &apart)), []);
+        assert_eq!(found(&step(12, &[0.0])), [], "one run each");
+        assert_eq!(found(&step(12, &[0.0; 3])), [], "all equal");
+        assert_eq!(found(&vec![apart.to_vec(); 12]), []);
+        for broken in [vec![], vec![f64::NAN, 0.0, 0.0]] {
+            let mut history = step(12, &apart);
+            history[5] = broken;
+            assert_eq!(found(&history), []);
         }
     }
 
     #[test]
     fn a_step_is_where_it_is_and_two_are_two() {
-        let noise = |place: usize| (place * 7 % 5) as f64 * 0.001;
-        let one: Vec<f64> = (0..12).map(|place| noise(place) + if place < 5 { 0.0 } else { 0.08 }).collect();
-        let found = changes(&one, &Rules::default());
-        assert_eq!(found.iter().map(|change| change.at).collect::<Vec<_>>(), [5]);
-        assert!((found[0].after - found[0].before - 0.08).abs() < 0.002, "{found:?}");
-        let two: Vec<f64> = (0..24).map(|place| noise(place) + [0.0, 0.08, -0.05][place / 8]).collect();
-        let found = changes(&two, &Rules::default());
-        assert_eq!(found.iter().map(|change| change.at).collect::<Vec<_>>(), [8, 16]);
+        let runs = |place: usize, level: f64| -> Vec<f64> {
+            (0..3).map(|run| (place * 7 % 5 + run * 3 % 4) as f64 * 0.001 + level).collect()
+        };
+        let one: Vec<Vec<f64>> = (0..12).map(|place| runs(place, if place < 5 { 0.0 } else { 0.08 })).collect();
+        let found_one = found(&one);
+        assert_eq!(found_one.iter().map(|change| change.at).collect::<Vec<_>>(), [5]);
+        assert!((found_one[0].after - found_one[0].before - 0.08).abs() < 0.002, "{found_one:?}");
+        let two: Vec<Vec<f64>> = (0..24).map(|place| runs(place, [0.0, 0.08, -0.05][place / 8])).collect();
+        assert_eq!(found(&two).iter().map(|change| change.at).collect::<Vec<_>>(), [8, 16]);
+        // Of a longer history the newest releases.
+        let long: Vec<Vec<f64>> = (0..MOST + 6).map(|place| runs(place, if place < 30 { 0.0 } else { 0.08 })).collect();
+        assert_eq!(found(&long).iter().map(|change| change.at).collect::<Vec<_>>(), [30]);
     }
 
     #[test]
-    fn the_least_cost_is_found_as_if_all_were_tried_and_() {
+    fn the_least_cost_is_found_as_if_all_were_tried() {
         let mut random = Rng::with_seed(3);
         for _ in 0..200 {
             let values: Vec<f64> = (0..9).map(|_| f64::from(random.u8(0..40))).collect();
-            let costs = Costs::of(&values);
+            let counts: Vec<usize> = (0..9).map(|_| random.usize(1..7)).collect();
+            let costs = Costs::of(&values, &counts);
             let penalty = f64::from(random.u8(1..200));
             let all =
                 (0u32..1 << 8).map(|set| (1..9).filter(|place| set >> (place - 1) & 1 == 1).collect::<Vec<usize>>());
