@@ -116,7 +116,7 @@ fn of_group(place: usize, group: &Group) -> Section {
     columns.push(("Kernel", ""));
     let note = format!(
         "How much each release differs from {}, with 95 % intervals: the geometric mean of the ratios of pairs of runs. Each cell leads to \
-         the report of the runs. Marked is what is shown to be worse or better.",
+         the report of its newest runs, the table of recordings to that of each round. Marked is what is shown to be worse or better.",
         group.conditions.baseline
     );
     let id = if place == 0 { "releases".to_owned() } else { format!("releases-{}", place + 1) };
@@ -221,7 +221,7 @@ fn recordings(groups: &[Group]) -> Section {
             None => Cell::Missing("no recording".to_owned()),
         };
         listed.rows.push(vec![
-            Cell::Text(arm),
+            Cell::Linked { cell: Box::new(Cell::Text(arm)), to: run.report.clone(), mark: String::new() },
             number(Some(f64::from(run.round)), 0, ""),
             number(Some(f64::from(run.replicate)), 0, ""),
             Cell::Text(run.outcome.clone()),
