@@ -5,17 +5,19 @@ pub mod daemon;
 pub mod host;
 pub mod pools;
 pub mod process;
+pub mod resources;
 pub mod validator;
 pub mod votes;
 
 use crate::{Metric, Section};
 
 /// The chapters, in reading order.
-pub static SECTIONS: [&Section; 7] = [
+pub static SECTIONS: [&Section; 8] = [
     &process::SECTION,
     &pools::SECTION,
     &cgroup::SECTION,
     &host::SECTION,
+    &resources::SECTION,
     &validator::SECTION,
     &votes::SECTION,
     &daemon::SECTION,

@@ -39,6 +39,8 @@ pub enum Source {
     Cgroup,
     /// The machine around it.
     Host,
+    /// What the node may run out of: file systems, disks, the network, processors.
+    Resources,
     /// The validator's datapoints, pushed to the daemon or read from the validator's log.
     Datapoints,
     /// The validator's log, as the way in for datapoints.
@@ -59,12 +61,13 @@ pub enum Source {
 
 impl Source {
     /// Every source, in the order in which a tick lists them.
-    pub const ALL: [Source; 13] = [
+    pub const ALL: [Source; 14] = [
         Source::Target,
         Source::Process,
         Source::Threads,
         Source::Cgroup,
         Source::Host,
+        Source::Resources,
         Source::Datapoints,
         Source::Log,
         Source::Rpc,
@@ -83,6 +86,7 @@ impl Source {
             Source::Threads => "threads",
             Source::Cgroup => "cgroup",
             Source::Host => "host",
+            Source::Resources => "resources",
             Source::Datapoints => "datapoints",
             Source::Log => "log",
             Source::Rpc => "rpc",

@@ -11,7 +11,7 @@ pub use points::{CacheTimesPoint, CostTrackerPoint, Point, ProgramCachePoint, Re
 pub use sql::{TABLES, TableColumn, TableSpec};
 
 use faultline_catalog::Metric;
-use faultline_catalog::metrics::{daemon as d, pools as q, process as p, validator as v, votes as w};
+use faultline_catalog::metrics::{daemon as d, pools as q, process as p, resources as r, validator as v, votes as w};
 
 /// SQLite's `application_id` of a recording: "FLTL".
 pub const APPLICATION_ID: i32 = 0x464C_544C;
@@ -184,6 +184,8 @@ pub static SERIES: &[&Metric] = &[
 
 const NOT_OF_A_RUN: &str = "not kept: agave_slot and the leader schedule say it, and it changes with every tick";
 
+const OF_THE_HOST: &str = "not kept: of the host over days, looked at every 15 s; a run's own input and output is kept";
+
 /// Metrics that are not recorded as such, and why nothing is lost.
 pub static ELSEWHERE: &[(&Metric, &str)] = &[
     (&p::UP, "tick.process is NULL while no process is followed"),
@@ -203,6 +205,33 @@ pub static ELSEWHERE: &[(&Metric, &str)] = &[
     (&w::RESTART_WINDOW_BEGINS, NOT_OF_A_RUN),
     (&w::EPOCH_PROGRESS, NOT_OF_A_RUN),
     (&w::EPOCH_REMAINING, NOT_OF_A_RUN),
+    (&r::FILESYSTEM, OF_THE_HOST),
+    (&r::FILESYSTEM_SIZE, OF_THE_HOST),
+    (&r::FILESYSTEM_AVAIL, OF_THE_HOST),
+    (&r::FILESYSTEM_UNTIL_FULL, OF_THE_HOST),
+    (&r::FILESYSTEM_INODES, OF_THE_HOST),
+    (&r::FILESYSTEM_INODES_FREE, OF_THE_HOST),
+    (&r::FILESYSTEM_READ_ONLY, OF_THE_HOST),
+    (&r::FILESYSTEM_AGE, OF_THE_HOST),
+    (&r::DISK, OF_THE_HOST),
+    (&r::DISK_OPERATIONS, OF_THE_HOST),
+    (&r::DISK_BYTES, OF_THE_HOST),
+    (&r::DISK_TIME, OF_THE_HOST),
+    (&r::DISK_BUSY, OF_THE_HOST),
+    (&r::DISK_WEIGHTED, OF_THE_HOST),
+    (&r::DISK_UTILISATION, OF_THE_HOST),
+    (&r::DISK_WEAR, OF_THE_HOST),
+    (&r::DISK_MISSING, OF_THE_HOST),
+    (&r::UDP_SOCKETS, OF_THE_HOST),
+    (&r::UDP_QUEUE, OF_THE_HOST),
+    (&r::UDP_DROPS, OF_THE_HOST),
+    (&r::UDP_DATAGRAMS, OF_THE_HOST),
+    (&r::UDP_ERRORS, OF_THE_HOST),
+    (&r::NETWORK_BYTES, OF_THE_HOST),
+    (&r::NETWORK_DROPS, OF_THE_HOST),
+    (&r::CPU_FREQUENCY, OF_THE_HOST),
+    (&r::CPU_GOVERNOR, OF_THE_HOST),
+    (&r::CPU_THROTTLES, OF_THE_HOST),
     (&d::BUILD_INFO, "session.version"),
     (&d::DEMO, "in session.manifest"),
     (&d::MARKS, "events of kind mark, with their names"),

@@ -6,13 +6,13 @@ use faultline_catalog::metrics;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-const PROMISED: usize = 1600;
+const PROMISED: usize = 1750;
 
 /// The most pools there can be: 150, `exited` and `other`.
 const POOLS: usize = 152;
 
 /// Series of what the golden case lacks. Four disks; every reason, code and kind there is; `None` for what is off by default.
-const NOT_ON_THE_PAGE: [(&str, Option<usize>); 52] = [
+const NOT_ON_THE_PAGE: [(&str, Option<usize>); 79] = [
     ("agave_accounts_storages", Some(1)),
     ("agave_bank_transactions", Some(1)),
     ("agave_cgroup_io_bytes_total", Some(8)),
@@ -59,6 +59,35 @@ const NOT_ON_THE_PAGE: [(&str, Option<usize>); 52] = [
     ("agave_cluster_info", Some(1)),
     ("agave_cluster_version_stake_ratio", Some(4)),
     ("agave_cluster_feature_set_stake_ratio", Some(3)),
+    // Of five file systems and four interfaces: no more are told of. Of disks there are at most 90 series: five right under
+    // the file systems, one array below them, four members.
+    ("agave_filesystem_info", Some(5)),
+    ("agave_filesystem_size_bytes", Some(5)),
+    ("agave_filesystem_avail_bytes", Some(5)),
+    ("agave_filesystem_until_full_seconds", Some(5)),
+    ("agave_filesystem_inodes", Some(5)),
+    ("agave_filesystem_inodes_free", Some(5)),
+    ("agave_filesystem_readonly", Some(5)),
+    ("agave_filesystem_answer_age_seconds", Some(5)),
+    ("agave_disk_info", Some(10)),
+    ("agave_disk_operations_total", Some(18)),
+    ("agave_disk_bytes_total", Some(10)),
+    ("agave_disk_operation_seconds_total", Some(18)),
+    ("agave_disk_io_time_seconds_total", Some(9)),
+    ("agave_disk_io_time_weighted_seconds_total", Some(5)),
+    ("agave_disk_utilisation_ratio", Some(9)),
+    ("agave_disk_wear_ratio", Some(4)),
+    ("agave_disk_array_missing_members", Some(6)),
+    ("agave_udp_sockets", Some(1)),
+    ("agave_udp_receive_queue_bytes", Some(2)),
+    ("agave_udp_drops_total", Some(1)),
+    ("agave_udp_datagrams_total", Some(2)),
+    ("agave_udp_errors_total", Some(4)),
+    ("agave_network_bytes_total", Some(8)),
+    ("agave_network_drops_total", Some(8)),
+    ("agave_cpu_frequency_hertz", Some(3)),
+    ("agave_cpu_governor_info", Some(1)),
+    ("agave_cpu_throttles_total", Some(2)),
     ("faultline_flight_saves_total", Some(5)),
     ("faultline_forward_bytes_total", None),
     ("faultline_forward_queue_bytes", None),
