@@ -263,10 +263,12 @@ impl Pollers {
         let admin = config.admin.enabled.then(|| admin::Poller::new(&config.admin, clock, whom(following)));
         let told = admin.as_ref().map(admin::Poller::facts).unwrap_or_default();
         let rpc = config.rpc.enabled.then(|| rpc::Poller::new(&config.rpc, clock, whom(following), told.clone()));
-        let door = || rpc.as_ref().map(|rpc| rpc::Door::new(&config.rpc, whom(following), told.clone(), rpc.handle()));
-        let probe = door().filter(|_| config.probe.enabled).map(|door| rpc::Probe::new(&config.probe, clock, door));
-        let votes = door().filter(|_| config.validator.enabled);
-        let votes = votes.map(|door| votes::Asker::new(&config.validator, clock, door));
+        let endpoint =
+            || rpc.as_ref().map(|rpc| rpc::Endpoint::new(&config.rpc, whom(following), told.clone(), rpc.handle()));
+        let probe =
+            endpoint().filter(|_| config.probe.enabled).map(|endpoint| rpc::Probe::new(&config.probe, clock, endpoint));
+        let votes = endpoint().filter(|_| config.validator.enabled);
+        let votes = votes.map(|endpoint| votes::Asker::new(&config.validator, clock, endpoint));
         Pollers { rpc, probe, votes, admin }
     }
 

@@ -4,14 +4,14 @@
 //! age. JSON-RPC opens at the end of a validator's start: until then nobody listens, which is no fault.
 
 mod client;
-mod door;
+mod endpoint;
 mod memory;
 mod poller;
 mod probe;
 mod transactions;
 
 pub(crate) use client::{Client, Failure, Stage};
-pub(crate) use door::Door;
+pub(crate) use endpoint::Endpoint;
 pub use poller::Poller;
 pub(crate) use poller::{reachable, server};
 pub use probe::Probe;

@@ -4,7 +4,7 @@
 //! poller before, so that a validator's start is no failure, and after failures less and less often.
 
 use super::client::{Client, Failure};
-use super::door::Door;
+use super::endpoint::Endpoint;
 use crate::clock::Clock;
 use crate::config;
 use crate::sources::asking::Beat;
@@ -44,15 +44,15 @@ impl Counted {
 pub struct Probe {
     config: config::Probe,
     clock: Clock,
-    door: Door,
+    endpoint: Endpoint,
 }
 
 impl Probe {
     /// Prepares; connects to nothing.
-    pub(crate) fn new(config: &config::Probe, clock: Clock, door: Door) -> Probe {
+    pub(crate) fn new(config: &config::Probe, clock: Clock, endpoint: Endpoint) -> Probe {
         let counted = Counted { method: config.method, time: Histogram::new(&TIME_BOUNDS), failures: [0; KINDS.len()] };
-        door.handle.count_probe(|standing| *standing = Some(counted));
-        Probe { config: config.clone(), clock, door }
+        endpoint.handle.count_probe(|standing| *standing = Some(counted));
+        Probe { config: config.clone(), clock, endpoint }
     }
 
     /// Asks until `stop`. Never ends before.
@@ -61,7 +61,7 @@ impl Probe {
         let mut current: Option<(ProcessId, Client)> = None;
         let (mut id, mut left_out, mut failed) = (0, 0, 0_u32);
         while beat.next().await {
-            let Some((process, url)) = self.door.open() else { continue };
+            let Some((process, url)) = self.endpoint.current() else { continue };
             if current.as_ref().is_none_or(|(known, _)| *known != process) {
                 (current, left_out, failed) = (Some((process, Client::new())), 0, 0);
             }
@@ -78,14 +78,14 @@ impl Probe {
             };
             let took = self.clock.now().since(began);
             // Of a process that has ended meanwhile nothing is known.
-            if self.door.open().is_none_or(|(now, _)| now != process) {
+            if self.endpoint.current().is_none_or(|(now, _)| now != process) {
                 continue;
             }
             let answered =
                 answer.and_then(|body| rpc::answered(self.config.method, id, &body).map_err(Failure::Answer));
             failed = answered.as_ref().map_or(failed.saturating_add(1), |()| 0);
             left_out = 2_u32.saturating_pow(failed).saturating_sub(1).min(MOST_LEFT_OUT);
-            self.door.handle.count_probe(|counted| {
+            self.endpoint.handle.count_probe(|counted| {
                 let Some(counted) = counted else { return };
                 match answered.as_ref().map_err(kind) {
                     Ok(()) => counted.time.observe(took.as_secs_f64()),

@@ -7,7 +7,7 @@ use crate::clock::Clock;
 use crate::config;
 use crate::hub::Latest;
 use crate::sources::asking::{Beat, ProblemLog, life};
-use crate::sources::rpc::{Client, Door, Failure, Stage, server};
+use crate::sources::rpc::{Client, Endpoint, Failure, Stage, server};
 use crate::supervisor::Stop;
 use faultline_agave::Error;
 use faultline_agave::rpc::{self, BlockProduction, ClusterNode, EpochInfo, InContext, VoteAccounts};
@@ -31,7 +31,7 @@ const RARELY: u64 = 10;
 pub(crate) struct Asker {
     config: config::Validator,
     clock: Clock,
-    door: Door,
+    endpoint: Endpoint,
     told: Latest<Known>,
     /// What the node does not offer, of the current process: it is not asked again.
     missing: Vec<&'static str>,
@@ -57,11 +57,11 @@ impl Exchange {
 
 impl Asker {
     /// Prepares; connects to nothing.
-    pub(crate) fn new(config: &config::Validator, clock: Clock, door: Door) -> Self {
+    pub(crate) fn new(config: &config::Validator, clock: Clock, endpoint: Endpoint) -> Self {
         Asker {
             config: config.clone(),
             clock,
-            door,
+            endpoint,
             told: Latest::default(),
             missing: Vec::new(),
             known: None,
@@ -79,8 +79,8 @@ impl Asker {
         let mut beat = Beat::new(self.clock, self.config.interval, stop);
         let mut client: Option<(ProcessId, Client)> = None;
         while beat.next().await {
-            let Some((process, url)) = self.door.open() else { continue };
-            let Some(identity) = self.door.identity(process) else { continue };
+            let Some((process, url)) = self.endpoint.current() else { continue };
+            let Some(identity) = self.endpoint.identity(process) else { continue };
             if client.as_ref().is_none_or(|(known, _)| *known != process) {
                 client = Some((process, Client::with_limit(ANSWER_BYTES)));
                 self.missing.clear();
@@ -90,12 +90,12 @@ impl Asker {
             let mut known = self.begin(process, identity);
             let missing = &mut self.missing;
             let round = Round { known: &mut known, exchange, config: &self.config, clock: self.clock, missing };
-            let version = self.door.version(process);
+            let version = self.endpoint.version(process);
             if beat.during(round.ask(version), || {}).await.is_none() {
                 return;
             }
             // Of a process that has ended meanwhile nothing is known.
-            if self.door.open().is_some_and(|(now, _)| now == process) {
+            if self.endpoint.current().is_some_and(|(now, _)| now == process) {
                 self.standing.say(Source::Votes, known.up, &known.problems);
                 self.told.set(Some(Arc::new(known.clone())));
                 self.known = Some(known);

@@ -1,7 +1,7 @@
 //! The probe, against a server that fails in every way.
 
 use super::*;
-use crate::sources::rpc::door::Door;
+use crate::sources::rpc::endpoint::Endpoint;
 use faultline_catalog::Value as Reported;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -27,7 +27,7 @@ fn start(port: u16) -> (Handle, Stage) {
     };
     let poller = Poller::new(&config.rpc, clock, whom(), Latest::default());
     let handle = poller.handle();
-    let probe = Probe::new(&config.probe, clock, Door::new(&config.rpc, whom(), Latest::default(), handle.clone()));
+    let probe = Probe::new(&config.probe, clock, Endpoint::new(&config.rpc, whom(), Latest::default(), handle.clone()));
     let mut stage = Stage::new("test", &Runtime::current());
     stage.task("rpc", |stop| poller.run(stop));
     stage.task("probe", |stop| probe.run(stop));

@@ -1,4 +1,4 @@
-//! Where a single question may be asked, and of whom.
+//! Where the JSON-RPC of the followed process answers, for tasks that ask besides the poller.
 
 use super::Handle;
 use super::poller::address;
@@ -8,23 +8,23 @@ use crate::sources::admin::{AdminFacts, WhomToAsk};
 use faultline_kernel::ProcessId;
 use hyper::Uri;
 
-/// For tasks that ask beside the poller.
-pub(crate) struct Door {
+/// The JSON-RPC of the process that is followed, whichever that is at the moment.
+pub(crate) struct Endpoint {
     url: Option<String>,
     asked: WhomToAsk,
     admin: Latest<AdminFacts>,
     pub(super) handle: Handle,
 }
 
-impl Door {
+impl Endpoint {
     /// Where the poller with that handle asks.
-    pub(crate) fn new(config: &config::Rpc, asked: WhomToAsk, admin: Latest<AdminFacts>, handle: Handle) -> Door {
-        Door { url: config.url.clone(), asked, admin, handle }
+    pub(crate) fn new(config: &config::Rpc, asked: WhomToAsk, admin: Latest<AdminFacts>, handle: Handle) -> Endpoint {
+        Endpoint { url: config.url.clone(), asked, admin, handle }
     }
 
     /// The process that is followed and where it answers; `None` before its JSON-RPC has answered the poller for the first
     /// time, so that a validator's start is no failure.
-    pub(crate) fn open(&self) -> Option<(ProcessId, Uri)> {
+    pub(crate) fn current(&self) -> Option<(ProcessId, Uri)> {
         let asked = (self.asked)()?;
         let facts = self.handle.facts().filter(|facts| facts.process == asked.process)?;
         facts.slot_at?;
