@@ -101,7 +101,7 @@ impl App {
         let told = Inputs {
             intake: intake.clone(),
             rpc: facts.rpc.clone(),
-            votes: pollers.votes.as_ref().map(votes::Asker::handle).unwrap_or_default(),
+            votes: pollers.votes.as_ref().map(votes::Poller::handle).unwrap_or_default(),
             admin: facts.admin.clone(),
             log: log.as_ref().map(LogTail::view),
         };
@@ -254,7 +254,7 @@ pub fn exposures(config: &Config) -> Vec<String> {
 struct Pollers {
     rpc: Option<rpc::Poller>,
     probe: Option<rpc::Probe>,
-    votes: Option<votes::Asker>,
+    votes: Option<votes::Poller>,
     admin: Option<admin::Poller>,
 }
 
@@ -268,7 +268,7 @@ impl Pollers {
         let probe =
             endpoint().filter(|_| config.probe.enabled).map(|endpoint| rpc::Probe::new(&config.probe, clock, endpoint));
         let votes = endpoint().filter(|_| config.validator.enabled);
-        let votes = votes.map(|endpoint| votes::Asker::new(&config.validator, clock, endpoint));
+        let votes = votes.map(|endpoint| votes::Poller::new(&config.validator, clock, endpoint));
         Pollers { rpc, probe, votes, admin }
     }
 

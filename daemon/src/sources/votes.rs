@@ -4,11 +4,11 @@
 //! ahead are counted from the newest processed slot, which `rpc` knows every second.
 
 mod ahead;
-mod asker;
 mod cluster;
 mod known;
+mod poller;
 
-pub(crate) use asker::Asker;
+pub(crate) use poller::Poller;
 
 use super::rpc;
 use crate::hub::Latest;

@@ -4,7 +4,7 @@ use super::*;
 use crate::clock::Clock;
 use crate::config;
 use crate::sources::admin::{Asked, WhomToAsk};
-use crate::sources::rpc::{Endpoint, Poller};
+use crate::sources::rpc::Endpoint;
 use crate::sources::scripted::{Reply, Server};
 use crate::supervisor::Stage;
 use faultline_catalog::Reading;
@@ -82,12 +82,12 @@ impl Running {
             config::Validator { enabled: true, vote_account: vote_account.map(str::to_owned), interval, timeout };
         let whom = || -> WhomToAsk { Box::new(|| Some(Asked { process: ME, rpc_port: None, ledger: None })) };
         let clock = Clock::start();
-        let poller = Poller::new(&rpc, clock, whom(), Latest::default());
-        let asker = Asker::new(&validator, clock, Endpoint::new(&rpc, whom(), Latest::default(), poller.handle()));
-        let handle = asker.handle();
+        let poller = rpc::Poller::new(&rpc, clock, whom(), Latest::default());
+        let votes = Poller::new(&validator, clock, Endpoint::new(&rpc, whom(), Latest::default(), poller.handle()));
+        let handle = votes.handle();
         let mut stage = Stage::new("test", &tokio::runtime::Handle::current());
         stage.task("rpc", |stop| poller.run(stop));
-        stage.task("votes", |stop| asker.run(stop));
+        stage.task("votes", |stop| votes.run(stop));
         Running { handle, stage }
     }
 

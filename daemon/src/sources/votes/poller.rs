@@ -28,7 +28,7 @@ const SELDOM: u64 = 5;
 const RARELY: u64 = 10;
 
 /// The task before it runs.
-pub(crate) struct Asker {
+pub(crate) struct Poller {
     config: config::Validator,
     clock: Clock,
     endpoint: Endpoint,
@@ -55,10 +55,10 @@ impl Exchange {
     }
 }
 
-impl Asker {
+impl Poller {
     /// Prepares; connects to nothing.
     pub(crate) fn new(config: &config::Validator, clock: Clock, endpoint: Endpoint) -> Self {
-        Asker {
+        Poller {
             config: config.clone(),
             clock,
             endpoint,
