@@ -3,6 +3,7 @@
 mod live;
 mod permanent_errors;
 mod places;
+mod pollers;
 mod recording;
 mod secrets;
 mod signals;
@@ -22,18 +23,17 @@ use crate::ready_file::{self, ReadyFile};
 use crate::sinks::history::History;
 use crate::socket::{self, Bound, Inherited, ListenAddress};
 use crate::sources::admin::{Asked, WhomToAsk};
-use crate::sources::conclusions::Inputs;
-use crate::sources::{self, admin, listening, rpc, selfwatch, votes};
-use crate::supervisor::{Stage, Stop};
+use crate::sources::{self, listening, selfwatch};
+use crate::supervisor::Stage;
 use crate::tail::{self, LogTail};
 use crate::tick::{self, Ticker};
 use crate::validator::intake::Intake;
-use crate::{flight, forward, manifest, recorder, web};
+use crate::{flight, forward, recorder, web};
 use anyhow::Context;
 use faultline_agave::identify::Program;
 use faultline_catalog::Tick;
 use faultline_kernel::{HostConstants, HostRoot};
-use futures_util::future::OptionFuture;
+use pollers::Pollers;
 use signals::Signals;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -98,13 +98,7 @@ impl App {
         let pollers = Pollers::new(&config, clock, &following);
         let live = Live::new(config.clone(), options.reload, intake.clone());
         let facts = pollers.facts();
-        let told = Inputs {
-            intake: intake.clone(),
-            rpc: facts.rpc.clone(),
-            votes: pollers.votes.as_ref().map(votes::Poller::handle).unwrap_or_default(),
-            admin: facts.admin.clone(),
-            log: log.as_ref().map(LogTail::view),
-        };
+        let told = pollers.inputs(intake.clone(), log.as_ref());
         let meter = ingest.as_ref().map(Listener::meter);
         let listening = listening::Datapoints { intake: intake.clone(), meter, forward };
         let mut sources = sources::polled(&config, &root, &following);
@@ -248,49 +242,6 @@ pub fn warnings(config: &Config) -> Vec<String> {
 pub fn exposures(config: &Config) -> Vec<String> {
     let (told, files) = web::warnings(&config.metrics, Clock::start().now().unix);
     told.into_iter().chain(secrets::warnings(config, files.iter().map(PathBuf::as_path))).collect()
-}
-
-/// What asks the validator.
-struct Pollers {
-    rpc: Option<rpc::Poller>,
-    probe: Option<rpc::Probe>,
-    votes: Option<votes::Poller>,
-    admin: Option<admin::Poller>,
-}
-
-impl Pollers {
-    fn new(config: &Config, clock: Clock, following: &Following) -> Pollers {
-        let admin = config.admin.enabled.then(|| admin::Poller::new(&config.admin, clock, whom(following)));
-        let told = admin.as_ref().map(admin::Poller::facts).unwrap_or_default();
-        let rpc = config.rpc.enabled.then(|| rpc::Poller::new(&config.rpc, clock, whom(following), told.clone()));
-        let endpoint =
-            || rpc.as_ref().map(|rpc| rpc::Endpoint::new(&config.rpc, whom(following), told.clone(), rpc.handle()));
-        let probe =
-            endpoint().filter(|_| config.probe.enabled).map(|endpoint| rpc::Probe::new(&config.probe, clock, endpoint));
-        let votes = endpoint().filter(|_| config.validator.enabled);
-        let votes = votes.map(|endpoint| votes::Poller::new(&config.validator, clock, endpoint));
-        Pollers { rpc, probe, votes, admin }
-    }
-
-    fn facts(&self) -> manifest::ProcessFacts {
-        manifest::ProcessFacts {
-            rpc: self.rpc.as_ref().map(rpc::Poller::handle).unwrap_or_default(),
-            admin: self.admin.as_ref().map(admin::Poller::facts).unwrap_or_default(),
-        }
-    }
-
-    fn is_empty(&self) -> bool {
-        self.rpc.is_none() && self.admin.is_none()
-    }
-
-    /// All ask on the same beat, so that one thread wakes for all.
-    async fn run(self, stop: Stop) {
-        let rpc = OptionFuture::from(self.rpc.map(|rpc| rpc.run(stop.clone())));
-        let probe = OptionFuture::from(self.probe.map(|probe| probe.run(stop.clone())));
-        let votes = OptionFuture::from(self.votes.map(|votes| votes.run(stop.clone())));
-        let admin = OptionFuture::from(self.admin.map(|admin| admin.run(stop)));
-        tokio::join!(rpc, probe, votes, admin);
-    }
 }
 
 /// Two workers: one may parse a large push while the other hears the other senders.

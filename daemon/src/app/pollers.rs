@@ -1,0 +1,68 @@
+//! What asks the validator: built, started, and read by the tick.
+
+use super::whom;
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::discovery::Following;
+use crate::manifest;
+use crate::sources::conclusions::Inputs;
+use crate::sources::{admin, rpc, votes};
+use crate::supervisor::Stop;
+use crate::tail::LogTail;
+use crate::validator::intake::Intake;
+use futures_util::future::OptionFuture;
+
+/// What asks the validator.
+pub(super) struct Pollers {
+    rpc: Option<rpc::Poller>,
+    probe: Option<rpc::Probe>,
+    votes: Option<votes::Poller>,
+    admin: Option<admin::Poller>,
+}
+
+impl Pollers {
+    pub(super) fn new(config: &Config, clock: Clock, following: &Following) -> Pollers {
+        let admin = config.admin.enabled.then(|| admin::Poller::new(&config.admin, clock, whom(following)));
+        let told = admin.as_ref().map(admin::Poller::facts).unwrap_or_default();
+        let rpc = config.rpc.enabled.then(|| rpc::Poller::new(&config.rpc, clock, whom(following), told.clone()));
+        let endpoint =
+            || rpc.as_ref().map(|rpc| rpc::Endpoint::new(&config.rpc, whom(following), told.clone(), rpc.handle()));
+        let probe = endpoint().filter(|_| config.probe.enabled);
+        let probe = probe.map(|endpoint| rpc::Probe::new(&config.probe, clock, endpoint));
+        let votes = endpoint().filter(|_| config.validator.enabled);
+        let votes = votes.map(|endpoint| votes::Poller::new(&config.validator, clock, endpoint));
+        Pollers { rpc, probe, votes, admin }
+    }
+
+    /// What they find, for the tick.
+    pub(super) fn inputs(&self, intake: Intake, log: Option<&LogTail>) -> Inputs {
+        let facts = self.facts();
+        Inputs {
+            intake,
+            rpc: facts.rpc,
+            votes: self.votes.as_ref().map(votes::Poller::handle).unwrap_or_default(),
+            admin: facts.admin,
+            log: log.map(LogTail::view),
+        }
+    }
+
+    pub(super) fn facts(&self) -> manifest::ProcessFacts {
+        manifest::ProcessFacts {
+            rpc: self.rpc.as_ref().map(rpc::Poller::handle).unwrap_or_default(),
+            admin: self.admin.as_ref().map(admin::Poller::facts).unwrap_or_default(),
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.rpc.is_none() && self.admin.is_none()
+    }
+
+    /// All ask on the same beat, so that one thread wakes for all.
+    pub(super) async fn run(self, stop: Stop) {
+        let rpc = OptionFuture::from(self.rpc.map(|rpc| rpc.run(stop.clone())));
+        let probe = OptionFuture::from(self.probe.map(|probe| probe.run(stop.clone())));
+        let votes = OptionFuture::from(self.votes.map(|votes| votes.run(stop.clone())));
+        let admin = OptionFuture::from(self.admin.map(|admin| admin.run(stop)));
+        tokio::join!(rpc, probe, votes, admin);
+    }
+}
