@@ -1,7 +1,7 @@
 //! What a validator is paid for: votes, leader slots, and the cluster around it, by JSON-RPC.
 //!
-//! A task of its own asks beside the poller of `rpc`, once a minute; the tick reads what it has heard, with its age. Seconds
-//! ahead are counted from the newest processed slot, which `rpc` knows every second.
+//! A task of its own asks beside the poller of `rpc`, once a minute; the tick reads what it has heard, with its age. The epoch
+//! and the seconds ahead are those of the newest processed slot, which `rpc` knows every second.
 
 mod ahead;
 mod cluster;
@@ -48,9 +48,9 @@ impl Poll for Votes {
         let mut finding = Finding::default();
         let process = look.target.map(|target| target.process);
         if let Some(known) = self.heard.0.get().filter(|known| Some(known.process) == process) {
-            let slot = self.rpc.facts().filter(|facts| Some(facts.process) == process);
-            let slot = slot.and_then(|facts| facts.epoch_info.map(|info| info.absolute_slot));
-            known.readings(slot, look.now, &mut finding.readings);
+            let newest = self.rpc.facts().filter(|facts| Some(facts.process) == process);
+            let near_tip = newest.as_ref().is_some_and(|facts| facts.is_near_tip());
+            known.readings((newest.and_then(|facts| facts.epoch_info), near_tip), look.now, &mut finding.readings);
             finding.repeated = self.told.replace(known.at) == Some(known.at);
             finding.heard = Some(known.at);
             finding.up = known.up;

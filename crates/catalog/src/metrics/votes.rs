@@ -3,7 +3,7 @@
 use crate::metric::section;
 
 section! {
-    "Votes and leader slots", "From the node's own JSON-RPC, asked one question at a time, once a minute and less often (`[validator]` in the configuration). What the node does not answer is absent: getBlockProduction and getClusterNodes need --full-rpc-api. Without a vote account, as on an RPC node, only epoch and cluster are there. An answer lives for three of its intervals.";
+    "Votes and leader slots", "From the node's own JSON-RPC, asked one question at a time, once a minute and less often (`[validator]` in the configuration). What the node does not answer is absent: getBlockProduction and getClusterNodes need --full-rpc-api. Without a vote account, as on an RPC node, all of the vote account (votes, credits, stake, its balance) is absent, too. An answer lives for three of its intervals.";
     VOTE_ACCOUNT = Info, Flag, "agave_vote_account_info" ["identity", "vote_account"] "The vote account that the validator votes with.", from "getVoteAccounts: the account of the identity with the largest stake, unless the configuration names one";
     DELINQUENT = Gauge, Flag, "agave_delinquent" [] "1 if the cluster counts the validator as delinquent: its last vote is more than 128 slots old, and it earns nothing.", from "getVoteAccounts";
     VOTE_SLOT = Gauge, Count, "agave_vote_slot" ["kind"] "Newest slot of the vote account: last_vote (voted for), root (final for it).", from "lastVote and rootSlot of getVoteAccounts at processed; absent before the first vote";
@@ -14,11 +14,11 @@ section! {
     COMMISSION = Gauge, Ratio, "agave_vote_commission_ratio" [] "Share of the rewards of its stake that the validator keeps.", from "commission of getVoteAccounts";
     STAKE = Gauge, Sol, "agave_stake_sol" ["state"] "Stake of the vote account: active in this epoch.", from "activatedStake of getVoteAccounts; what becomes active in the next epoch no node answers without a scan of all stake accounts";
     BALANCE = Gauge, Sol, "agave_balance_sol" ["account"] "Balance of the identity, which pays for votes, and of the vote account, which collects rewards.", from "getBalance at processed";
-    LEADER_SLOTS = Gauge, Count, "agave_leader_slots" ["state"] "Leader slots of this epoch: assigned (all), passed, skipped (passed without a block of this validator).", from "getLeaderSchedule; getBlockProduction at processed (passed and skipped; needs --full-rpc-api)";
-    CLUSTER_LEADER_SLOTS = Gauge, Count, "agave_cluster_leader_slots" ["state"] "Leader slots of all validators in this epoch: passed, skipped.", from "getBlockProduction (needs --full-rpc-api)";
-    NEXT_LEADER_SLOT = Gauge, Seconds, "agave_next_leader_slot_seconds" [] "Time until the next leader slot in this epoch, 0 in a leader slot; absent if there is none left.", from "getLeaderSchedule, the processed slot, and the pace of the slots since the question before";
-    RESTART_WINDOW = Gauge, Seconds, "agave_restart_window_seconds" [] "Longest time ahead in this epoch without a leader slot: a restart that fits into it skips none.", from "getLeaderSchedule, the processed slot, the pace of the slots";
-    RESTART_WINDOW_BEGINS = Gauge, Seconds, "agave_restart_window_begins_seconds" [] "Time until that window begins; 0 if it has begun.", from "getLeaderSchedule, the processed slot, the pace of the slots";
+    LEADER_SLOTS = Gauge, Count, "agave_leader_slots" ["state"] "Leader slots of this epoch: assigned (all), passed, skipped (passed without a block of this validator).", from "getLeaderSchedule; getBlockProduction at confirmed (passed and skipped; needs --full-rpc-api)";
+    CLUSTER_LEADER_SLOTS = Gauge, Count, "agave_cluster_leader_slots" ["state"] "Leader slots of all validators in this epoch: passed, skipped.", from "getBlockProduction at confirmed (needs --full-rpc-api)";
+    NEXT_LEADER_SLOT = Gauge, Seconds, "agave_next_leader_slot_seconds" [] "Time until the next leader slot in this epoch, 0 in a leader slot; absent if there is none left, and while the validator is more than 128 slots behind.", from "getLeaderSchedule, the processed slot, and the pace of the slots since the question before";
+    RESTART_WINDOW = Gauge, Seconds, "agave_restart_window_seconds" [] "Longest time ahead in this epoch without a leader slot: a restart that fits into it skips none. Absent while the validator is more than 128 slots behind.", from "getLeaderSchedule, the processed slot, the pace of the slots";
+    RESTART_WINDOW_BEGINS = Gauge, Seconds, "agave_restart_window_begins_seconds" [] "Time until that window begins; 0 if it has begun. Absent while the validator is more than 128 slots behind.", from "getLeaderSchedule, the processed slot, the pace of the slots";
     EPOCH = Gauge, Count, "agave_epoch" [] "The epoch of the processed bank.", from "getEpochInfo";
     EPOCH_PROGRESS = Gauge, Ratio, "agave_epoch_progress_ratio" [] "Share of the slots of this epoch that have passed.", from "getEpochInfo";
     EPOCH_REMAINING = Gauge, Seconds, "agave_epoch_remaining_seconds" [] "Time until the epoch ends.", from "getEpochInfo, the pace of the slots";

@@ -31,8 +31,8 @@ pub(super) struct Lives {
 pub(super) struct Own {
     pub(super) account: VoteAccount,
     pub(super) delinquent: bool,
-    /// The processed slot, asked right after it.
-    pub(super) slot: u64,
+    /// The processed bank, asked right after it.
+    pub(super) bank: EpochInfo,
 }
 
 /// Of a process and its identity: another one begins anew.
@@ -43,7 +43,7 @@ pub(super) struct Known {
     pub(super) lives: Lives,
     /// When the last round ended.
     pub(super) at: Stamp,
-    /// Whether anything was answered in it.
+    /// Whether the own vote account was answered in it, or is known not to exist.
     pub(super) up: bool,
     pub(super) problems: Vec<Problem>,
     /// Rounds that have begun.
@@ -57,8 +57,8 @@ pub(super) struct Known {
     pub(super) vote_balance: Aged<u64>,
     /// Rank, and share of the best's credits.
     pub(super) standing: Aged<Option<(u64, f64)>>,
-    /// Own leader slots, and the cluster's.
-    pub(super) production: Aged<(LeaderSlots, LeaderSlots)>,
+    /// The first slot of the epoch, own leader slots, and the cluster's.
+    pub(super) production: Aged<(u64, LeaderSlots, LeaderSlots)>,
     pub(super) versions: Aged<Shares>,
     pub(super) feature_sets: Aged<Shares>,
     pace: Option<(u64, Stamp)>,
@@ -66,7 +66,14 @@ pub(super) struct Known {
 }
 
 impl Known {
-    pub(super) fn new(process: ProcessId, identity: String, lives: Lives, at: Stamp) -> Known {
+    /// With the vote account that is configured.
+    pub(super) fn new(
+        process: ProcessId,
+        identity: String,
+        lives: Lives,
+        vote_account: Option<Arc<str>>,
+        at: Stamp,
+    ) -> Known {
         Known {
             process,
             identity: identity.into(),
@@ -75,7 +82,7 @@ impl Known {
             up: false,
             problems: Vec::new(),
             rounds: 0,
-            vote_account: None,
+            vote_account,
             genesis: None,
             schedule: None,
             epoch: Aged::default(),
@@ -105,12 +112,10 @@ impl Known {
     }
 
     /// All vote accounts: which one is its own, and its place among them.
-    pub(super) fn hear_all(&mut self, votes: &VoteAccounts, configured: Option<&str>, at: Stamp) {
-        let account = match configured {
-            Some(account) => Some(Arc::from(account)),
-            None => votes.of_identity(&self.identity).map(|own| Arc::from(own.vote_pubkey.as_str())),
-        };
-        self.vote_account = account;
+    pub(super) fn hear_all(&mut self, votes: &VoteAccounts, is_configured: bool, at: Stamp) {
+        if !is_configured {
+            self.vote_account = votes.of_identity(&self.identity).map(|own| Arc::from(own.vote_pubkey.as_str()));
+        }
         let epoch = self.epoch.fresh(at, self.lives.often).map(|info| info.epoch);
         let place = epoch.zip(self.vote_account.as_deref()).and_then(|(epoch, own)| place(votes, own, epoch));
         self.standing.set(place, at);
@@ -121,19 +126,18 @@ impl Known {
         self.feature_sets.set(running.feature_sets, at);
     }
 
-    /// What is still believed. `slot` is the newest processed slot that anybody knows.
-    pub(super) fn readings(&self, slot: Option<u64>, now: Stamp, out: &mut Vec<Reading>) {
+    /// What is still believed. `newest` is the processed bank where one is known that is newer than that of the last round;
+    /// only near the tip its slots take the time that the cluster's do.
+    pub(super) fn readings(&self, (newest, near_tip): (Option<EpochInfo>, bool), now: Stamp, out: &mut Vec<Reading>) {
         let Lives { often, seldom, rarely } = self.lives;
         if let Some(genesis) = &self.genesis {
             let labels = [Text::from(cluster::name(genesis).to_owned()), Text::Shared(Arc::clone(genesis))];
             out.push(Reading::whole(&m::CLUSTER, labels, 1));
         }
-        let epoch = self.epoch.fresh(now, often);
-        if let Some(info) = epoch {
-            self.tell_epoch(info, slot.unwrap_or(info.absolute_slot), out);
-        }
-        if let (Some(Some(own)), Some(info)) = (self.own.fresh(now, often), epoch) {
-            self.tell_votes(&own, info.epoch, out);
+        let bank = newest.or_else(|| self.epoch.fresh(now, often));
+        bank.into_iter().for_each(|bank| self.tell_epoch(bank, near_tip, out));
+        if let Some(Some(own)) = self.own.fresh(now, often) {
+            self.tell_votes(&own, out);
         }
         let sol = |lamports: u64| Value::Real(lamports as f64 / LAMPORTS_PER_SOL);
         for (account, balance) in [("identity", &self.identity_balance), ("vote", &self.vote_balance)] {
@@ -144,7 +148,10 @@ impl Known {
             out.push(Reading::whole(&m::VOTE_RANK, [], rank));
             out.push(Reading::new(&m::VOTE_SHARE, [], Value::Real(share)));
         }
-        if let Some((own, all)) = self.production.fresh(now, seldom) {
+        let production = self.production.fresh(now, seldom);
+        if let Some((_, own, all)) =
+            production.filter(|(first, ..)| bank.is_some_and(|bank| first_slot(&bank) == *first))
+        {
             for (metric, slots) in [(&m::LEADER_SLOTS, own), (&m::CLUSTER_LEADER_SLOTS, all)] {
                 out.push(Reading::whole(metric, ["passed".into()], slots.passed));
                 out.push(Reading::whole(metric, ["skipped".into()], slots.skipped));
@@ -156,18 +163,18 @@ impl Known {
         }
     }
 
-    fn tell_epoch(&self, info: EpochInfo, slot: u64, out: &mut Vec<Reading>) {
-        let first = info.absolute_slot.saturating_sub(info.slot_index);
-        let end = first.saturating_add(info.slots_in_epoch);
-        // The newest slot may already be in the next epoch, of which nothing was asked yet.
-        let slot = slot.clamp(info.absolute_slot, end.max(info.absolute_slot));
+    fn tell_epoch(&self, info: EpochInfo, near_tip: bool, out: &mut Vec<Reading>) {
+        let slot = info.absolute_slot;
         let seconds = |slots: u64| Value::Real(slots as f64 * self.slot_seconds);
-        let passed = slot.saturating_sub(first) as f64 / info.slots_in_epoch.max(1) as f64;
+        let passed = info.slot_index as f64 / info.slots_in_epoch.max(1) as f64;
         out.push(Reading::whole(&m::EPOCH, [], info.epoch));
         out.push(Reading::new(&m::EPOCH_PROGRESS, [], Value::Real(passed)));
-        out.push(Reading::new(&m::EPOCH_REMAINING, [], seconds(end.saturating_sub(slot))));
+        out.push(Reading::new(&m::EPOCH_REMAINING, [], seconds(info.slots_in_epoch.saturating_sub(info.slot_index))));
         let Some(schedule) = self.schedule.as_ref().filter(|schedule| schedule.epoch == info.epoch) else { return };
         out.push(Reading::whole(&m::LEADER_SLOTS, ["assigned".into()], schedule.assigned()));
+        if !near_tip {
+            return;
+        }
         out.extend(schedule.next(slot).map(|slots| Reading::new(&m::NEXT_LEADER_SLOT, [], seconds(slots))));
         if let Some(window) = schedule.window(slot) {
             out.push(Reading::new(&m::RESTART_WINDOW, [], seconds(window.slots)));
@@ -175,7 +182,7 @@ impl Known {
         }
     }
 
-    fn tell_votes(&self, own: &Own, epoch: u64, out: &mut Vec<Reading>) {
+    fn tell_votes(&self, own: &Own, out: &mut Vec<Reading>) {
         let account = &own.account;
         let labels = [Text::Shared(Arc::clone(&self.identity)), Text::from(account.vote_pubkey.clone())];
         out.push(Reading::whole(&m::VOTE_ACCOUNT, labels, 1));
@@ -183,9 +190,10 @@ impl Known {
         for (kind, slot) in [("last_vote", account.last_vote), ("root", account.root_slot)] {
             if slot > 0 {
                 out.push(Reading::whole(&m::VOTE_SLOT, [kind.into()], slot));
-                out.push(Reading::whole(&m::VOTE_DISTANCE, [kind.into()], own.slot.saturating_sub(slot)));
+                out.push(Reading::whole(&m::VOTE_DISTANCE, [kind.into()], own.bank.absolute_slot.saturating_sub(slot)));
             }
         }
+        let epoch = own.bank.epoch;
         let epochs = [("this_epoch", Some(epoch)), ("previous_epoch", epoch.checked_sub(1))];
         for (which, epoch) in epochs {
             let credits = epoch.and_then(|epoch| account.credits(epoch));
@@ -195,6 +203,11 @@ impl Known {
         let stake = account.activated_stake as f64 / LAMPORTS_PER_SOL;
         out.push(Reading::new(&m::STAKE, ["active".into()], Value::Real(stake)));
     }
+}
+
+/// The first slot of the epoch of a bank.
+pub(super) fn first_slot(bank: &EpochInfo) -> u64 {
+    bank.absolute_slot.saturating_sub(bank.slot_index)
 }
 
 /// The place of a vote account by credits, and its share of the best's; `None` if it earned nothing in this epoch.

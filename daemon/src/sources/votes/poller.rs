@@ -2,7 +2,7 @@
 
 use super::ahead::Schedule;
 use super::cluster;
-use super::known::{Known, Lives, Own};
+use super::known::{Known, Lives, Own, first_slot};
 use crate::clock::Clock;
 use crate::config;
 use crate::hub::Latest;
@@ -11,7 +11,7 @@ use crate::sources::rpc::{Client, Endpoint, Failure, Stage, server};
 use crate::supervisor::Stop;
 use faultline_agave::Error;
 use faultline_agave::rpc::{self, BlockProduction, ClusterNode, EpochInfo, InContext, VoteAccounts};
-use faultline_catalog::{Problem, Source, Status};
+use faultline_catalog::{Problem, Source, Stamp, Status};
 use faultline_kernel::ProcessId;
 use hyper::Uri;
 use serde::de::DeserializeOwned;
@@ -26,6 +26,8 @@ const ANSWER_BYTES: usize = 16 << 20;
 const SELDOM: u64 = 5;
 /// The cluster's nodes: every so many rounds, a multiple of [`SELDOM`].
 const RARELY: u64 = 10;
+/// How often it looks for another process or identity, which is asked at once.
+const LOOK: Duration = Duration::from_secs(5);
 
 /// The task before it runs.
 pub(crate) struct Poller {
@@ -76,17 +78,28 @@ impl Poller {
 
     /// Asks until `stop`. Never ends before.
     pub(crate) async fn run(mut self, stop: Stop) {
-        let mut beat = Beat::new(self.clock, self.config.interval, stop);
+        let look = self.config.interval.min(LOOK);
+        let mut beat = Beat::new(self.clock, look, stop);
+        let mut asked_at: Option<Stamp> = None;
         let mut client: Option<(ProcessId, Client)> = None;
         while beat.next().await {
             let Some((process, url)) = self.endpoint.current() else { continue };
             let Some(identity) = self.endpoint.identity(process) else { continue };
+            let now = self.clock.now();
+            let same =
+                self.known.as_ref().is_some_and(|known| known.process == process && *known.identity == *identity);
+            // A look may come a little early.
+            let due = asked_at.is_none_or(|at| now.since(at) + look / 2 >= self.config.interval);
+            if same && !due {
+                continue;
+            }
+            asked_at = Some(now);
             if client.as_ref().is_none_or(|(known, _)| *known != process) {
                 client = Some((process, Client::with_limit(ANSWER_BYTES)));
                 self.missing.clear();
             }
             let Some((_, client)) = &client else { continue };
-            let exchange = Exchange { client: client.clone(), url, timeout: self.config.timeout, id: 0 };
+            let exchange = Exchange { client: client.clone(), url: url.clone(), timeout: self.config.timeout, id: 0 };
             let mut known = self.begin(process, identity);
             let missing = &mut self.missing;
             let round = Round { known: &mut known, exchange, config: &self.config, clock: self.clock, missing };
@@ -94,13 +107,21 @@ impl Poller {
             if beat.during(round.ask(version), || {}).await.is_none() {
                 return;
             }
-            // Of a process that has ended meanwhile nothing is known.
-            if self.endpoint.current().is_some_and(|(now, _)| now == process) {
-                self.standing.say(Source::Votes, known.up, &known.problems);
-                self.told.set(Some(Arc::new(known.clone())));
-                self.known = Some(known);
+            if !self.publish(&known) {
+                continue;
             }
+            self.known = Some(known);
         }
+    }
+
+    /// Tells the tick; not of a process that has ended meanwhile: nothing is known of it.
+    fn publish(&mut self, known: &Known) -> bool {
+        let lives = self.endpoint.current().is_some_and(|(now, _)| now == known.process);
+        if lives {
+            self.standing.say(Source::Votes, known.up, &known.problems);
+            self.told.set(Some(Arc::new(known.clone())));
+        }
+        lives
     }
 
     /// What is known of this process, with its next round.
@@ -110,7 +131,8 @@ impl Poller {
             let every =
                 |rounds: u64| life(self.config.interval.saturating_mul(u32::try_from(rounds).unwrap_or(u32::MAX)));
             let lives = Lives { often: every(1), seldom: every(SELDOM), rarely: every(RARELY) };
-            Known::new(process, identity, lives, self.clock.now())
+            let vote_account = self.config.vote_account.as_deref().map(Arc::from);
+            Known::new(process, identity, lives, vote_account, self.clock.now())
         });
         known.problems.clear();
         known.up = false;
@@ -130,7 +152,6 @@ struct Round<'a> {
 
 impl Round<'_> {
     async fn ask(mut self, version: Option<rpc::NodeVersion>) {
-        let first = self.known.rounds == 1;
         let every = |rounds: u64| (self.known.rounds - 1).is_multiple_of(rounds);
         let (seldom, rarely) = (every(SELDOM), every(RARELY));
         if self.known.genesis.is_none() {
@@ -139,7 +160,7 @@ impl Round<'_> {
         }
         self.epoch().await;
         let mut all = None;
-        if seldom || first {
+        if seldom || self.known.standing.at().is_none() {
             all = self.all_votes().await;
         }
         self.own_votes().await;
@@ -164,12 +185,8 @@ impl Round<'_> {
             return None;
         }
         match self.exchange.ask(method, params).await {
-            Ok(answer) => {
-                self.known.up = true;
-                Some(answer)
-            }
+            Ok(answer) => Some(answer),
             Err(Failure::Answer(Error::NotOffered { .. })) => {
-                self.known.up = true;
                 self.missing.push(method);
                 None
             }
@@ -188,29 +205,35 @@ impl Round<'_> {
         }
     }
 
-    async fn epoch(&mut self) {
-        let info: Option<EpochInfo> = self.question("getEpochInfo", processed()).await;
-        let now = self.clock.now();
-        info.into_iter().for_each(|info| self.known.hear_epoch(info, now));
+    async fn epoch(&mut self) -> Option<EpochInfo> {
+        let info: EpochInfo = self.question("getEpochInfo", processed()).await?;
+        self.known.hear_epoch(info, self.clock.now());
+        Some(info)
     }
 
     async fn all_votes(&mut self) -> Option<VoteAccounts> {
         let votes: VoteAccounts = self.question("getVoteAccounts", processed()).await?;
         let now = self.clock.now();
-        self.known.hear_all(&votes, self.config.vote_account.as_deref(), now);
+        self.known.hear_all(&votes, self.config.vote_account.is_some(), now);
         Some(votes)
     }
 
     async fn own_votes(&mut self) {
-        let Some(account) = self.known.vote_account.clone() else { return };
-        let params = json!([{"commitment": "processed", "votePubkey": &*account}]);
+        let Some(account) = self.known.vote_account.clone() else {
+            self.known.up = self.known.standing.fresh(self.clock.now(), self.known.lives.seldom).is_some();
+            return;
+        };
+        let params = json!([{"commitment": "processed", "votePubkey": &*account, "keepUnstakedDelinquents": true}]);
         let Some(votes) = self.question::<VoteAccounts>("getVoteAccounts", params).await else { return };
-        self.epoch().await;
-        let now = self.clock.now();
-        let slot = self.known.epoch.fresh(now, self.known.lives.often).map(|info| info.absolute_slot);
-        let own = votes.all().find(|(known, _)| known.vote_pubkey == *account);
-        let own = own.zip(slot).map(|((account, delinquent), slot)| Own { account: account.clone(), delinquent, slot });
-        self.known.own.set(own, now);
+        let Some((own, delinquent)) = votes.all().find(|(known, _)| known.vote_pubkey == *account) else {
+            let what = format!("getVoteAccounts: the node knows no vote account {account}");
+            self.known.problems.push(Problem::new(Status::Broken, what));
+            self.known.own.set(None, self.clock.now());
+            return;
+        };
+        self.known.up = true;
+        let Some(bank) = self.epoch().await else { return };
+        self.known.own.set(Some(Own { account: own.clone(), delinquent, bank }), self.clock.now());
     }
 
     async fn balances(&mut self) {
@@ -235,7 +258,7 @@ impl Round<'_> {
         if self.known.schedule.as_ref().is_some_and(|schedule| schedule.epoch == info.epoch) {
             return;
         }
-        let first = info.absolute_slot.saturating_sub(info.slot_index);
+        let first = first_slot(&info);
         let params = json!([info.absolute_slot, {"commitment": "processed", "identity": &*self.known.identity}]);
         let schedule: Option<Option<HashMap<String, Vec<u64>>>> = self.question("getLeaderSchedule", params).await;
         let Some(Some(schedule)) = schedule else { return };
@@ -243,11 +266,13 @@ impl Round<'_> {
         self.known.schedule = Some(Arc::new(Schedule::new(info.epoch, first, info.slots_in_epoch, own)));
     }
 
+    /// At `confirmed`: at `processed` a block of another fork is missing at first, and what was skipped would fall again.
     async fn production(&mut self) {
-        let produced: Option<InContext<BlockProduction>> = self.question("getBlockProduction", processed()).await;
+        let params = json!([{"commitment": "confirmed"}]);
+        let produced: Option<InContext<BlockProduction>> = self.question("getBlockProduction", params).await;
         let Some(InContext { value }) = produced else { return };
-        let now = self.clock.now();
-        self.known.production.set((value.of(&self.known.identity), value.of_all()), now);
+        let told = (value.range.first_slot, value.of(&self.known.identity), value.of_all());
+        self.known.production.set(told, self.clock.now());
     }
 }
 

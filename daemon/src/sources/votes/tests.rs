@@ -7,8 +7,10 @@ use crate::sources::admin::{Asked, WhomToAsk};
 use crate::sources::rpc::Endpoint;
 use crate::sources::scripted::{Reply, Server};
 use crate::supervisor::Stage;
+use faultline_agave::rpc::EpochInfo;
 use faultline_catalog::Reading;
 use serde_json::{Value, json};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 const ME: ProcessId = ProcessId { pid: 7, start_ticks: 70 };
@@ -55,15 +57,28 @@ fn voting(request: &Value) -> Value {
 
 /// A server, with `refused` methods that it does not have.
 async fn serve(answer: impl Fn(&Value) -> Value + Send + Sync + 'static, refused: &'static [&'static str]) -> Server {
-    let one = move |request: &Value| match refused.contains(&request["method"].as_str().unwrap()) {
+    serve_node(answer, voting, refused).await
+}
+
+/// The same with other answers to `batches`, which the source `rpc` asks.
+async fn serve_node(
+    answer: impl Fn(&Value) -> Value + Send + Sync + 'static,
+    batches: impl Fn(&Value) -> Value + Send + Sync + 'static,
+    refused: &'static [&'static str],
+) -> Server {
+    let one = move |answer: &dyn Fn(&Value) -> Value, request: &Value| match refused
+        .contains(&request["method"].as_str().unwrap())
+    {
         true => {
             json!({"jsonrpc": "2.0", "id": request["id"], "error": {"code": -32601, "message": "Method not found"}})
         }
         false => json!({"jsonrpc": "2.0", "id": request["id"], "result": answer(request)}),
     };
     Server::start(move |_, body| match body.as_array() {
-        Some(requests) => Reply::json(&requests.iter().map(&one).collect::<Vec<_>>().into()),
-        None => Reply::json(&one(body)),
+        Some(requests) => {
+            Reply::json(&requests.iter().map(|request| one(&batches, request)).collect::<Vec<_>>().into())
+        }
+        None => Reply::json(&one(&answer, body)),
     })
     .await
 }
@@ -107,10 +122,21 @@ impl Running {
     }
 }
 
+/// The processed bank at a slot of epoch 5, or of a later one.
+fn bank(slot: u64) -> EpochInfo {
+    let (epoch, slot_index) = (5 + (slot - 2_000) / 432, (slot - 2_000) % 432);
+    serde_json::from_value(json!({"absoluteSlot": slot, "blockHeight": slot, "epoch": epoch, "slotIndex": slot_index, "slotsInEpoch": 432}))
+        .unwrap()
+}
+
 /// Name, labels and value of each reading.
-fn told(known: &Known, slot: Option<u64>) -> Vec<(String, f64)> {
+fn told(known: &Known, newest: Option<EpochInfo>) -> Vec<(String, f64)> {
+    told_where(known, newest, true)
+}
+
+fn told_where(known: &Known, newest: Option<EpochInfo>, near_tip: bool) -> Vec<(String, f64)> {
     let mut readings: Vec<Reading> = Vec::new();
-    known.readings(slot, known.at, &mut readings);
+    known.readings((newest, near_tip), known.at, &mut readings);
     let name = |reading: &Reading| {
         let labels: Vec<&str> = reading.labels.iter().map(|label| label.as_str()).collect();
         format!("{} {}", reading.metric.name.trim_start_matches("agave_"), labels.join(" "))
@@ -126,8 +152,8 @@ fn of(told: &[(String, f64)], name: &str) -> Option<f64> {
 async fn a_voting_validator_is_told_whole() {
     let server = serve(voting, &[]).await;
     let running = Running::start(server.port(), None);
-    let known = running.known(1).await;
-    let told = told(&known, Some(2_170));
+    let known = running.known(2).await;
+    let told = told(&known, Some(bank(2_170)));
     for (name, value) in [
         ("cluster_info devnet EtWTRABZaYq6iMfeYKouRu166VU2xqa1wcaWoxPkrZBG", 1.0),
         ("epoch", 5.0),
@@ -161,11 +187,36 @@ async fn a_voting_validator_is_told_whole() {
     }
     assert!(known.up && known.problems.is_empty(), "{:?}", known.problems);
     assert_eq!(running.handle.cluster(ME).as_deref(), Some("devnet"));
-    let asked = |known: &Server, method: &str| known.bodies().iter().filter(|body| body["method"] == method).count();
-    running.known(11).await;
-    assert_eq!([asked(&server, "getGenesisHash"), asked(&server, "getLeaderSchedule")], [1, 1]);
-    assert!(asked(&server, "getClusterNodes") <= 3 && asked(&server, "getBlockProduction") <= 5);
+    let next = self::told(&known, Some(bank(2_440)));
+    let of_next = ["epoch", "epoch_progress_ratio", "vote_credits this_epoch"].map(|name| of(&next, name));
+    assert_eq!(of_next, [Some(6.0), Some(8.0 / 432.0), Some(300.0)], "credits of the epoch in which they were asked");
+    let leads =
+        ["leader_slots assigned", "leader_slots passed", "next_leader_slot_seconds"].map(|name| of(&next, name));
+    assert_eq!(leads, [None; 3], "of another epoch");
+    let far = told_where(&known, Some(bank(2_170)), false);
+    let leads = [
+        "leader_slots assigned",
+        "next_leader_slot_seconds",
+        "restart_window_seconds",
+        "restart_window_begins_seconds",
+    ];
+    assert_eq!(leads.map(|name| of(&far, name)), [Some(5.0), None, None, None], "not while it catches up");
+    running.known(35).await;
+    what_was_asked(&server);
     running.end().await;
+}
+
+/// Of a node that was asked in 35 rounds.
+fn what_was_asked(server: &Server) {
+    let asked = |known: &Server, method: &str| known.bodies().iter().filter(|body| body["method"] == method).count();
+    let once = ["getGenesisHash", "getLeaderSchedule"].map(|method| asked(server, method));
+    assert_eq!(once, [1; 2]);
+    assert!(asked(server, "getClusterNodes") <= 5 && asked(server, "getBlockProduction") <= 9);
+    let has =
+        |of: &str, params: Value| server.bodies().iter().any(|body| body["method"] == of && body["params"] == params);
+    assert!(has("getBlockProduction", json!([{"commitment": "confirmed"}])));
+    let own = json!([{"commitment": "processed", "votePubkey": VOTE, "keepUnstakedDelinquents": true}]);
+    assert!(has("getVoteAccounts", own));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
@@ -220,15 +271,61 @@ async fn garbage_is_a_problem_of_its_question_alone_and_answers_age() {
     let server = serve(odd, &[]).await;
     let running = Running::start(server.port(), None);
     let known = running.known(1).await;
-    let fresh = told(&known, Some(u64::MAX));
+    let fresh = told(&known, None);
     assert_eq!((of(&fresh, "delinquent"), of(&fresh, "balance_sol identity")), (Some(0.0), None));
-    assert_eq!(of(&fresh, "epoch_remaining_seconds"), Some(0.0), "a slot beyond the epoch");
     assert!(!fresh.iter().any(|(name, _)| name.contains("script")));
     let problems = known.problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
     assert!(problems.contains("getBalance: ") && !problems.contains("getVoteAccounts"), "{problems}");
     let mut old = Vec::new();
     let hour = Stamp { uptime: known.at.uptime + Duration::from_secs(3_600), ..known.at };
-    known.readings(None, hour, &mut old);
+    known.readings((None, true), hour, &mut old);
     assert!(old.is_empty(), "{old:?}");
+    running.end().await;
+}
+
+/// All vote accounts, which take a node longer than any other question.
+fn is_of_all(request: &Value) -> bool {
+    request["method"] == "getVoteAccounts" && request.pointer("/params/0/votePubkey").is_none()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn without_an_answer_it_is_not_known_whether_it_votes_and_all_accounts_are_asked_again() {
+    let asked = AtomicUsize::new(0);
+    let late = move |request: &Value| match is_of_all(request) && asked.fetch_add(1, Ordering::Relaxed) < 2 {
+        true => json!("busy"),
+        false => voting(request),
+    };
+    let server = serve(late, &[]).await;
+    let running = Running::start(server.port(), None);
+    let first = running.known(1).await;
+    assert!(first.rounds > 2 || (!first.up && first.standing.at().is_none()), "{first:?}");
+    let known = running.known(3).await;
+    assert!(known.up && of(&told(&known, None), "delinquent") == Some(0.0), "{:?}", known.problems);
+    running.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn the_configured_account_needs_no_answer_of_all_and_one_that_the_node_does_not_know_is_a_problem() {
+    let busy = |request: &Value| if is_of_all(request) { json!("busy") } else { voting(request) };
+    let server = serve(busy, &[]).await;
+    let running = Running::start(server.port(), Some(VOTE));
+    let known = running.known(1).await;
+    assert!(known.up && of(&told(&known, None), "delinquent") == Some(0.0), "{:?}", known.problems);
+    running.end().await;
+    let server = serve(voting, &[]).await;
+    let running = Running::start(server.port(), Some("mistyped"));
+    let known = running.known(1).await;
+    let problems = known.problems.iter().map(ToString::to_string).collect::<String>();
+    assert!(!known.up && problems.contains("knows no vote account mistyped"), "{problems}");
+    running.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_vote_account_is_not_called_unknown_where_only_the_epoch_is() {
+    let no_epoch = |request: &Value| if request["method"] == "getEpochInfo" { json!("busy") } else { voting(request) };
+    let server = serve(no_epoch, &[]).await;
+    let running = Running::start(server.port(), None);
+    let known = running.known(1).await;
+    assert!(known.up && known.own.at().is_none(), "{known:?}");
     running.end().await;
 }
