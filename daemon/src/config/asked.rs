@@ -48,6 +48,8 @@ pub struct Validator {
     pub enabled: bool,
     /// The vote account; `None`: the one of the identity.
     pub vote_account: Option<String>,
+    /// Whether all stake accounts are looked through for stake that begins or ends to count.
+    pub activating_stake: bool,
     /// From round to round, a second at least.
     pub interval: Duration,
     /// How long each answer may take.
@@ -57,7 +59,7 @@ pub struct Validator {
 impl Default for Validator {
     fn default() -> Self {
         let (interval, timeout) = (Duration::from_secs(60), Duration::from_secs(5));
-        Validator { enabled: true, vote_account: None, interval, timeout }
+        Validator { enabled: true, vote_account: None, activating_stake: false, interval, timeout }
     }
 }
 

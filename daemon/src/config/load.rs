@@ -102,6 +102,7 @@ fn probe(t: &mut Table<'_>, c: &mut Config, m: &mut Mistakes<'_>) {
 fn validator(t: &mut Table<'_>, c: &mut Config, m: &mut Mistakes<'_>) {
     t.set("enabled", &mut c.validator.enabled, m, flag);
     c.validator.vote_account = t.take("vote_account", m, |v| public_key(text(v)?));
+    t.set("activating_stake", &mut c.validator.activating_stake, m, flag);
     t.set("interval", &mut c.validator.interval, m, |v| at_least(time(v)?, Duration::from_secs(1)));
     t.set("timeout", &mut c.validator.timeout, m, |v| at_least(time(v)?, Duration::from_millis(10)));
 }

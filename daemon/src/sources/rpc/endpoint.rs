@@ -37,6 +37,11 @@ impl Endpoint {
         super::identity_of(process, self.handle.facts().as_deref(), self.admin.get().as_deref())
     }
 
+    /// Whether the process is known to be near the tip.
+    pub(crate) fn is_near_tip(&self, process: ProcessId) -> bool {
+        self.handle.facts().is_some_and(|facts| facts.process == process && facts.is_near_tip())
+    }
+
     /// What the process told of its software.
     pub(crate) fn version(&self, process: ProcessId) -> Option<faultline_agave::rpc::NodeVersion> {
         self.handle.facts().filter(|facts| facts.process == process)?.version.clone()

@@ -3,7 +3,7 @@
 use super::ahead::Schedule;
 use super::cluster::{self, Running, Shares};
 use crate::sources::asking::Aged;
-use faultline_agave::rpc::{EpochInfo, LAMPORTS_PER_SOL, LeaderSlots, VoteAccount, VoteAccounts};
+use faultline_agave::rpc::{EpochInfo, LAMPORTS_PER_SOL, LeaderSlots, MovingStake, VoteAccount, VoteAccounts};
 use faultline_catalog::metrics::votes as m;
 use faultline_catalog::{Problem, Reading, Stamp, Text, Value};
 use faultline_kernel::ProcessId;
@@ -24,6 +24,8 @@ pub(super) struct Lives {
     pub(super) seldom: Duration,
     /// The cluster's nodes.
     pub(super) rarely: Duration,
+    /// All stake accounts.
+    pub(super) scanned: Duration,
 }
 
 /// The vote account at one moment.
@@ -59,8 +61,12 @@ pub(super) struct Known {
     pub(super) standing: Aged<Option<(u64, f64)>>,
     /// The first slot of the epoch, own leader slots, and the cluster's.
     pub(super) production: Aged<(u64, LeaderSlots, LeaderSlots)>,
+    /// Stake that changes at the end of an epoch, and which epoch that is.
+    pub(super) moving: Aged<(u64, MovingStake)>,
     pub(super) versions: Aged<Shares>,
     pub(super) feature_sets: Aged<Shares>,
+    /// From when on, by the uptime, all stake accounts may be asked again.
+    pub(super) scan_due: Option<Duration>,
     pace: Option<(u64, Stamp)>,
     slot_seconds: f64,
 }
@@ -91,11 +97,19 @@ impl Known {
             vote_balance: Aged::default(),
             standing: Aged::default(),
             production: Aged::default(),
+            moving: Aged::default(),
             versions: Aged::default(),
             feature_sets: Aged::default(),
+            scan_due: None,
             pace: None,
             slot_seconds: NOMINAL_SLOT_SECONDS,
         }
+    }
+
+    /// Whether all stake accounts are to be asked.
+    pub(super) fn wants_scan(&self) -> bool {
+        let has_epoch = self.epoch.fresh(self.at, self.lives.often).is_some();
+        self.vote_account.is_some() && has_epoch && self.scan_due.is_none_or(|due| self.at.uptime >= due)
     }
 
     /// The processed bank, and with it the pace of the slots.
@@ -129,7 +143,7 @@ impl Known {
     /// What is still believed. `newest` is the processed bank where one is known that is newer than that of the last round;
     /// only near the tip its slots take the time that the cluster's do.
     pub(super) fn readings(&self, (newest, near_tip): (Option<EpochInfo>, bool), now: Stamp, out: &mut Vec<Reading>) {
-        let Lives { often, seldom, rarely } = self.lives;
+        let Lives { often, seldom, rarely, scanned } = self.lives;
         if let Some(genesis) = &self.genesis {
             let labels = [Text::from(cluster::name(genesis).to_owned()), Text::Shared(Arc::clone(genesis))];
             out.push(Reading::whole(&m::CLUSTER, labels, 1));
@@ -143,6 +157,11 @@ impl Known {
         for (account, balance) in [("identity", &self.identity_balance), ("vote", &self.vote_balance)] {
             let balance = balance.fresh(now, often);
             out.extend(balance.map(|lamports| Reading::new(&m::BALANCE, [account.into()], sol(lamports))));
+        }
+        let moving = self.moving.fresh(now, scanned).filter(|(epoch, _)| bank.is_some_and(|bank| bank.epoch == *epoch));
+        if let Some((_, moving)) = moving {
+            out.push(Reading::new(&m::STAKE, ["activating".into()], sol(moving.activating)));
+            out.push(Reading::new(&m::STAKE, ["deactivating".into()], sol(moving.deactivating)));
         }
         if let Some(Some((rank, share))) = self.standing.fresh(now, seldom) {
             out.push(Reading::whole(&m::VOTE_RANK, [], rank));

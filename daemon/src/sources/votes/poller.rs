@@ -10,7 +10,7 @@ use crate::sources::asking::{Beat, ProblemLog, life};
 use crate::sources::rpc::{Client, Endpoint, Failure, Stage, server};
 use crate::supervisor::Stop;
 use faultline_agave::Error;
-use faultline_agave::rpc::{self, BlockProduction, ClusterNode, EpochInfo, InContext, VoteAccounts};
+use faultline_agave::rpc::{self, BlockProduction, ClusterNode, EpochInfo, InContext, StakeAccounts, VoteAccounts};
 use faultline_catalog::{Problem, Source, Stamp, Status};
 use faultline_kernel::ProcessId;
 use hyper::Uri;
@@ -26,6 +26,13 @@ const ANSWER_BYTES: usize = 16 << 20;
 const SELDOM: u64 = 5;
 /// The cluster's nodes: every so many rounds, a multiple of [`SELDOM`].
 const RARELY: u64 = 10;
+/// All stake accounts, if they are asked at all: so long after the last time.
+const SCAN: Duration = Duration::from_secs(30 * 60);
+/// The same after a failure: a node that did not answer in time looks through its accounts all the same.
+const SCAN_AFTER_FAILURE: Duration = Duration::from_secs(6 * 3_600);
+/// How long a node may look through its accounts.
+const SCAN_TIMEOUT: Duration = Duration::from_secs(60);
+
 /// How often it looks for another process or identity, which is asked at once.
 const LOOK: Duration = Duration::from_secs(5);
 
@@ -110,6 +117,15 @@ impl Poller {
             if !self.publish(&known) {
                 continue;
             }
+            if self.config.activating_stake && known.wants_scan() && self.endpoint.is_near_tip(process) {
+                let exchange = Exchange { client: client.clone(), url, timeout: SCAN_TIMEOUT, id: 0 };
+                let missing = &mut self.missing;
+                let round = Round { known: &mut known, exchange, config: &self.config, clock: self.clock, missing };
+                if beat.during(round.scan(), || {}).await.is_none() {
+                    return;
+                }
+                self.publish(&known);
+            }
             self.known = Some(known);
         }
     }
@@ -130,7 +146,7 @@ impl Poller {
         let mut known = self.known.take().filter(same).unwrap_or_else(|| {
             let every =
                 |rounds: u64| life(self.config.interval.saturating_mul(u32::try_from(rounds).unwrap_or(u32::MAX)));
-            let lives = Lives { often: every(1), seldom: every(SELDOM), rarely: every(RARELY) };
+            let lives = Lives { often: every(1), seldom: every(SELDOM), rarely: every(RARELY), scanned: life(SCAN) };
             let vote_account = self.config.vote_account.as_deref().map(Arc::from);
             Known::new(process, identity, lives, vote_account, self.clock.now())
         });
@@ -177,6 +193,24 @@ impl Round<'_> {
         }
         self.missing();
         self.known.at = self.clock.now();
+    }
+
+    /// Looks through all stake accounts.
+    async fn scan(mut self) {
+        let bank = self.known.epoch.fresh(self.clock.now(), self.known.lives.often);
+        let Some((account, bank)) = self.known.vote_account.clone().zip(bank) else { return };
+        let method = "getProgramAccounts";
+        let stakes: Option<StakeAccounts> = self.question(method, rpc::of_vote_account(&account)).await;
+        let pause = if stakes.is_some() { SCAN } else { SCAN_AFTER_FAILURE };
+        self.known.scan_due = Some(self.clock.now().uptime + pause);
+        let Some(stakes) = stakes else { return };
+        match stakes.moving(bank.epoch) {
+            Some(moving) => self.known.moving.set((bank.epoch, moving), self.clock.now()),
+            None => {
+                let what = format!("{method}: an answer that is not what was asked for");
+                self.known.problems.push(Problem::new(Status::Broken, what));
+            }
+        }
     }
 
     /// One question; a failure is a problem of this round.

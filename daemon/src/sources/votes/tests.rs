@@ -25,6 +25,10 @@ fn account(vote: &str, node: &str, credits: u64) -> Value {
     })
 }
 
+/// Stake accounts, cut down to their delegations: 2.5 SOL delegated in epoch 5, 7 SOL taken back in it, and one lamport that stays.
+const STAKES: [&str; 3] =
+    ["169JXQ4KktPcvkkQdnhJJXp3qSD3FdTh8", "13mofhMmGUcNiHvg1MN18RNjoBNRa8jfM", "6HgC8KRBEhXfkeL2dC5fQ6qm5PcMFBfk"];
+
 /// A voting validator with the full API, at slot 2,160, the 160th of 432 of epoch 5.
 fn voting(request: &Value) -> Value {
     let own = request.pointer("/params/0/votePubkey").is_some();
@@ -48,6 +52,7 @@ fn voting(request: &Value) -> Value {
             {"pubkey": IDENTITY, "version": "2.1.14", "featureSet": 1}, {"pubkey": "n2", "version": "2.1.15", "featureSet": 1},
             {"pubkey": "n3", "version": "2.0.1", "featureSet": 2}
         ]),
+        "getProgramAccounts" => json!(STAKES.map(|data| json!({"account": {"data": [data, "base58"]}}))),
         "getVersion" => json!({"solana-core": "2.1.14", "feature-set": 1}),
         "getIdentity" => json!({"identity": IDENTITY}),
         "getHealth" => json!("ok"),
@@ -93,8 +98,13 @@ impl Running {
         let (interval, timeout) = (Duration::from_millis(20), Duration::from_secs(20));
         let rpc =
             config::Rpc { interval, timeout, url: Some(format!("http://127.0.0.1:{port}")), ..Default::default() };
-        let validator =
-            config::Validator { enabled: true, vote_account: vote_account.map(str::to_owned), interval, timeout };
+        let validator = config::Validator {
+            enabled: true,
+            vote_account: vote_account.map(str::to_owned),
+            activating_stake: true,
+            interval,
+            timeout,
+        };
         let whom = || -> WhomToAsk { Box::new(|| Some(Asked { process: ME, rpc_port: None, ledger: None })) };
         let clock = Clock::start();
         let poller = rpc::Poller::new(&rpc, clock, whom(), Latest::default());
@@ -169,6 +179,8 @@ async fn a_voting_validator_is_told_whole() {
         ("vote_credits_of_best_ratio", 0.75),
         ("vote_commission_ratio", 0.07),
         ("stake_sol active", 2.5),
+        ("stake_sol activating", 2.5),
+        ("stake_sol deactivating", 7.0),
         ("balance_sol identity", 1.5),
         ("balance_sol vote", 0.027_074_4),
         ("leader_slots assigned", 5.0),
@@ -201,6 +213,7 @@ async fn a_voting_validator_is_told_whole() {
         "restart_window_begins_seconds",
     ];
     assert_eq!(leads.map(|name| of(&far, name)), [Some(5.0), None, None, None], "not while it catches up");
+    assert_eq!(of(&next, "stake_sol activating"), None, "it has become active");
     running.known(35).await;
     what_was_asked(&server);
     running.end().await;
@@ -209,8 +222,8 @@ async fn a_voting_validator_is_told_whole() {
 /// Of a node that was asked in 35 rounds.
 fn what_was_asked(server: &Server) {
     let asked = |known: &Server, method: &str| known.bodies().iter().filter(|body| body["method"] == method).count();
-    let once = ["getGenesisHash", "getLeaderSchedule"].map(|method| asked(server, method));
-    assert_eq!(once, [1; 2]);
+    let once = ["getGenesisHash", "getLeaderSchedule", "getProgramAccounts"].map(|method| asked(server, method));
+    assert_eq!(once, [1; 3]);
     assert!(asked(server, "getClusterNodes") <= 5 && asked(server, "getBlockProduction") <= 9);
     let has =
         |of: &str, params: Value| server.bodies().iter().any(|body| body["method"] == of && body["params"] == params);
@@ -327,5 +340,26 @@ async fn a_vote_account_is_not_called_unknown_where_only_the_epoch_is() {
     let running = Running::start(server.port(), None);
     let known = running.known(1).await;
     assert!(known.up && known.own.at().is_none(), "{known:?}");
+    running.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn stake_accounts_are_not_looked_through_before_the_tip_nor_soon_after_a_failure() {
+    let scans = |server: &Server| server.bodies().iter().filter(|body| body["method"] == "getProgramAccounts").count();
+    let behind = |request: &Value| match request["method"].as_str() {
+        Some("getMaxShredInsertSlot") => json!(9_000),
+        _ => voting(request),
+    };
+    let server = serve_node(voting, behind, &[]).await;
+    let running = Running::start(server.port(), None);
+    running.known(4).await;
+    assert_eq!(scans(&server), 0);
+    running.end().await;
+    let busy = |request: &Value| if request["method"] == "getProgramAccounts" { json!(7) } else { voting(request) };
+    let server = serve(busy, &[]).await;
+    let running = Running::start(server.port(), None);
+    let known = running.known(35).await;
+    assert_eq!(scans(&server), 1);
+    assert!(known.scan_due.is_some_and(|due| due > known.at.uptime + Duration::from_secs(3_600)));
     running.end().await;
 }
