@@ -7,6 +7,7 @@ pub mod metrics;
 mod ports;
 mod report;
 mod rights;
+mod votes;
 
 pub use report::{Check, Report, State};
 
@@ -41,10 +42,11 @@ async fn check(config: &Config) -> anyhow::Result<Report> {
     let seen = look(config, clock).await?;
     let questions = async {
         let (admin, facts) = asked::admin(config, &seen, clock).await;
-        let (rpc, told) = asked::rpc(config, &seen, facts.clone(), clock).await;
+        let (rpc, heard) = asked::rpc(config, &seen, facts.clone(), clock).await;
+        let votes = votes::check(config, &seen, (facts.clone(), heard.clone()), clock).await;
         let process = seen.target.as_ref().map(|target| target.process);
-        let told = process.and_then(|process| identity_of(process, told.as_deref(), facts.get().as_deref()));
-        (admin, rpc, told)
+        let told = process.and_then(|process| identity_of(process, heard.facts().as_deref(), facts.get().as_deref()));
+        (admin, rpc, votes, told)
     };
     let others = async {
         tokio::join!(
@@ -54,11 +56,11 @@ async fn check(config: &Config) -> anyhow::Result<Report> {
             asked::log(config, clock)
         )
     };
-    let ((admin, rpc, told), (ingest, push, metrics, log)) = tokio::join!(questions, others);
+    let ((admin, rpc, votes, told), (ingest, push, metrics, log)) = tokio::join!(questions, others);
     let identity = told.or_else(|| seen.target.as_ref().and_then(|_| config.target.identity.clone()));
     let mut checks = vec![seen.process.with("identity", identity)];
     checks.extend(seen.rights);
-    checks.extend([admin, rpc, ingest, push, metrics, log, configuration(config)]);
+    checks.extend([admin, rpc, votes, ingest, push, metrics, log, configuration(config)]);
     let user = rustix::process::geteuid().as_raw();
     Ok(Report { at: clock.now(), user, looking_for: seen.following.report().looking_for, checks })
 }

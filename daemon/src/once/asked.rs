@@ -16,12 +16,11 @@ use faultline_agave::identify::Program;
 use faultline_agave::rpc::Health;
 use faultline_catalog::{Problem, Status};
 use faultline_kernel::ProcessId;
-use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Handle;
 
 /// No answer is waited for any longer, whatever the configuration allows the daemon.
-const MOST_TIMEOUT: Duration = Duration::from_secs(1);
+pub(super) const MOST_TIMEOUT: Duration = Duration::from_secs(1);
 /// All questions to one interface together.
 const PATIENCE: Duration = Duration::from_secs(3);
 /// journalctl counts as reading after 2 s without a complaint.
@@ -29,10 +28,10 @@ const LOG_PATIENCE: Duration = Duration::from_secs(4);
 /// Between two looks at what a poller has found.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 /// How long a poller may take to end.
-const GRACE: Duration = Duration::from_secs(1);
+pub(super) const GRACE: Duration = Duration::from_secs(1);
 
 /// Waits until `look` finds something, for `patience` at most.
-async fn wait_for<T>(patience: Duration, look: impl Fn() -> Option<T>) -> Option<T> {
+pub(super) async fn wait_for<T>(patience: Duration, look: impl Fn() -> Option<T>) -> Option<T> {
     let found = async {
         loop {
             match look() {
@@ -90,32 +89,38 @@ const SEE_LOG: &str = "if the validator is just starting, check again; if it is 
                        look at its log; else see that its ledger has the same path here";
 
 /// What could not be learnt; `None` if there was nothing.
-fn words(problems: &[Problem]) -> Option<String> {
+pub(super) fn words(problems: &[Problem]) -> Option<String> {
     let all: Vec<&str> = problems.iter().map(|problem| problem.what.as_str()).collect();
     (!all.is_empty()).then(|| all.join("; "))
 }
 
-/// Asks JSON-RPC, also without a process if the configuration says where.
+/// Whom JSON-RPC is asked of, also without a process if the configuration says where.
+pub(super) fn whom(config: &Config, seen: &ProcessLook) -> Option<WhomToAsk> {
+    let validator = seen.target.as_ref().filter(|target| target.validator.is_some());
+    match (&config.rpc.url, validator) {
+        (_, Some(_)) => Some(app::whom(&seen.following)),
+        (Some(_), None) => {
+            // A process that no facts are of.
+            let process = ProcessId { pid: 0, start_ticks: 0 };
+            Some(Box::new(move || Some(Asked { process, rpc_port: None, ledger: None })))
+        }
+        (None, None) => None,
+    }
+}
+
+/// Asks JSON-RPC; what it told is for the question about votes.
 pub(super) async fn rpc(
     config: &Config,
     seen: &ProcessLook,
     admin: Latest<AdminFacts>,
     clock: Clock,
-) -> (Check, Option<Arc<RpcFacts>>) {
+) -> (Check, rpc::Handle) {
     let name = "rpc";
-    let validator = seen.target.as_ref().filter(|target| target.validator.is_some());
-    let asked: WhomToAsk = match (&config.rpc.url, validator) {
-        _ if !config.rpc.enabled => {
-            return (Check::off(name, "not checked: disabled (rpc.enabled), or not a validator"), None);
-        }
-        (_, Some(_)) => app::whom(&seen.following),
-        (Some(_), None) => {
-            // A process that no facts are of.
-            let process = ProcessId { pid: 0, start_ticks: 0 };
-            Box::new(move || Some(Asked { process, rpc_port: None, ledger: None }))
-        }
-        (None, None) => return (Check::off(name, "not asked: no validator was found"), None),
-    };
+    let off = |why: &str| (Check::off(name, why), rpc::Handle::default());
+    if !config.rpc.enabled {
+        return off("not checked: disabled (rpc.enabled), or not a validator");
+    }
+    let Some(asked) = whom(config, seen) else { return off("not asked: no validator was found") };
     let starting = admin.get().and_then(|facts| facts.progress.clone()).filter(|at| *at != StartProgress::Running);
     let timeout = config.rpc.timeout.min(MOST_TIMEOUT);
     let quick = crate::config::Rpc { interval: MIN_INTERVAL, timeout, ..config.rpc.clone() };
@@ -126,7 +131,7 @@ pub(super) async fn rpc(
     let told = wait_for(PATIENCE, || handle.facts().filter(|facts| facts.up || !facts.problems.is_empty())).await;
     stage.end(GRACE).await;
     let Some(told) = told else {
-        return (Check::attention(name, "no answer within 3 s", "look at the validator's log; set rpc.url"), None);
+        return (Check::attention(name, "no answer within 3 s", "look at the validator's log; set rpc.url"), handle);
     };
     let check = match starting {
         _ if told.up => answered(&told, admin.get().as_deref()).with("probe", probe(config)),
@@ -142,7 +147,7 @@ pub(super) async fn rpc(
                  rpc.enabled = false",
         ),
     };
-    (check, Some(told))
+    (check, handle)
 }
 
 /// What the daemon would also send there.

@@ -13,9 +13,9 @@ pub(crate) use poller::Poller;
 use super::rpc;
 use crate::hub::Latest;
 use crate::tick::{Finding, Look, Poll};
-use faultline_catalog::{Source, Stamp};
+use faultline_catalog::{Problem, Source, Stamp};
 use faultline_kernel::ProcessId;
-use known::Known;
+use known::{Known, Own};
 
 /// What the task has heard, for the tick. Clones share it.
 #[derive(Debug, Clone, Default)]
@@ -27,6 +27,33 @@ impl Handle {
         let known = self.0.get().filter(|known| known.process == process)?;
         known.genesis.as_deref().map(|hash| cluster::name(hash).to_owned())
     }
+
+    /// What was heard in the last round, or so far in the first; `None` before.
+    pub(crate) fn standing(&self) -> Option<Standing> {
+        let known = self.0.get()?;
+        Some(Standing {
+            is_whole: known.whole,
+            is_known: known.standing.at().is_some(),
+            account: known.vote_account.as_deref().map(str::to_owned),
+            own: known.own.fresh(known.at, known.lives.often),
+            problems: known.problems.clone(),
+        })
+    }
+}
+
+/// What a node knows of the vote account of one validator.
+#[derive(Debug, Clone)]
+pub(crate) struct Standing {
+    /// Whether all questions of a round were asked.
+    pub(crate) is_whole: bool,
+    /// Whether the node has told all vote accounts.
+    pub(crate) is_known: bool,
+    /// The vote account: as configured, or of the identity; `None` if the identity has none.
+    pub(crate) account: Option<String>,
+    /// What it is like: `Some(None)` if the node does not know it, `None` if it did not answer.
+    pub(crate) own: Option<Option<Own>>,
+    /// What could not be learnt.
+    pub(crate) problems: Vec<Problem>,
 }
 
 /// Votes and leader slots.

@@ -17,6 +17,7 @@ use std::time::Duration;
 
 const FAULTLINED: &str = env!("CARGO_BIN_EXE_faultlined");
 const PATIENCE: Duration = Duration::from_secs(60);
+const VOTE_ACCOUNT: &str = "4YzYzMTDsBE9xRvbZVzh8kt7dtDFsCWWCHDL9rrUSaPT";
 const IDENTITY: &str = "7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2";
 
 fn once(arguments: &[&str]) -> Output {
@@ -113,6 +114,18 @@ fn answer(request: &Value, rpc: &str) -> Value {
         "getHealth" => json!("ok"),
         "getVersion" => json!({"solana-core": "2.1.14\u{202e}\u{1b}[31m"}),
         "getIdentity" => json!({"identity": IDENTITY}),
+        "getVoteAccounts" => {
+            let delinquent = std::fs::exists("delinquent").unwrap_or_default();
+            let own = json!([{
+                "votePubkey": VOTE_ACCOUNT, "nodePubkey": IDENTITY, "activatedStake": 2_500_000_000_u64, "commission": 7,
+                "lastVote": 75, "rootSlot": 44, "epochCredits": [[0, 60, 0]],
+            }]);
+            if delinquent {
+                json!({"current": [], "delinquent": own})
+            } else {
+                json!({"current": own, "delinquent": []})
+            }
+        }
         _ => json!(77),
     };
     json!({"jsonrpc": "2.0", "id": request["id"], "result": result})
@@ -129,8 +142,11 @@ fn serve_rpc(listener: &TcpListener, address: &str) -> std::io::Result<()> {
         }
         let mut body = vec![0; length];
         stream.read_exact(&mut body)?;
-        let batch: Vec<Value> = serde_json::from_slice(&body)?;
-        let body = Value::from(batch.iter().map(|request| answer(request, address)).collect::<Vec<_>>()).to_string();
+        let body = match serde_json::from_slice(&body)? {
+            Value::Array(batch) => batch.iter().map(|request| answer(request, address)).collect::<Vec<_>>().into(),
+            one => answer(&one, address),
+        };
+        let body = body.to_string();
         let head = format!("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: {}\r\n\r\n", body.len());
         stream.get_mut().write_all((head + &body).as_bytes())?;
     }
@@ -179,6 +195,32 @@ fn a_healthy_validator_without_optional_parts_is_all_ok() {
     assert!(table.contains(IDENTITY) && table.contains("found by  its admin socket"), "{table}");
     assert!(table.lines().last().is_some_and(|line| line.ends_with("checks are OK.")), "{table}");
     assert!(!table.chars().any(|c| (c.is_control() && c != '\n') || c == '\u{202e}'), "{table:?}");
+}
+
+#[test]
+fn whether_the_vote_account_is_current_is_told_and_a_delinquent_one_needs_attention() {
+    let scene = Scene::new("[validator]\nenabled = true\n");
+    let _validator = scene.validator(scene.leads_here());
+    let (_, report) = scene.once(&[]);
+    let (state, words) = check(&report, "votes");
+    assert!(state == "ok" && words.contains("is current"), "{report:#}");
+    let votes = report["checks"].as_array().and_then(|checks| checks.iter().find(|check| check["name"] == "votes"));
+    let details = &votes.expect("the check")["details"];
+    assert_eq!(
+        (&details["account"], &details["last_vote"], &details["stake"]),
+        (&json!(VOTE_ACCOUNT), &json!("2 slots ago"), &json!("2.50 SOL"))
+    );
+    std::fs::write(scene.path("delinquent"), "").expect("a file");
+    let (output, report) = scene.once(&[]);
+    let (state, words) = check(&report, "votes");
+    assert_eq!((state.as_str(), output.status.code()), ("attention", Some(1)), "{report:#}");
+    assert!(words.contains("delinquent and earns nothing") && words.contains("2 slots ago"), "{words}");
+    std::fs::write(scene.path("c.toml"), "[validator]\nvote_account = \"11111111111111111111111111111111\"\n")
+        .expect("a file");
+    let ledger = scene.path("ledger").display().to_string();
+    let (_, report) = scene.once(&["--ledger", &ledger]);
+    let (state, words) = check(&report, "votes");
+    assert!(state == "attention" && words.contains("knows no vote account 1111"), "{words}");
 }
 
 #[test]

@@ -30,11 +30,19 @@ pub(super) struct Lives {
 
 /// The vote account at one moment.
 #[derive(Debug, Clone)]
-pub(super) struct Own {
-    pub(super) account: VoteAccount,
-    pub(super) delinquent: bool,
+pub(crate) struct Own {
+    pub(crate) account: VoteAccount,
+    pub(crate) delinquent: bool,
     /// The processed bank, asked right after it.
     pub(super) bank: EpochInfo,
+}
+
+impl Own {
+    /// Slots since its last vote; `None` before the first.
+    pub(crate) fn distance(&self) -> Option<u64> {
+        let last = Some(self.account.last_vote).filter(|slot| *slot > 0)?;
+        Some(self.bank.absolute_slot.saturating_sub(last))
+    }
 }
 
 /// Of a process and its identity: another one begins anew.
@@ -47,6 +55,8 @@ pub(super) struct Known {
     pub(super) at: Stamp,
     /// Whether the own vote account was answered in it, or is known not to exist.
     pub(super) up: bool,
+    /// Whether it has ended: the first one is told before.
+    pub(super) whole: bool,
     pub(super) problems: Vec<Problem>,
     /// Rounds that have begun.
     pub(super) rounds: u64,
@@ -86,6 +96,7 @@ impl Known {
             lives,
             at,
             up: false,
+            whole: false,
             problems: Vec::new(),
             rounds: 0,
             vote_account,

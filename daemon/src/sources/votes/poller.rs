@@ -108,8 +108,8 @@ impl Poller {
             let Some((_, client)) = &client else { continue };
             let exchange = Exchange { client: client.clone(), url: url.clone(), timeout: self.config.timeout, id: 0 };
             let mut known = self.begin(process, identity);
-            let missing = &mut self.missing;
-            let round = Round { known: &mut known, exchange, config: &self.config, clock: self.clock, missing };
+            let (missing, early) = (&mut self.missing, &self.told);
+            let round = Round { known: &mut known, exchange, config: &self.config, clock: self.clock, missing, early };
             let version = self.endpoint.version(process);
             if beat.during(round.ask(version), || {}).await.is_none() {
                 return;
@@ -119,8 +119,9 @@ impl Poller {
             }
             if self.config.activating_stake && known.wants_scan() && self.endpoint.is_near_tip(process) {
                 let exchange = Exchange { client: client.clone(), url, timeout: SCAN_TIMEOUT, id: 0 };
-                let missing = &mut self.missing;
-                let round = Round { known: &mut known, exchange, config: &self.config, clock: self.clock, missing };
+                let (missing, early) = (&mut self.missing, &self.told);
+                let round =
+                    Round { known: &mut known, exchange, config: &self.config, clock: self.clock, missing, early };
                 if beat.during(round.scan(), || {}).await.is_none() {
                     return;
                 }
@@ -164,10 +165,12 @@ struct Round<'a> {
     config: &'a config::Validator,
     clock: Clock,
     missing: &'a mut Vec<&'static str>,
+    early: &'a Latest<Known>,
 }
 
 impl Round<'_> {
     async fn ask(mut self, version: Option<rpc::NodeVersion>) {
+        let first = self.known.rounds == 1;
         let every = |rounds: u64| (self.known.rounds - 1).is_multiple_of(rounds);
         let (seldom, rarely) = (every(SELDOM), every(RARELY));
         if self.known.genesis.is_none() {
@@ -180,6 +183,11 @@ impl Round<'_> {
             all = self.all_votes().await;
         }
         self.own_votes().await;
+        if first {
+            // A slow node takes long for the rest.
+            self.known.at = self.clock.now();
+            self.early.set(Some(Arc::new(self.known.clone())));
+        }
         self.balances().await;
         self.schedule().await;
         if seldom {
@@ -193,6 +201,7 @@ impl Round<'_> {
         }
         self.missing();
         self.known.at = self.clock.now();
+        self.known.whole = true;
     }
 
     /// Looks through all stake accounts.

@@ -119,7 +119,7 @@ impl Running {
     /// After so many rounds.
     async fn known(&self, rounds: u64) -> Known {
         for _ in 0..4_000 {
-            if let Some(known) = self.handle.0.get().filter(|known| known.rounds >= rounds) {
+            if let Some(known) = self.handle.0.get().filter(|known| known.rounds >= rounds && known.whole) {
                 return (*known).clone();
             }
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -330,6 +330,7 @@ async fn the_configured_account_needs_no_answer_of_all_and_one_that_the_node_doe
     let known = running.known(1).await;
     let problems = known.problems.iter().map(ToString::to_string).collect::<String>();
     assert!(!known.up && problems.contains("knows no vote account mistyped"), "{problems}");
+    assert!(running.handle.standing().is_some_and(|standing| standing.own.is_some_and(|own| own.is_none())));
     running.end().await;
 }
 
@@ -361,5 +362,28 @@ async fn stake_accounts_are_not_looked_through_before_the_tip_nor_soon_after_a_f
     let known = running.known(35).await;
     assert_eq!(scans(&server), 1);
     assert!(known.scan_due.is_some_and(|due| due > known.at.uptime + Duration::from_secs(3_600)));
+    running.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn the_own_votes_are_told_before_a_slow_node_has_answered_the_rest() {
+    let result = |request: &Value| json!({"jsonrpc": "2.0", "id": request["id"], "result": voting(request)});
+    let server = Server::start(move |_, body| match body.as_array() {
+        Some(requests) => Reply::json(&requests.iter().map(result).collect::<Vec<_>>().into()),
+        None if body["method"] == "getBalance" => Reply::Never,
+        None => Reply::json(&result(body)),
+    })
+    .await;
+    let running = Running::start(server.port(), None);
+    let mut standing = None;
+    for _ in 0..2_000 {
+        standing = running.handle.standing();
+        if standing.is_some() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let standing = standing.expect("it is told");
+    assert!(!standing.is_whole && standing.own.is_some_and(|own| own.is_some()));
     running.end().await;
 }

@@ -1,0 +1,83 @@
+//! Whether the validator earns anything, asked by the daemon's poller of votes.
+
+use super::asked::{GRACE, MOST_TIMEOUT, wait_for, whom, words};
+use super::report::Check;
+use super::rights::ProcessLook;
+use crate::clock::Clock;
+use crate::config::{self, Config, MIN_INTERVAL};
+use crate::hub::Latest;
+use crate::sources::admin::AdminFacts;
+use crate::sources::{rpc, votes};
+use crate::supervisor::Stage;
+use faultline_agave::rpc::LAMPORTS_PER_SOL;
+use std::time::Duration;
+use tokio::runtime::Handle;
+
+/// Some ten questions, one after the other.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Asks once, of JSON-RPC that has answered before.
+pub(super) async fn check(
+    config: &Config,
+    seen: &ProcessLook,
+    (admin, rpc): (Latest<AdminFacts>, rpc::Handle),
+    clock: Clock,
+) -> Check {
+    let name = "votes";
+    if !config.validator.enabled {
+        return Check::off(name, "not checked: disabled (validator.enabled)");
+    }
+    let whom = whom(config, seen).filter(|_| rpc.facts().is_some_and(|facts| facts.up));
+    let Some(whom) = whom else { return Check::off(name, "not asked: JSON-RPC does not answer") };
+    let timeout = config.validator.timeout.min(MOST_TIMEOUT);
+    let quick = config::Validator { interval: MIN_INTERVAL, timeout, ..config.validator.clone() };
+    let endpoint = rpc::Endpoint::new(&config.rpc, whom, admin, rpc);
+    let poller = votes::Poller::new(&quick, clock, endpoint);
+    let handle = poller.handle();
+    let mut stage = Stage::new("once", &Handle::current());
+    stage.task("votes", |stop| poller.run(stop));
+    let whole = wait_for(PATIENCE, || handle.standing().filter(|standing| standing.is_whole)).await;
+    stage.end(GRACE).await;
+    let standing = whole.or_else(|| handle.standing());
+    match standing {
+        Some(standing) => found(&standing, config.validator.vote_account.is_some()),
+        None => Check::attention(
+            name,
+            "no answer within 5 s, or the identity is not known",
+            "if JSON-RPC is slow, check again",
+        ),
+    }
+}
+
+fn found(standing: &votes::Standing, is_configured: bool) -> Check {
+    let name = "votes";
+    let lacks = words(&standing.problems);
+    let (account, own) = match (&standing.account, &standing.own) {
+        (Some(account), Some(Some(own))) => (account, own),
+        (Some(account), Some(None)) if is_configured => {
+            let remedy = "correct validator.vote_account, or leave it out";
+            return Check::attention(name, format!("the node knows no vote account {account}"), remedy);
+        }
+        (None, _) if standing.is_known => {
+            return Check::off(name, "the identity has no vote account with stake: the node does not vote");
+        }
+        _ => return Check::off(name, "not known").with("lacks", lacks),
+    };
+    let behind = own.distance().map(|slots| format!("{slots} {} ago", if slots == 1 { "slot" } else { "slots" }));
+    let check = match own.delinquent {
+        false => Check::ok(name, "the vote account is current"),
+        true => Check::attention(
+            name,
+            format!(
+                "the vote account is delinquent and earns nothing: its last vote was {}",
+                behind.as_deref().unwrap_or("never")
+            ),
+            "if the validator has just started, check again once it is at the tip; else see runbook AgaveDelinquent",
+        ),
+    };
+    check
+        .with("account", Some(account.as_str()))
+        .with("last_vote", behind)
+        .with("stake", Some(format!("{:.2} SOL", own.account.activated_stake as f64 / LAMPORTS_PER_SOL)))
+        .with("lacks", lacks)
+}
