@@ -6,7 +6,7 @@ use faultline_bench::args::BenchArgs;
 use faultline_cache::args::CacheArgs;
 use faultline_campaign::args::CampaignArgs;
 use faultline_experiments::args::ExperimentArgs;
-use faultline_record::args::{HoldArgs, RecordArgs};
+use faultline_record::args::{DoctorArgs, HoldArgs, RecordArgs};
 use faultline_top::args::TopArgs;
 use std::path::PathBuf;
 
@@ -45,6 +45,8 @@ pub(crate) enum Command {
     Bench(BenchArgs),
     /// Watch a validator live, through its daemon.
     Top(TopArgs),
+    /// Check this host as `faultlined once` does: process, rights, JSON-RPC, votes, log and pushes.
+    Doctor(DoctorArgs),
     /// How `record` and `experiment` start their children.
     #[command(hide = true)]
     Hold(HoldArgs),

@@ -34,6 +34,7 @@ fn main() -> ExitCode {
     let done = match cli.command {
         Command::Record(args) => record::run(&args, clock::now()),
         Command::Report(args) => answered(report_command::report_command(&args)),
+        Command::Doctor(args) => record::doctor(&args),
         Command::Hold(args) => Ok(record::hold(&args)),
         Command::Info(args) => {
             let mut said = Vec::new();

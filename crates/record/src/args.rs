@@ -67,6 +67,24 @@ pub struct HoldArgs {
     pub command: Vec<OsString>,
 }
 
+/// `doctor`.
+#[derive(Debug, Args)]
+#[command(disable_help_flag = true)]
+#[command(
+    after_help = "Every argument goes to `faultlined once`: `faultline doctor --help` shows its options, such as --config FILE, \
+--ledger DIR, --unit NAME, --json.
+
+Exit codes, as of `faultlined once`: 0 all checks are OK, 1 a line says FIX, 64 wrong usage or configuration."
+)]
+pub struct DoctorArgs {
+    /// The daemon's program, before all other arguments [default: in the folder of this program, else in PATH].
+    #[arg(long, value_name = "FILE")]
+    pub faultlined: Option<PathBuf>,
+    /// Arguments of `faultlined once`.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARG")]
+    pub arguments: Vec<OsString>,
+}
+
 /// `KEY=VALUE`, the key not empty.
 fn parse_label(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {

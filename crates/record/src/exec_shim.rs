@@ -1,15 +1,15 @@
 //! A child between its start and its program: it ties its life to the parent's if told so, waits at a gate if there is one,
 //! and then becomes the program in place, so that the process that was followed from the beginning is the program.
 
-use crate::args::HoldArgs;
-use crate::recorder::LOOK;
+use crate::args::{DoctorArgs, HoldArgs};
+use crate::recorder::{self, LOOK};
 use anyhow::{Context, ensure};
 use faultline_command::clock;
 use faultline_command::output::say;
 use faultline_command::signals::Signals;
 use rustix::process::{Pid, Signal, getppid, kill_process_group, set_parent_process_death_signal};
 use rustix::thread::{CpuSet, sched_setaffinity};
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io::{ErrorKind, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
@@ -126,7 +126,18 @@ pub fn hold(args: &HoldArgs) -> u8 {
         Some(Some(variables)) => variables,
         Some(None) => return GIVEN_UP,
     };
-    become_it(args, variables)
+    become_it(&args.command, variables)
+}
+
+/// Becomes `faultlined once` with these arguments. Returns only if that fails, with the exit code.
+///
+/// # Errors
+/// There is no `faultlined`.
+pub fn doctor(args: &DoctorArgs) -> anyhow::Result<u8> {
+    let program = recorder::find(args.faultlined.as_deref(), "--faultlined")?;
+    let command: Vec<OsString> =
+        [program.into_os_string(), "once".into()].into_iter().chain(args.arguments.iter().cloned()).collect();
+    Ok(become_it(&command, Vec::new()))
 }
 
 /// Ties this process's life to its parent's; `false` if that one is gone, or is another one.
@@ -160,8 +171,8 @@ fn wait_at(gate: &Path) -> Option<Vec<(Vec<u8>, Vec<u8>)>> {
         .collect()
 }
 
-fn become_it(args: &HoldArgs, variables: Vec<(Vec<u8>, Vec<u8>)>) -> u8 {
-    let Some((program, arguments)) = args.command.split_first() else { return GIVEN_UP };
+fn become_it(words: &[OsString], variables: Vec<(Vec<u8>, Vec<u8>)>) -> u8 {
+    let Some((program, arguments)) = words.split_first() else { return GIVEN_UP };
     #[expect(clippy::disallowed_methods, reason = "with `held`, where the lab starts programs")]
     let mut command = Command::new(program);
     command.args(arguments);

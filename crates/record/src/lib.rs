@@ -8,7 +8,7 @@ mod file;
 pub mod recorder;
 mod wrapped;
 
-pub use exec_shim::{asked, hold, opening, ran};
+pub use exec_shim::{asked, doctor, hold, opening, ran};
 
 use crate::args::RecordArgs;
 use crate::recorder::{Addresses, USUAL_INTERVAL, in_path, metrics_config, metrics_variables};

@@ -4,6 +4,7 @@
 mod browser;
 mod cache;
 mod campaign;
+mod doctor;
 mod experiment;
 mod experiment_concurrent;
 mod experiment_order;
