@@ -107,6 +107,7 @@ impl Ticking {
             intake: intake.clone(),
             rpc: rpc::Handle::default(),
             votes: faultlined::sources::votes::Handle::default(),
+            resources: faultlined::sources::resources::Handle::default(),
             admin: Latest::default(),
             log: None,
         };

@@ -23,7 +23,7 @@ use crate::ready_file::{self, ReadyFile};
 use crate::sinks::history::History;
 use crate::socket::{self, Bound, Inherited, ListenAddress};
 use crate::sources::admin::{Asked, WhomToAsk};
-use crate::sources::{self, listening, selfwatch};
+use crate::sources::{self, listening, resources, selfwatch};
 use crate::supervisor::Stage;
 use crate::tail::{self, LogTail};
 use crate::tick::{self, Ticker};
@@ -42,6 +42,8 @@ use std::time::Duration;
 
 /// How long each stage may take to end.
 const GRACE: Duration = Duration::from_secs(7);
+/// Blocking calls of one runtime at the same time.
+const CALLS: usize = 4;
 
 /// Loads the configuration again as it was loaded first: the file with the command line over it.
 pub type Reload = Box<dyn Fn() -> Result<Config, Vec<Mistake>> + Send + Sync>;
@@ -165,8 +167,12 @@ impl App {
             Some(LogTail::Journal(journal)) => sources.task("journal", |stop| journal.run(stop)),
             None => {}
         }
-        if !self.pollers.is_empty() {
-            sources.task_thread("rpc", |stop| self.pollers.run(stop))?;
+        let mut pollers = self.pollers;
+        if let Some(resources) = pollers.resources.take() {
+            sources.task_thread("resources", resources::MOST_CALLS, |stop| resources.run(stop))?;
+        }
+        if !pollers.is_empty() {
+            sources.task_thread("rpc", CALLS, |stop| pollers.run(stop))?;
         }
         hub.thread("tick", move |stop| ticker.run(stop))?;
         if let Some(forwarder) = self.forwarder {
@@ -175,7 +181,7 @@ impl App {
         if let Some(recording) = self.recording {
             recording.start(sinks)?;
         }
-        face.task_thread("web", |stop| web.run(stop))?;
+        face.task_thread("web", CALLS, |stop| web.run(stop))?;
         tracing::info!(metrics = %places.0, ingest = places.1.map(tracing::field::display), "listening");
         if let Some(page) = demo.as_ref().and(page) {
             tracing::info!("demo started: open {page} in a browser");
@@ -248,7 +254,7 @@ pub fn exposures(config: &Config) -> Vec<String> {
 pub(crate) fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
-        .max_blocking_threads(4)
+        .max_blocking_threads(CALLS)
         .thread_name("faultlined-io")
         .enable_all()
         .build()

@@ -7,7 +7,7 @@ mod ingest;
 mod load;
 pub mod values;
 
-pub use asked::{Admin, Probe, Rpc, Validator};
+pub use asked::{Admin, Host, Probe, Rpc, Validator};
 pub use default::TEXT as DEFAULT_TEXT;
 pub use faultline_settings::Mistake;
 pub use flight::Flight;
@@ -50,6 +50,8 @@ pub struct Config {
     pub validator: Validator,
     /// The admin socket.
     pub admin: Admin,
+    /// What the node may run out of.
+    pub host: Host,
     /// Thresholds of the phases.
     pub phase: Phase,
     /// Further datapoints.

@@ -11,6 +11,7 @@ pub mod conclusions;
 pub mod host;
 pub mod listening;
 pub mod process;
+pub mod resources;
 pub mod rpc;
 #[cfg(test)]
 mod scripted;
@@ -48,6 +49,10 @@ pub fn told(
     live: Latest<Config>,
 ) -> Vec<Box<dyn Poll>> {
     let mut sources: Vec<Box<dyn Poll>> = Vec::new();
+    if config.host.enabled {
+        let (found, interval) = (told.resources.clone(), config.host.interval);
+        sources.push(Box::new(resources::Resources { found, interval, told: None }));
+    }
     if config.ingest.enabled || config.log.is_some() {
         sources.push(Box::new(datapoints));
     }

@@ -126,19 +126,20 @@ impl Stage {
     }
 
     /// Starts a task on a thread of its own. One that wakes every second there wakes no other thread, whereas a worker of
-    /// the runtime that finds something to do wakes another one.
+    /// the runtime that finds something to do wakes another one. It may make as many blocking `calls` at a time.
     ///
     /// # Errors
     /// The system has no room for another thread or for what it waits with.
     pub fn task_thread<F>(
         &mut self,
         name: &'static str,
+        calls: usize,
         body: impl FnOnce(Stop) -> F + Send + 'static,
     ) -> std::io::Result<()>
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(4).build()?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(calls).build()?;
         self.spawn(name, TASK_STACK, move |stop| {
             // What is blocked on is woken through a descriptor, also by its own thread; a task is not.
             let task = runtime.spawn(async { body(stop).await });
@@ -223,7 +224,7 @@ mod tests {
         let mut stage = Stage::new("test", &tokio::runtime::Handle::current());
         stage.thread("blocking", |stop| while !stop.sleep(Duration::from_secs(60)) {}).unwrap();
         stage.task("waiting", |stop| async move { stop.wait().await });
-        stage.task_thread("apart", |stop| async move { stop.wait().await }).unwrap();
+        stage.task_thread("apart", 1, |stop| async move { stop.wait().await }).unwrap();
         assert_eq!(stage.broken(), None);
         assert!(stage.end(Duration::from_secs(20)).await.is_empty());
     }

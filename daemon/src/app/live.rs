@@ -80,6 +80,7 @@ fn merge(current: &Config, loaded: Config) -> (Config, Vec<&'static str>) {
         ("probe", current.probe != loaded.probe),
         ("validator", current.validator != loaded.validator),
         ("admin", current.admin != loaded.admin),
+        ("host", current.host != loaded.host),
         ("record", current.record != loaded.record),
         ("flight", current.flight != loaded.flight),
         ("paths", current.paths != loaded.paths),

@@ -1,23 +1,24 @@
-//! What asks the validator: built, started, and read by the tick.
+//! What asks the validator, and what looks at its host: built, started, and read by the tick.
 
-use super::whom;
+use super::{root, whom};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::discovery::Following;
 use crate::manifest;
 use crate::sources::conclusions::Inputs;
-use crate::sources::{admin, rpc, votes};
+use crate::sources::{admin, resources, rpc, votes};
 use crate::supervisor::Stop;
 use crate::tail::LogTail;
 use crate::validator::intake::Intake;
 use futures_util::future::OptionFuture;
 
-/// What asks the validator.
+/// What asks the validator, and what looks at its host.
 pub(super) struct Pollers {
     rpc: Option<rpc::Poller>,
     probe: Option<rpc::Probe>,
     votes: Option<votes::Poller>,
     admin: Option<admin::Poller>,
+    pub(super) resources: Option<resources::Poller>,
 }
 
 impl Pollers {
@@ -31,7 +32,9 @@ impl Pollers {
         let probe = probe.map(|endpoint| rpc::Probe::new(&config.probe, clock, endpoint));
         let votes = endpoint().filter(|_| config.validator.enabled);
         let votes = votes.map(|endpoint| votes::Poller::new(&config.validator, clock, endpoint));
-        Pollers { rpc, probe, votes, admin }
+        let resources = config.host.enabled;
+        let resources = resources.then(|| resources::Poller::new(&config.host, clock, root(config), following.clone()));
+        Pollers { rpc, probe, votes, admin, resources }
     }
 
     /// What they find, for the tick.
@@ -42,6 +45,7 @@ impl Pollers {
             rpc: facts.rpc,
             votes: self.votes.as_ref().map(votes::Poller::handle).unwrap_or_default(),
             admin: facts.admin,
+            resources: self.resources.as_ref().map(resources::Poller::handle).unwrap_or_default(),
             log: log.map(LogTail::view),
         }
     }

@@ -1,4 +1,4 @@
-//! What is asked of the validator, and how often.
+//! What is asked of the validator and looked at on its host, and how often.
 
 use std::time::Duration;
 
@@ -60,6 +60,21 @@ impl Default for Validator {
     fn default() -> Self {
         let (interval, timeout) = (Duration::from_secs(60), Duration::from_secs(5));
         Validator { enabled: true, vote_account: None, activating_stake: false, interval, timeout }
+    }
+}
+
+/// What the node may run out of: file systems, disks, the network, processors.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Host {
+    /// Whether it is looked at.
+    pub enabled: bool,
+    /// From poll to poll, a second at least.
+    pub interval: Duration,
+}
+
+impl Default for Host {
+    fn default() -> Self {
+        Host { enabled: true, interval: Duration::from_secs(15) }
     }
 }
 

@@ -68,6 +68,10 @@ fn sections(mut top: Table<'_>, m: &mut Mistakes<'_>) -> Config {
         t.set("enabled", &mut c.admin.enabled, m, flag);
         t.set("timeout", &mut c.admin.timeout, m, |v| at_least(time(v)?, Duration::from_millis(10)));
     });
+    top.table("host", m, |t, m| {
+        t.set("enabled", &mut c.host.enabled, m, flag);
+        t.set("interval", &mut c.host.interval, m, |v| at_least(time(v)?, Duration::from_secs(1)));
+    });
     top.table("phase", m, |t, m| phase(t, &mut c, m));
     top.table("datapoints", m, |t, m| datapoints(t, &mut c, m));
     top.table("record", m, |t, m| record(t, &mut c, m));

@@ -5,6 +5,7 @@
 mod slots;
 
 use super::admin::AdminFacts;
+use super::resources;
 use super::rpc::{self, RpcFacts, identity_of};
 use super::votes;
 use crate::config;
@@ -43,6 +44,8 @@ pub struct Inputs {
     pub rpc: rpc::Handle,
     /// Votes, leader slots, the cluster.
     pub votes: votes::Handle,
+    /// What the node may run out of.
+    pub resources: resources::Handle,
     /// The admin socket.
     pub admin: Latest<AdminFacts>,
     /// The log, if it is followed.

@@ -137,6 +137,7 @@ fn sources(config: &Config, root: &HostRoot, finder: &Finder, intake: &Intake) -
         intake: intake.clone(),
         rpc: rpc::Handle::default(),
         votes: faultlined::sources::votes::Handle::default(),
+        resources: faultlined::sources::resources::Handle::default(),
         admin: Latest::default(),
         log: None,
     };

@@ -1,0 +1,179 @@
+//! The file systems of the validator's folders: asked one call for each folder, each on a thread that may wait for ever.
+
+use super::folders::Folder;
+use super::growth::Growth;
+use crate::clock::Clock;
+use crate::sources::asking::life;
+use faultline_catalog::metrics::resources as m;
+use faultline_catalog::{Problem, Reading, Stamp, Status, Text};
+use faultline_kernel::HostRoot;
+use faultline_kernel::filesystem::{self, FileSystem, Mounts, Unknown};
+use faultline_kernel::parse::cgroup_io::Device;
+use faultline_kernel::parse::mountinfo::Mount;
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::task::JoinHandle;
+
+/// More file systems are left out: each costs eight series.
+const MOST: usize = 5;
+/// No poll waits longer for those that have not answered.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The folders, what they answered last, and how their file systems fill.
+#[derive(Debug, Default)]
+pub(super) struct FileSystems {
+    asked: Vec<Asked>,
+    growth: HashMap<Device, Growth>,
+}
+
+#[derive(Debug)]
+struct Asked {
+    folder: Folder,
+    /// The call that is not back.
+    running: Option<JoinHandle<Result<FileSystem, Unknown>>>,
+    answer: Result<(FileSystem, Stamp), Unknown>,
+}
+
+/// One file system and what it holds.
+#[derive(Debug, Clone)]
+pub(super) struct Held {
+    pub(super) system: FileSystem,
+    pub(super) holds: BTreeSet<&'static str>,
+    /// When it answered last.
+    pub(super) at: Stamp,
+}
+
+impl FileSystems {
+    /// Takes other folders. A call that hangs is not made again for the same one.
+    pub(super) fn take(&mut self, folders: Vec<Folder>) {
+        let mut before = std::mem::take(&mut self.asked);
+        self.asked = folders
+            .into_iter()
+            .map(|folder| {
+                let same = before.iter().position(|asked| asked.folder == folder);
+                same.map(|at| before.swap_remove(at)).unwrap_or(Asked {
+                    folder,
+                    running: None,
+                    answer: Err(Unknown::Absent),
+                })
+            })
+            .collect();
+    }
+
+    /// Asks those that are not being asked, and waits for a moment.
+    pub(super) async fn ask(&mut self, root: &HostRoot, pid: Option<u32>, mounts: &Arc<Mounts>, clock: Clock) {
+        for asked in self.asked.iter_mut().filter(|asked| asked.running.is_none()) {
+            let (root, mounts, path) = (root.clone(), Arc::clone(mounts), asked.folder.path.clone());
+            let call = move || filesystem::holding(&root, pid, &path, &mounts);
+            asked.running = Some(tokio::task::spawn_blocking(call));
+        }
+        let deadline = tokio::time::Instant::now() + PATIENCE;
+        for asked in &mut self.asked {
+            let Some(running) = &mut asked.running else { continue };
+            let Ok(done) = tokio::time::timeout_at(deadline, running).await else { continue };
+            asked.running = None;
+            asked.answer = done.unwrap_or(Err(Unknown::Absent)).map(|system| (system, clock.now()));
+        }
+    }
+
+    /// Every file system once, in the order of the folders.
+    pub(super) fn held(&self) -> Vec<Held> {
+        let mut all: Vec<Held> = Vec::new();
+        for asked in &self.asked {
+            let Ok((system, at)) = &asked.answer else { continue };
+            let more = all.len() < MOST;
+            match all.iter_mut().find(|held| held.system.mount.device == system.mount.device) {
+                Some(held) => {
+                    held.holds.insert(asked.folder.what);
+                    if *at > held.at {
+                        (held.system.room, held.at) = (system.room, *at);
+                    }
+                }
+                None if more => {
+                    let holds = BTreeSet::from([asked.folder.what]);
+                    all.push(Held { system: system.clone(), holds, at: *at });
+                }
+                None => {}
+            }
+        }
+        all
+    }
+
+    /// What they answered; `disk` names what is under a mount.
+    pub(super) fn readings(
+        &mut self,
+        held: &[Held],
+        disk: impl Fn(&Mount) -> Option<String>,
+        (now, interval): (Stamp, Duration),
+        out: &mut Vec<Reading>,
+    ) {
+        self.growth.retain(|device, _| held.iter().any(|held| held.system.mount.device == *device));
+        for held in held {
+            let mount = &held.system.mount;
+            let growth = self.growth.entry(mount.device).or_default();
+            let place: Arc<str> = mount.mount_point.to_string_lossy().into();
+            let holds: Arc<str> = held.holds.iter().copied().collect::<Vec<_>>().join(",").into();
+            let labels = || [Text::Shared(Arc::clone(&place)), Text::Shared(Arc::clone(&holds))];
+            let [mountpoint, purpose] = labels();
+            let (kind, disk) = (Text::from(mount.fs_type.clone()), Text::from(disk(mount).unwrap_or_default()));
+            out.push(Reading::flag(&m::FILESYSTEM, [mountpoint, purpose, kind, disk], true));
+            let age = now.since(held.at);
+            out.push(Reading::real(&m::FILESYSTEM_AGE, labels(), age.as_secs_f64()));
+            let Some(room) = held.system.room.filter(|_| age <= life(interval)) else { continue };
+            if age < interval {
+                growth.saw(held.at.uptime, room.avail, room.size);
+            }
+            out.push(Reading::whole(&m::FILESYSTEM_SIZE, labels(), room.size));
+            out.push(Reading::whole(&m::FILESYSTEM_AVAIL, labels(), room.avail));
+            out.extend(growth.until_full().map(|until| Reading::real(&m::FILESYSTEM_UNTIL_FULL, labels(), until)));
+            if let Some((all, free)) = room.inodes {
+                out.push(Reading::whole(&m::FILESYSTEM_INODES, labels(), all));
+                out.push(Reading::whole(&m::FILESYSTEM_INODES_FREE, labels(), free));
+            }
+            // The daemon's own mounts may be read-only for it alone (ProtectSystem, :ro of a container).
+            if held.system.of_process {
+                out.push(Reading::flag(&m::FILESYSTEM_READ_ONLY, labels(), mount.is_read_only()));
+            }
+        }
+    }
+
+    /// Whether each folder was found, as far as the daemon's rights go, and answers.
+    pub(super) fn is_up(&self) -> bool {
+        let seen = self.asked.is_empty() || self.asked.iter().any(|asked| asked.answer.is_ok());
+        seen && self.problems().all(|problem| problem.status == Status::Forbidden)
+    }
+
+    /// What was not found or does not answer.
+    pub(super) fn problems(&self) -> impl Iterator<Item = Problem> {
+        self.asked.iter().filter_map(|asked| {
+            let (what, path) = (asked.folder.what, asked.folder.path.display());
+            let missing = |status, why: &str| Some(Problem::new(status, format!("{what} {path}: {why}")));
+            match (&asked.running, &asked.answer) {
+                (Some(_), _) => missing(Status::Broken, "its file system does not answer; is its mount dead?"),
+                (None, Err(Unknown::Absent)) => missing(
+                    Status::Absent,
+                    "on no file system that the daemon can see; in a container, mount it under the same path",
+                ),
+                (None, Err(Unknown::Forbidden)) => missing(
+                    Status::Forbidden,
+                    "the daemon may not search a folder on the way, behind which may be a link; run it as the \
+                     validator's user, or let it search (setfacl -m u:USER:x)",
+                ),
+                (None, Ok((system, _))) if system.room.is_none() => {
+                    missing(Status::Broken, "its file system does not say how full it is")
+                }
+                _ => None,
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+impl FileSystems {
+    /// Lets the call for a folder hang.
+    #[expect(clippy::disallowed_methods, reason = "a call that never comes back, without a thread")]
+    pub(super) fn hang(&mut self, which: usize) {
+        self.asked[which].running = Some(tokio::spawn(std::future::pending()));
+    }
+}

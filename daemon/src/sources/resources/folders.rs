@@ -1,0 +1,62 @@
+//! Where a validator keeps what it writes.
+
+use crate::discovery::Target;
+use faultline_agave::arguments;
+use faultline_kernel::{HostRoot, ProcessFiles, ReadError};
+use std::path::PathBuf;
+
+/// More folders are left out.
+pub(super) const MOST_FOLDERS: usize = 12;
+
+/// A folder, or the log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Folder {
+    /// `accounts`, `ledger`, `log` or `snapshots`.
+    pub(super) what: &'static str,
+    /// Absolute, in the process's own file system.
+    pub(super) path: PathBuf,
+}
+
+/// What the arguments of a validator say; nothing of other programs.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Places {
+    pub(super) folders: Vec<Folder>,
+}
+
+impl Places {
+    /// Reads them.
+    ///
+    /// # Errors
+    /// The arguments cannot be read, as when the process has ended.
+    pub(super) fn of(root: &HostRoot, target: &Target) -> Result<Places, ReadError> {
+        let Some(validator) = &target.validator else { return Ok(Places::default()) };
+        let pid = target.process.pid;
+        let words = ProcessFiles::open(root, pid)?.cmdline()?;
+        let words: Vec<String> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+        let link = |name: &str| std::fs::read_link(root.procfs.join(format!("{pid}/{name}"))).ok();
+        let working = link("cwd");
+        let mut found = arguments::folders(validator, target.ledger.as_deref(), &words);
+        if !found.iter().any(|(what, _)| *what == "snapshots") {
+            found.extend(target.ledger.clone().map(|ledger| ("snapshots", ledger)));
+        }
+        if !found.iter().any(|(what, _)| *what == "log") {
+            // Without --log the validator redirects its standard error to a file; only its user and root may know which.
+            let file = link("fd/2").filter(|file| file.is_absolute() && !file.starts_with("/dev"));
+            found.extend(file.map(|file| ("log", file)));
+        }
+        let whole = |path: PathBuf| working.as_ref().map_or(path.clone(), |working| working.join(&path));
+        let all = found.into_iter().map(|(what, path)| Folder { what: purpose(what), path: whole(path) });
+        let mut folders: Vec<Folder> = all.filter(|folder| folder.path.is_absolute()).collect();
+        folders.truncate(MOST_FOLDERS);
+        Ok(Places { folders })
+    }
+}
+
+/// Few words for all kinds of folders: they are label values.
+fn purpose(what: &'static str) -> &'static str {
+    match what {
+        "incremental_snapshots" => "snapshots",
+        "accounts_index" | "accounts_hash_cache" => "accounts",
+        other => other,
+    }
+}

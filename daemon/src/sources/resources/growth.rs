@@ -1,0 +1,112 @@
+//! How fast a file system fills, and when it will be full at that rate.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// Six hours at a poll every 15 s: longer than a validator takes from one full snapshot to the next.
+const MOST_POLLS: usize = 1_440;
+/// Five minutes: fewer polls say nothing about a rate.
+const FEWEST_POLLS: usize = 20;
+/// Nothing that is further away can be concluded from six hours.
+const FURTHEST: Duration = Duration::from_secs(365 * 86_400);
+
+/// What was available of one file system at the last polls.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Growth(VecDeque<(Duration, u64)>);
+
+impl Growth {
+    /// Takes what is available at `uptime`. If more than a tenth of `size` came back since the last poll, files were
+    /// deleted, and what was before says nothing about the rate from now on.
+    pub(super) fn saw(&mut self, uptime: Duration, avail: u64, size: u64) {
+        if self.0.back().is_some_and(|(_, before)| avail.saturating_sub(*before) > size / 10) {
+            self.0.clear();
+        }
+        if self.0.len() >= MOST_POLLS {
+            self.0.pop_front();
+        }
+        self.0.push_back((uptime, avail));
+    }
+
+    /// Time until nothing is available, at the rate of the line of least squares. `None` while the rate is not known yet,
+    /// while it does not fill, and beyond a year.
+    pub(super) fn until_full(&self) -> Option<f64> {
+        let (_, now) = self.0.back().filter(|_| self.0.len() >= FEWEST_POLLS)?;
+        let (first, most) = self.0.front()?;
+        let points = self.0.iter().map(|(at, avail)| {
+            let seconds = at.saturating_sub(*first).as_secs_f64();
+            (seconds, *avail as f64 - *most as f64)
+        });
+        let count = self.0.len() as f64;
+        let (sum_x, sum_y) = points.clone().fold((0.0, 0.0), |(xs, ys), (x, y)| (xs + x, ys + y));
+        let (mean_x, mean_y) = (sum_x / count, sum_y / count);
+        let (products, squares) = points.fold((0.0, 0.0), |(products, squares), (x, y)| {
+            (products + (x - mean_x) * (y - mean_y), squares + (x - mean_x).powi(2))
+        });
+        let falls = -products / squares;
+        let until = *now as f64 / falls;
+        (falls > 0.0 && until <= FURTHEST.as_secs_f64()).then_some(until)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GB: u64 = 1_000_000_000;
+
+    fn after(avails: impl IntoIterator<Item = u64>) -> Option<f64> {
+        let mut growth = Growth::default();
+        for (at, avail) in (0..).zip(avails) {
+            growth.saw(Duration::from_secs(at * 15), avail, 2_000 * GB);
+        }
+        growth.until_full()
+    }
+
+    #[test]
+    fn a_steady_rate_leads_to_the_moment_at_which_nothing_is_left() {
+        // 1 GB in 15 s, 900 GB left.
+        let until = after((0..=100).map(|poll| (1_000 - poll) * GB)).unwrap();
+        assert!((until - 900.0 * 15.0).abs() < 1.0, "{until}");
+        assert_eq!(after([0; 30]), None, "it is full already, and a level says so");
+    }
+
+    #[test]
+    fn a_rate_is_not_known_from_few_looks_nor_from_a_file_system_that_does_not_fill() {
+        assert_eq!(after((0..19).map(|poll| (1_000 - poll) * GB)), None);
+        assert!(after((0..20).map(|poll| (1_000 - poll) * GB)).is_some());
+        assert_eq!(after([500 * GB; 100]), None);
+        assert_eq!(after((0..100).map(|poll| (500 + poll) * GB)), None, "it empties");
+        assert_eq!(after((0..100).map(|poll| 500 * GB - poll)), None, "in a thousand years");
+    }
+
+    #[test]
+    fn a_deletion_is_no_negative_rate_and_does_not_hide_the_one_behind_it() {
+        let filling = |from: u64, polls: u64| (0..polls).map(move |poll| (from - poll) * GB);
+        assert_eq!(after(filling(400, 100).chain(filling(1_000, 10))), None, "not known yet");
+        let until = after(filling(400, 100).chain(filling(1_000, 41))).unwrap();
+        assert!((until - 960.0 * 15.0).abs() < 1.0, "{until}");
+    }
+
+    #[test]
+    fn snapshots_that_come_and_go_are_no_growth() {
+        // 100 GB are written in five minutes and deleted again, every two hours, for a day.
+        let sawtooth = (0..5_760_u64).map(|poll| match poll % 480 {
+            written @ 0..20 => (500 - written * 5) * GB,
+            _ => 500 * GB,
+        });
+        let mut growth = Growth::default();
+        for (at, avail) in (0..).zip(sawtooth) {
+            growth.saw(Duration::from_secs(at * 15), avail, 2_000 * GB);
+            let until = growth.until_full();
+            let warned = at > 1_440 && until.is_some_and(|until| until < 86_400.0);
+            assert!(!warned, "{until:?} at poll {at}");
+        }
+    }
+
+    #[test]
+    fn memory_is_bounded() {
+        let mut growth = Growth::default();
+        (0..5_000_u64).for_each(|at| growth.saw(Duration::from_secs(at), 5, 10));
+        assert_eq!(growth.0.len(), MOST_POLLS);
+    }
+}

@@ -1,0 +1,129 @@
+//! The task that polls, seldom.
+
+use super::filesystems::FileSystems;
+use super::folders::Places;
+use super::{Handle, Known};
+use crate::clock::Clock;
+use crate::config;
+use crate::discovery::{Following, Target};
+use crate::hub::Latest;
+use crate::sources::asking::Beat;
+use crate::supervisor::Stop;
+use crate::tick::Finding;
+use faultline_catalog::Status;
+use faultline_kernel::filesystem::Mounts;
+use faultline_kernel::parse::mountinfo::Mount;
+use faultline_kernel::{HostRoot, ProcessId, ReadError};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The task before it runs.
+pub(crate) struct Poller {
+    interval: Duration,
+    clock: Clock,
+    root: HostRoot,
+    following: Following,
+    found: Latest<Known>,
+    /// Whose folders these are.
+    target: Option<Arc<Target>>,
+    mounted: Mounted,
+    file_systems: FileSystems,
+}
+
+impl Poller {
+    /// Prepares; reads nothing.
+    pub(crate) fn new(config: &config::Host, clock: Clock, root: HostRoot, following: Following) -> Self {
+        Poller {
+            interval: config.interval,
+            clock,
+            root,
+            following,
+            found: Latest::default(),
+            target: None,
+            mounted: Mounted::default(),
+            file_systems: FileSystems::default(),
+        }
+    }
+
+    /// What it finds, for the tick.
+    pub(crate) fn handle(&self) -> Handle {
+        Handle(self.found.clone())
+    }
+
+    /// Polls until `stop`. Never ends before.
+    pub(crate) async fn run(mut self, stop: Stop) {
+        let mut beat = Beat::new(self.clock, self.interval, stop);
+        let mut process = self.following.process();
+        loop {
+            // A new process is looked at when it is there.
+            tokio::select! {
+                more = beat.next() => if !more { return },
+                Ok(()) = process.changed() => {}
+            }
+            if beat.during(self.poll(), || {}).await.is_none() {
+                return;
+            }
+        }
+    }
+
+    async fn poll(&mut self) {
+        let mut finding = Finding::with_room(128);
+        let target = self.following.current();
+        if let Some(target) = target.as_ref().filter(|target| is_other(self.target.as_deref(), target))
+            && let Some(places) = finding.take(Places::of(&self.root, target))
+        {
+            self.target = Some(Arc::clone(target));
+            self.file_systems.take(places.folders);
+        }
+        self.file_systems(target.as_deref(), &mut finding).await;
+        let readings = std::mem::take(&mut finding.readings);
+        let of_process = target.map(|target| (target.process, finding.readings));
+        let known = Known { at: self.clock.now(), readings, of_process, problems: finding.problems, up: finding.up };
+        self.found.set(Some(Arc::new(known)));
+    }
+
+    /// File systems. Up unless one of them is not found, hangs or is not understood.
+    async fn file_systems(&mut self, target: Option<&Target>, finding: &mut Finding) {
+        let pid = target.map(|target| target.process.pid);
+        let mounts = self.mounted.read(&self.root, target.map(|target| target.process));
+        let Some(mounts) = finding.take(mounts) else { return };
+        self.file_systems.ask(&self.root, pid, &Arc::new(mounts), self.clock).await;
+        let held = self.file_systems.held();
+        let when = (self.clock.now(), self.interval);
+        self.file_systems.readings(&held, |_| None, when, &mut finding.readings);
+        finding.problems.extend(self.file_systems.problems());
+        let broken = finding.problems.iter().any(|problem| problem.status == Status::Broken);
+        finding.up = self.file_systems.is_up() && !broken;
+    }
+}
+
+/// Whether what `known` says of folders and ports is not of `target`: a process may execute another program in place.
+pub(super) fn is_other(known: Option<&Target>, target: &Target) -> bool {
+    let of = |target: &Target| (target.process, target.validator.clone(), target.ledger.clone());
+    known.map(of) != Some(of(target))
+}
+
+/// What was mounted for the process that was followed last: it has its mounts no longer when it ends, and the daemon's own
+/// have other options.
+#[derive(Debug, Default)]
+pub(super) struct Mounted(Option<(ProcessId, Vec<Mount>)>);
+
+impl Mounted {
+    /// What is mounted for the process, or was until it ended, and for the daemon.
+    ///
+    /// # Errors
+    /// The daemon's own mounts cannot be read.
+    pub(super) fn read(&mut self, root: &HostRoot, process: Option<ProcessId>) -> Result<Mounts, ReadError> {
+        if let Some(process) = process {
+            match Mounts::read(root, Some(process.pid)) {
+                Ok(mounts) if !mounts.process.is_empty() => {
+                    self.0 = Some((process, mounts.process.clone()));
+                    return Ok(mounts);
+                }
+                _ => self.0 = self.0.take().filter(|(of, _)| *of == process),
+            }
+        }
+        let process = self.0.as_ref().map(|(_, mounts)| mounts.clone()).unwrap_or_default();
+        Ok(Mounts { process, ..Mounts::read(root, None)? })
+    }
+}
