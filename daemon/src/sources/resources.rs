@@ -3,9 +3,11 @@
 //! A task on a thread of its own looks every 15 s; the tick reads what it has found, with its age. A file system that hangs
 //! keeps only the call that waits for it.
 
+mod disks;
 mod filesystems;
 mod folders;
 mod growth;
+mod network;
 mod poller;
 
 pub(crate) use poller::Poller;

@@ -3,6 +3,7 @@
 use crate::discovery::Target;
 use faultline_agave::arguments;
 use faultline_kernel::{HostRoot, ProcessFiles, ReadError};
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 /// More folders are left out.
@@ -21,6 +22,7 @@ pub(super) struct Folder {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Places {
     pub(super) folders: Vec<Folder>,
+    pub(super) udp_ports: Option<Vec<RangeInclusive<u16>>>,
 }
 
 impl Places {
@@ -48,7 +50,7 @@ impl Places {
         let all = found.into_iter().map(|(what, path)| Folder { what: purpose(what), path: whole(path) });
         let mut folders: Vec<Folder> = all.filter(|folder| folder.path.is_absolute()).collect();
         folders.truncate(MOST_FOLDERS);
-        Ok(Places { folders })
+        Ok(Places { folders, udp_ports: arguments::udp_ports(validator, &words) })
     }
 }
 

@@ -1,7 +1,9 @@
 //! The task that polls, seldom.
 
+use super::disks::{Busy, Disks};
 use super::filesystems::FileSystems;
 use super::folders::Places;
+use super::network::Network;
 use super::{Handle, Known};
 use crate::clock::Clock;
 use crate::config;
@@ -10,12 +12,17 @@ use crate::hub::Latest;
 use crate::sources::asking::Beat;
 use crate::supervisor::Stop;
 use crate::tick::Finding;
-use faultline_catalog::Status;
+use faultline_catalog::metrics::resources as m;
+use faultline_catalog::{Reading, Status, Text};
+use faultline_kernel::cpus::Speed;
 use faultline_kernel::filesystem::Mounts;
 use faultline_kernel::parse::mountinfo::Mount;
 use faultline_kernel::{HostRoot, ProcessId, ReadError};
 use std::sync::Arc;
 use std::time::Duration;
+
+/// Processors are looked at in every so many polls: on some kernels the question interrupts each of them.
+const SELDOM: u64 = 4;
 
 /// The task before it runs.
 pub(crate) struct Poller {
@@ -24,10 +31,15 @@ pub(crate) struct Poller {
     root: HostRoot,
     following: Following,
     found: Latest<Known>,
+    polls: u64,
     /// Whose folders these are.
     target: Option<Arc<Target>>,
+    places: Places,
     mounted: Mounted,
     file_systems: FileSystems,
+    busy: Busy,
+    network: Network,
+    processors: Vec<Reading>,
 }
 
 impl Poller {
@@ -39,9 +51,14 @@ impl Poller {
             root,
             following,
             found: Latest::default(),
+            polls: 0,
             target: None,
+            places: Places::default(),
             mounted: Mounted::default(),
             file_systems: FileSystems::default(),
+            busy: Busy::default(),
+            network: Network::default(),
+            processors: Vec::new(),
         }
     }
 
@@ -73,25 +90,38 @@ impl Poller {
             && let Some(places) = finding.take(Places::of(&self.root, target))
         {
             self.target = Some(Arc::clone(target));
-            self.file_systems.take(places.folders);
+            self.file_systems.take(places.folders.clone());
+            self.places = places;
         }
         self.file_systems(target.as_deref(), &mut finding).await;
+        if self.polls.is_multiple_of(SELDOM) {
+            self.processors = processors(&Speed::read(&self.root));
+        }
+        self.polls += 1;
+        finding.readings.extend_from_slice(&self.processors);
         let readings = std::mem::take(&mut finding.readings);
+        if let Some(target) = &target {
+            self.network.poll(&self.root, target, self.places.udp_ports.as_deref(), &mut finding);
+        }
         let of_process = target.map(|target| (target.process, finding.readings));
         let known = Known { at: self.clock.now(), readings, of_process, problems: finding.problems, up: finding.up };
         self.found.set(Some(Arc::new(known)));
     }
 
-    /// File systems. Up unless one of them is not found, hangs or is not understood.
+    /// File systems and what is under them. Up unless one of them is not found, hangs or is not understood.
     async fn file_systems(&mut self, target: Option<&Target>, finding: &mut Finding) {
         let pid = target.map(|target| target.process.pid);
         let mounts = self.mounted.read(&self.root, target.map(|target| target.process));
         let Some(mounts) = finding.take(mounts) else { return };
         self.file_systems.ask(&self.root, pid, &Arc::new(mounts), self.clock).await;
         let held = self.file_systems.held();
+        let disks = Disks::under(&self.root, &held);
         let when = (self.clock.now(), self.interval);
-        self.file_systems.readings(&held, |_| None, when, &mut finding.readings);
+        self.file_systems.readings(&held, |mount| disks.of(mount), when, &mut finding.readings);
         finding.problems.extend(self.file_systems.problems());
+        finding.problems.extend(disks.problem());
+        let counted = disks.readings(&self.root, (&mut self.busy, self.clock), &mut finding.readings);
+        finding.take(counted);
         let broken = finding.problems.iter().any(|problem| problem.status == Status::Broken);
         finding.up = self.file_systems.is_up() && !broken;
     }
@@ -126,4 +156,23 @@ impl Mounted {
         let process = self.0.as_ref().map(|(_, mounts)| mounts.clone()).unwrap_or_default();
         Ok(Mounts { process, ..Mounts::read(root, None)? })
     }
+}
+
+fn processors(speed: &Speed) -> Vec<Reading> {
+    let mut out = Vec::new();
+    if let Some(hertz) = speed.hertz {
+        let of = [("min", hertz.min), ("mean", hertz.mean), ("max", hertz.max)];
+        out.extend(of.map(|(of, hertz)| Reading::real(&m::CPU_FREQUENCY, [of.into()], hertz)));
+    }
+    let mut governors = speed.governors.iter();
+    let governor = match (governors.next(), governors.next()) {
+        (Some(one), None) => Some(Text::from(one.clone())),
+        (Some(_), Some(_)) => Some("mixed".into()),
+        (None, _) => None,
+    };
+    out.extend(governor.map(|governor| Reading::flag(&m::CPU_GOVERNOR, [governor], true)));
+    for (of, count) in [("core", speed.core_throttles), ("package", speed.package_throttles)] {
+        out.extend(count.map(|count| Reading::counter(&m::CPU_THROTTLES, [of.into()], count)));
+    }
+    out
 }

@@ -1,3 +1,4 @@
+use super::disks::{Busy, Disks};
 use super::filesystems::FileSystems;
 use super::folders::Folder;
 use super::poller::{Mounted, is_other};
@@ -148,6 +149,29 @@ async fn folders_that_all_hang_leave_a_call_for_others() {
     let told = tokio::time::timeout(Duration::from_secs(60), told).await;
     drop(hang);
     assert_eq!(told, Ok(Ok(())));
+}
+
+#[tokio::test]
+async fn the_disk_under_a_real_file_system_counts_as_the_kernel_does() {
+    let root = HostRoot::default();
+    let own = mounts();
+    let Some(mount) = own.own.iter().find(|mount| mount.device.major != 0) else {
+        eprintln!("skipped: no file system here lies on a disk");
+        return;
+    };
+    let mut systems = FileSystems::default();
+    systems.take(vec![folder("ledger", &mount.mount_point)]);
+    systems.ask(&root, None, &own, Clock::start()).await;
+    let (mut out, disks) = (Vec::new(), Disks::under(&root, &systems.held()));
+    disks.readings(&root, (&mut Busy::default(), Clock::start()), &mut out).unwrap();
+    let name = disks.of(&systems.held()[0].system.mount).unwrap();
+    let text = std::fs::read_to_string("/sys/class/block/".to_owned() + &name + "/stat").unwrap();
+    let stat: Vec<f64> = text.split_whitespace().map(|word| word.parse().unwrap()).collect();
+    let mut written =
+        out.iter().filter(|one| std::ptr::eq(one.metric, &m::DISK_BYTES) && one.labels[1].as_str() == "write");
+    let written = written.next_back().unwrap().value.number().unwrap();
+    assert!(written > 0.0 && written <= stat[6] * 512.0, "{written} and then {text}");
+    assert!(number(&out, &m::DISK_BUSY) > Some(0.0));
 }
 
 #[test]
