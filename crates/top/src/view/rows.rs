@@ -167,8 +167,11 @@ fn held(page: &Page) -> Option<&'static str> {
         ("zombie", "main thread exited"),
     ];
     let stopped = states.into_iter().find(|(state, _)| page.flag(&process::STATE, &[state]) == Some(true));
+    // Waiting for a disk is normal for a moment; without a phase it is not known that it does anything else.
+    let hangs = phase(page).is_none() && page.flag(&process::STATE, &["disk_sleep"]) == Some(true);
+    let stopped = stopped.map(|(_, words)| words).or(hangs.then_some("hangs in the kernel (D)"));
     let frozen = (page.flag(&cgroup::FROZEN, &[]) == Some(true)).then_some("cgroup frozen");
-    frozen.or(stopped.map(|(_, words)| words))
+    frozen.or(stopped)
 }
 
 fn behind(scene: &Scene<'_>) -> Row {

@@ -75,6 +75,16 @@ fn a_process_that_is_stopped_or_frozen_says_so_beside_its_phase() {
 }
 
 #[test]
+fn a_process_that_waits_for_a_disk_hangs_once_its_phase_is_unknown() {
+    let waits = format!("{PAGE}agave_process_state{{state=\"disk_sleep\"}} 1\n");
+    assert!(!screen(&after(&[&waits]), 80, 24, 0).contains("hangs"), "waiting for a disk is normal");
+    let unknown = waits.replace("agave_phase{phase=\"at_tip\"} 1", "agave_phase{phase=\"at_tip\"} 0");
+    assert_ne!(unknown, waits);
+    let screen = screen(&after(&[&unknown]), 80, 24, 0);
+    assert!(screen.contains("hangs in the kernel (D)"), "{screen}");
+}
+
+#[test]
 fn a_page_without_a_validator_says_who_is_down_and_shows_no_figure() {
     let page = "faultline_build_info{version=\"1\"} 1\nagave_up 0\nfaultline_source_up{source=\"process\"} 0\n\
                 faultline_source_up{source=\"rpc\"} 0\nfaultline_source_up{source=\"datapoints\"} 1\n\

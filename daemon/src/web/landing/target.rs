@@ -83,6 +83,10 @@ pub(super) fn write(view: &View<'_>, tick: &Tick, out: &mut String) -> fmt::Resu
             let state = state(tick);
             let frozen = tick.number_of(&metrics::cgroup::FROZEN, &[]) == Some(1.0);
             let stopped = state.and_then(|(_, badge, _)| *badge);
+            // Waiting for a disk is normal for a moment; without a phase nothing shows that it does anything else.
+            let waits = state.is_some_and(|(name, ..)| *name == "disk_sleep") && !frozen;
+            let hangs = waits && has_phases(tick) && current(tick).is_none();
+            let stopped = stopped.or(hangs.then_some("hangs in the kernel"));
             for badge in stopped.into_iter().chain(frozen.then_some("cgroup frozen")) {
                 write!(out, "<span class=\"badge bad\">{badge}</span>")?;
             }
@@ -112,12 +116,20 @@ fn state(tick: &Tick) -> Option<&'static (&'static str, Option<&'static str>, &'
     STATES.iter().find(|(name, ..)| tick.number_of(&metrics::process::STATE, &[name]) == Some(1.0))
 }
 
+/// The phase; `None` while it is unknown, and of what is no validator.
+fn current(tick: &Tick) -> Option<&'static Phase> {
+    PHASES.iter().find(|(name, ..)| tick.number_of(&metrics::validator::PHASE, &[name]) == Some(1.0))
+}
+
+/// A validator has its phases, while it is unknown all of them off; any other process has none.
+fn has_phases(tick: &Tick) -> bool {
+    tick.number_of(&metrics::validator::PHASE, &["absent"]).is_some()
+}
+
 /// The phase as a badge, closing the title's line, and its explanation.
 fn phase(tick: &Tick, out: &mut String) -> fmt::Result {
-    let current = PHASES.iter().find(|(name, ..)| tick.number_of(&metrics::validator::PHASE, &[name]) == Some(1.0));
-    let Some((name, tone, about)) = current else {
-        // A validator has its phases, all of them off; any other process has none.
-        if tick.number_of(&metrics::validator::PHASE, &["absent"]).is_none() {
+    let Some((name, tone, about)) = current(tick) else {
+        if !has_phases(tick) {
             out.push_str("</div>\n");
             return Ok(());
         }

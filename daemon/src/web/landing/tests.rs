@@ -164,6 +164,14 @@ fn a_validator_that_is_stopped_or_whose_main_thread_has_exited_has_a_badge_of_it
     let html = page_in("disk_sleep", 0.0);
     assert!(html.contains("<dd>in uninterruptible sleep (D), usually waiting for a disk</dd>"), "{html}");
     assert!(!html.contains("badge bad"), "waiting for a disk is normal: {html}");
+    let mut unknown = busy(90, "/v");
+    let phase = reading(&metrics::validator::PHASE, &["absent"], 0.0);
+    unknown.batches.retain(|batch| batch.source != Source::Conclusions);
+    unknown.batches.push(Arc::new(batch(Source::Conclusions, 90.0, vec![phase])));
+    let waits = reading(&metrics::process::STATE, &["disk_sleep"], 1.0);
+    unknown.batches.push(Arc::new(batch(Source::Process, 90.0, vec![waits])));
+    let html = show(Some(&unknown), &History::default(), at(90.3));
+    assert!(html.contains(&bad("hangs in the kernel")), "without a phase it hangs: {html}");
     // What version 1 shows of a frozen process.
     let html = page_in("disk_sleep", 1.0);
     assert!(
