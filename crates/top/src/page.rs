@@ -1,6 +1,8 @@
 //! A page of `/metrics`: Prometheus' text, taken as it comes. What is no sample is skipped, so that a page of a newer
 //! daemon, or of something between it and us, still shows what is understood.
 
+mod earns;
+
 use faultline_catalog::{Metric, Source, metrics};
 use std::time::Duration;
 

@@ -1,6 +1,7 @@
 //! `/`: what an operator sees first. One page of plain HTML: no script, nothing from elsewhere, readable on a phone.
 
 mod cache;
+mod earns;
 mod memory;
 mod plots;
 mod sources;
@@ -57,6 +58,7 @@ fn write(view: &View<'_>, out: &mut String) -> fmt::Result {
         ),
         Some(tick) => {
             target::write(view, tick, out)?;
+            earns::write(tick, out)?;
             memory::write(tick, out)?;
             cache::write(tick, out)?;
             plots::write(view, out)?;

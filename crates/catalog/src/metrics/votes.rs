@@ -2,6 +2,9 @@
 
 use crate::metric::section;
 
+/// About what votes cost in a day: one in each slot of 0.4 s, at 5,000 lamports for its one signature.
+pub const VOTES_SOL_PER_DAY: f64 = 86_400.0 / 0.4 * 5_000e-9;
+
 section! {
     "Votes and leader slots", "From the node's own JSON-RPC, asked one question at a time, once a minute and less often (`[validator]` in the configuration). What the node does not answer is absent: getBlockProduction and getClusterNodes need --full-rpc-api. Without a vote account, as on an RPC node, all of the vote account (votes, credits, stake, its balance) is absent, too. An answer lives for three of its intervals.";
     VOTE_ACCOUNT = Info, Flag, "agave_vote_account_info" ["identity", "vote_account"] "The vote account that the validator votes with.", from "getVoteAccounts: the account of the identity with the largest stake, unless the configuration names one";

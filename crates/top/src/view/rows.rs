@@ -22,7 +22,9 @@ const PUSH_IS_LATE: f64 = 30.0;
 
 /// All lines, from the top.
 pub(super) fn rows(scene: &Scene<'_>) -> Vec<Row> {
-    let mut rows = vec![who(scene), phase_row(scene), behind(scene), tps(scene)];
+    let mut rows = vec![who(scene), phase_row(scene)];
+    rows.extend(earns(scene));
+    rows.extend([behind(scene), tps(scene)]);
     rows.extend(memory(scene));
     rows.extend(faults(scene));
     rows.extend(cache(scene));
@@ -172,6 +174,30 @@ fn held(page: &Page) -> Option<&'static str> {
     let stopped = stopped.map(|(_, words)| words).or(hangs.then_some("hangs in the kernel (D)"));
     let frozen = (page.flag(&cgroup::FROZEN, &[]) == Some(true)).then_some("cgroup frozen");
     frozen.or(stopped)
+}
+
+/// One line of votes, leader slots and what pays for votes; none of a node of which nothing of it is known.
+fn earns(scene: &Scene<'_>) -> Option<Row> {
+    let earns = scene.state().newest().earns()?;
+    let (words, style) = match earns.delinquent {
+        Some(true) => ("delinquent", scene.look.bad()),
+        Some(false) => ("votes", scene.look.good()),
+        None if earns.has_none => return Some(row("Earns", "it has no vote account with stake", Beside::Nothing)),
+        None => return Some(row("Earns", "it is not known whether it votes", Beside::Nothing)),
+    };
+    let all = earns.cluster_skips.map(|share| format!(" (all {})", percent(share))).unwrap_or_default();
+    let plural = |count: f64| if count == 1.0 { "" } else { "s" };
+    // What matters most comes first: 80 columns have no room for the end.
+    let parts = [
+        earns.distance.map(|slots| format!("{} slot{} ago", number(slots), plural(slots))),
+        earns.rank.map(|rank| format!("rank {}", number(rank))),
+        earns.days.map(|days| format!("SOL for {} day{}", number(days.floor()), plural(days.floor()))),
+        earns.leads.map(|(passed, skipped)| format!("skips {}{all}", percent(skipped / passed))),
+        earns.next.map(|next| format!("leads in {}", faultline_text::time(Duration::from_secs(next as u64)))),
+        earns.credits.map(|credits| format!("{} credits", number(credits))),
+    ];
+    let rest: String = parts.into_iter().flatten().map(|part| format!(", {part}")).collect();
+    Some(row("Earns", vec![Span::styled(words, style), Span::raw(rest)], Beside::Nothing))
 }
 
 fn behind(scene: &Scene<'_>) -> Row {

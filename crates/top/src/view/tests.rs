@@ -85,6 +85,28 @@ fn a_process_that_waits_for_a_disk_hangs_once_its_phase_is_unknown() {
 }
 
 #[test]
+fn one_line_answers_whether_a_validator_earns() {
+    let votes = "agave_epoch 700\nagave_delinquent 0\nagave_vote_distance_slots{kind=\"last_vote\"} 2\n\
+        agave_vote_credits{in=\"this_epoch\"} 3456789\nagave_vote_credits_rank 41\n\
+        agave_leader_slots{state=\"passed\"} 20\nagave_leader_slots{state=\"skipped\"} 1\n\
+        agave_cluster_leader_slots{state=\"passed\"} 1000\nagave_cluster_leader_slots{state=\"skipped\"} 31\n\
+        agave_next_leader_slot_seconds 754\nagave_balance_sol{account=\"identity\"} 12.5\n";
+    let line = |more: &str| {
+        let screen = screen(&after(&[&format!("{PAGE}{more}")]), 120, 30, 0);
+        screen.lines().find(|line| line.starts_with(" Earns")).unwrap_or_default().to_owned()
+    };
+    assert_eq!(
+        line(votes),
+        " Earns    votes, 2 slots ago, rank 41, SOL for 11 days, skips 5 % (all 3 %), leads in 12 min 34 s, 3.5M credits"
+    );
+    assert_eq!(line("agave_epoch 700\nagave_delinquent 1\n"), " Earns    delinquent");
+    let up = "agave_epoch 700\nfaultline_source_up{source=\"votes\"} 1\n";
+    assert_eq!(line(up), " Earns    it has no vote account with stake");
+    assert_eq!(line("agave_epoch 700\n"), " Earns    it is not known whether it votes");
+    assert_eq!(line(""), "");
+}
+
+#[test]
 fn a_page_without_a_validator_says_who_is_down_and_shows_no_figure() {
     let page = "faultline_build_info{version=\"1\"} 1\nagave_up 0\nfaultline_source_up{source=\"process\"} 0\n\
                 faultline_source_up{source=\"rpc\"} 0\nfaultline_source_up{source=\"datapoints\"} 1\n\

@@ -1,0 +1,50 @@
+//! Does it earn? What the page says of votes, leader slots and what is left to pay for votes.
+
+use super::Page;
+use faultline_catalog::metrics::votes as m;
+use faultline_catalog::{Metric, Source};
+
+/// A validator's votes; what the page does not say is `None`.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Earns {
+    /// Whether it has a vote account, and that one is delinquent.
+    pub(crate) delinquent: Option<bool>,
+    /// Whether it is known that it has no vote account.
+    pub(crate) has_none: bool,
+    /// Slots since its last vote.
+    pub(crate) distance: Option<f64>,
+    /// Credits of this epoch.
+    pub(crate) credits: Option<f64>,
+    /// Place by credits.
+    pub(crate) rank: Option<f64>,
+    /// Leader slots of this epoch: passed, of these skipped.
+    pub(crate) leads: Option<(f64, f64)>,
+    /// Share of all leader slots that were skipped.
+    pub(crate) cluster_skips: Option<f64>,
+    /// Seconds until the next leader slot.
+    pub(crate) next: Option<f64>,
+    /// Days that the identity can pay for votes.
+    pub(crate) days: Option<f64>,
+}
+
+impl Page {
+    /// `None` of a node whose votes are not known.
+    pub(crate) fn earns(&self) -> Option<Earns> {
+        self.get(&m::EPOCH, &[]).or_else(|| self.get(&m::DELINQUENT, &[]))?;
+        let slots = |metric: &Metric| self.get(metric, &["passed"]).zip(self.get(metric, &["skipped"]));
+        let all = slots(&m::CLUSTER_LEADER_SLOTS).filter(|(passed, _)| *passed > 0.0);
+        let delinquent = self.flag(&m::DELINQUENT, &[]);
+        Some(Earns {
+            delinquent,
+            // The source is up without an account only if all were told and none is its own.
+            has_none: delinquent.is_none() && self.is_up(Source::Votes) == Some(true),
+            distance: self.get(&m::VOTE_DISTANCE, &["last_vote"]),
+            credits: self.get(&m::VOTE_CREDITS, &["this_epoch"]),
+            rank: self.get(&m::VOTE_RANK, &[]),
+            leads: slots(&m::LEADER_SLOTS).filter(|(passed, _)| *passed > 0.0),
+            cluster_skips: all.map(|(passed, skipped)| skipped / passed),
+            next: self.get(&m::NEXT_LEADER_SLOT, &[]),
+            days: self.get(&m::BALANCE, &["identity"]).map(|sol| sol / m::VOTES_SOL_PER_DAY),
+        })
+    }
+}

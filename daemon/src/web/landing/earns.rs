@@ -1,0 +1,125 @@
+//! Does it earn? Votes, leader slots and what is left to pay for votes, in one line.
+
+use super::words::count;
+use faultline_catalog::metrics::votes as m;
+use faultline_catalog::{Metric, Source, Tick};
+use faultline_text::time;
+use std::fmt::{self, Write};
+use std::time::Duration;
+
+/// The section; nothing of a node whose votes are not known.
+pub(super) fn write(tick: &Tick, out: &mut String) -> fmt::Result {
+    let known = |metric: &Metric, labels: &[&str]| tick.number_of(metric, labels);
+    let (badge, words) = match known(&m::DELINQUENT, &[]) {
+        Some(1.0) => ("<span class=\"badge bad\">delinquent</span>", voter(tick)),
+        Some(_) => ("<span class=\"badge good\">votes</span>", voter(tick)),
+        // The source is up without an account only if all were told and none is its own.
+        None if known(&m::EPOCH, &[]).is_some() && is_up(tick) => {
+            ("", vec!["It has no vote account with stake: it does not vote.".to_owned()])
+        }
+        None if known(&m::EPOCH, &[]).is_some() => ("", vec!["It is not known whether it votes.".to_owned()]),
+        None => return Ok(()),
+    };
+    out.push_str("<section>\n<h2>Does it earn?</h2>\n<div class=\"card title\">");
+    out.push_str(badge);
+    for words in words {
+        write!(out, "<span class=\"nowrap\">{words}</span> ")?;
+    }
+    out.push_str("</div>\n</section>\n");
+    Ok(())
+}
+
+fn is_up(tick: &Tick) -> bool {
+    tick.batches.iter().any(|batch| batch.source == Source::Votes && batch.up)
+}
+
+fn voter(tick: &Tick) -> Vec<String> {
+    let known = |metric: &Metric, labels: &[&str]| tick.number_of(metric, labels);
+    let distance = known(&m::VOTE_DISTANCE, &["last_vote"]).map(|slots| {
+        let word = if slots == 1.0 { "slot" } else { "slots" };
+        format!("last vote {} {word} ago", count(slots))
+    });
+    let credits =
+        known(&m::VOTE_CREDITS, &["this_epoch"]).map(|credits| format!("{} credits this epoch", count(credits)));
+    let rank = known(&m::VOTE_RANK, &[]).zip(known(&m::VOTE_SHARE, &[]));
+    let rank = rank.map(|(rank, share)| format!("rank {}, {} % of the best", count(rank), count(share * 100.0)));
+    let slots =
+        |metric| known(metric, &["passed"]).zip(known(metric, &["skipped"])).filter(|(passed, _)| *passed > 0.0);
+    let cluster = slots(&m::CLUSTER_LEADER_SLOTS).map(|(passed, skipped)| skipped / passed * 100.0);
+    let cluster = cluster.map(|percent| format!(" (cluster {} %)", count(percent))).unwrap_or_default();
+    let skipped = slots(&m::LEADER_SLOTS)
+        .map(|(passed, skipped)| format!("skipped {} of {} leader slots{cluster}", count(skipped), count(passed)));
+    let next = known(&m::NEXT_LEADER_SLOT, &[]).map(|seconds| match seconds {
+        0.0 => "leads now".to_owned(),
+        _ => format!("leads in {}", time(Duration::from_secs(seconds as u64))),
+    });
+    let balance = known(&m::BALANCE, &["identity"])
+        .map(|sol| format!("{} SOL, votes for about {} days", count(sol), count((sol / m::VOTES_SOL_PER_DAY).floor())));
+    [distance, credits, rank, skipped, next, balance].into_iter().flatten().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use faultline_catalog::{Batch, Reading, Stamp, Value};
+    use std::sync::Arc;
+
+    fn page(readings: Vec<Reading>) -> String {
+        page_of(true, readings)
+    }
+
+    fn page_of(up: bool, readings: Vec<Reading>) -> String {
+        let batch = Batch { readings, up, ..Batch::empty(Source::Votes, Stamp::default()) };
+        let tick = Tick { number: 1, at: Stamp::default(), batches: vec![Arc::new(batch)] };
+        let mut out = String::new();
+        write(&tick, &mut out).unwrap();
+        out
+    }
+
+    fn real(metric: &'static Metric, label: Option<&'static str>, value: f64) -> Reading {
+        let labels = label.map(Into::into).into_iter().collect();
+        Reading { metric, labels, tags: Box::default(), value: Value::Real(value) }
+    }
+
+    #[test]
+    fn one_line_answers_whether_a_validator_earns() {
+        let html = page(vec![
+            real(&m::EPOCH, None, 700.0),
+            real(&m::DELINQUENT, None, 0.0),
+            real(&m::VOTE_DISTANCE, Some("last_vote"), 2.0),
+            real(&m::VOTE_CREDITS, Some("this_epoch"), 3_456_789.0),
+            real(&m::VOTE_RANK, None, 41.0),
+            real(&m::VOTE_SHARE, None, 0.9972),
+            real(&m::LEADER_SLOTS, Some("passed"), 20.0),
+            real(&m::LEADER_SLOTS, Some("skipped"), 1.0),
+            real(&m::CLUSTER_LEADER_SLOTS, Some("passed"), 1000.0),
+            real(&m::CLUSTER_LEADER_SLOTS, Some("skipped"), 31.0),
+            real(&m::NEXT_LEADER_SLOT, None, 754.0),
+            real(&m::BALANCE, Some("identity"), 12.5),
+        ]);
+        for words in [
+            "<span class=\"badge good\">votes</span>",
+            "last vote 2 slots ago",
+            "3,456,789 credits this epoch",
+            "rank 41, 99.7 % of the best",
+            "skipped 1 of 20 leader slots (cluster 3.1 %)",
+            "leads in 12 min 34 s",
+            "12.5 SOL, votes for about 11 days",
+        ] {
+            assert!(html.contains(words), "{words}: {html}");
+        }
+    }
+
+    #[test]
+    fn a_delinquent_validator_has_a_badge_and_nothing_is_said_of_what_is_not_known() {
+        let html = page(vec![real(&m::DELINQUENT, None, 1.0), real(&m::LEADER_SLOTS, Some("passed"), 0.0)]);
+        assert!(html.contains("<span class=\"badge bad\">delinquent</span></div>"), "{html}");
+        assert!(page(vec![real(&m::EPOCH, None, 3.0)]).contains("it does not vote"));
+        let unknown = page_of(false, vec![real(&m::EPOCH, None, 3.0)]);
+        assert!(
+            unknown.contains("It is not known whether it votes.") && !unknown.contains("does not vote"),
+            "{unknown}"
+        );
+        assert_eq!(page(Vec::new()), "");
+    }
+}
