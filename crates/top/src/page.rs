@@ -2,11 +2,12 @@
 //! daemon, or of something between it and us, still shows what is understood.
 
 mod earns;
+mod runs_out;
 
 use faultline_catalog::{Metric, Source, metrics};
 use std::time::Duration;
 
-/// Series that are kept of one page: a daemon has fewer than 1,500.
+/// Series that are kept of one page: a daemon has fewer than 2,000.
 const MOST_SAMPLES: usize = 100_000;
 
 /// One series with its value.

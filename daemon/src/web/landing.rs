@@ -4,6 +4,7 @@ mod cache;
 mod earns;
 mod memory;
 mod plots;
+mod runs_out;
 mod sources;
 mod target;
 mod words;
@@ -59,6 +60,7 @@ fn write(view: &View<'_>, out: &mut String) -> fmt::Result {
         Some(tick) => {
             target::write(view, tick, out)?;
             earns::write(tick, out)?;
+            runs_out::write(tick, out)?;
             memory::write(tick, out)?;
             cache::write(tick, out)?;
             plots::write(view, out)?;

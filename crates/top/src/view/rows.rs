@@ -17,6 +17,10 @@ const PLOTTED: usize = 600;
 const FULL: (f64, f64) = (0.75, 0.9);
 /// Slots behind from which a validator is no longer at the tip, and from which it is behind: the daemon's own bounds.
 const BEHIND: (f64, f64) = (32.0, 128.0);
+/// A share of a file system that is left, below which it is nearly full: as AgaveDiskNearlyFull has it.
+const NEARLY_FULL: f64 = 0.05;
+/// Seconds until a file system is full, below which it is to be looked at: as AgaveDiskFullAhead has it.
+const FULL_SOON: f64 = 4.0 * 3600.0;
 /// A validator pushes every ten seconds.
 const PUSH_IS_LATE: f64 = 30.0;
 
@@ -24,6 +28,7 @@ const PUSH_IS_LATE: f64 = 30.0;
 pub(super) fn rows(scene: &Scene<'_>) -> Vec<Row> {
     let mut rows = vec![who(scene), phase_row(scene)];
     rows.extend(earns(scene));
+    rows.extend(runs_out(scene));
     rows.extend([behind(scene), tps(scene)]);
     rows.extend(memory(scene));
     rows.extend(faults(scene));
@@ -198,6 +203,39 @@ fn earns(scene: &Scene<'_>) -> Option<Row> {
     ];
     let rest: String = parts.into_iter().flatten().map(|part| format!(", {part}")).collect();
     Some(row("Earns", vec![Span::styled(words, style), Span::raw(rest)], Beside::Nothing))
+}
+
+/// One line of file systems, disks and UDP; none of a node of which nothing of it is known.
+fn runs_out(scene: &Scene<'_>) -> Option<Row> {
+    let known = scene.state().newest().runs_out()?;
+    let time = |seconds: f64| faultline_text::time(Duration::from_secs(seconds as u64));
+    let mut spans = Vec::new();
+    let ends = |span: &Span<'_>| span.content.ends_with(", ");
+    if known.read_only == Some(true) {
+        spans.push(Span::styled("read-only", scene.look.bad()));
+    }
+    if let Some(place) = &known.silent {
+        spans.push(Span::styled(format!("{} does not answer, ", short(place)), scene.look.bad()));
+    }
+    if let Some((mountpoint, avail, share)) = known.tightest {
+        let style = if share < NEARLY_FULL { scene.look.bad() } else { Style::default() };
+        let joint = if spans.is_empty() { "" } else { ", " };
+        let words = format!("{} {} ({}) left", short(&mountpoint), bytes(avail), percent(share));
+        spans.extend([Span::raw(joint), Span::styled(words, style)]);
+    }
+    if let Some(seconds) = known.full {
+        let style = if seconds < FULL_SOON { scene.look.warn() } else { Style::default() };
+        let joint = if spans.last().is_none_or(ends) { "" } else { ", " };
+        spans.push(Span::styled(format!("{joint}full in {}", time(seconds)), style));
+    }
+    let parts = [
+        known.busiest.map(|(disk, share)| format!("{} {} busy", short(&disk), percent(share))),
+        known.drops.map(|drops| format!("{} UDP drops", number(drops))),
+    ];
+    let rest: Vec<String> = parts.into_iter().flatten().collect();
+    let joint = if rest.is_empty() || spans.last().is_none_or(ends) { "" } else { ", " };
+    spans.push(Span::raw(format!("{joint}{}", rest.join(", "))));
+    Some(row("Room", spans, Beside::Nothing))
 }
 
 fn behind(scene: &Scene<'_>) -> Row {

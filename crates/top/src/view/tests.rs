@@ -107,6 +107,28 @@ fn one_line_answers_whether_a_validator_earns() {
 }
 
 #[test]
+fn one_line_answers_whether_a_node_runs_out() {
+    let node = "agave_filesystem_size_bytes{mountpoint=\"/\",holds=\"log\"} 1000\n\
+        agave_filesystem_avail_bytes{mountpoint=\"/\",holds=\"log\"} 900\n\
+        agave_filesystem_size_bytes{mountpoint=\"/mnt\",holds=\"ledger\"} 1099511627776\n\
+        agave_filesystem_avail_bytes{mountpoint=\"/mnt\",holds=\"ledger\"} 137438953472\n\
+        agave_filesystem_until_full_seconds{mountpoint=\"/mnt\",holds=\"ledger\"} 7200\n\
+        agave_disk_utilisation_ratio{device=\"nvme0n1\"} 0.31\nagave_disk_utilisation_ratio{device=\"nvme1n1\"} 0.02\n\
+        agave_udp_drops_total 12\n";
+    let line = |more: &str| {
+        let screen = screen(&after(&[&format!("{PAGE}{more}")]), 120, 30, 0);
+        screen.lines().find(|line| line.starts_with(" Room")).unwrap_or_default().to_owned()
+    };
+    assert_eq!(line(node), " Room     /mnt 128.0 GiB (13 %) left, full in 2 h 0 min, nvme0n1 31 % busy, 12 UDP drops");
+    let read_only = "agave_filesystem_readonly{mountpoint=\"/mnt\",holds=\"ledger\"} 1\nagave_udp_drops_total 0\n";
+    assert_eq!(line(read_only), " Room     read-only, 0 UDP drops");
+    let dead =
+        "agave_filesystem_answer_age_seconds{mountpoint=\"/mnt\",holds=\"ledger\"} 60\nagave_udp_drops_total 0\n";
+    assert_eq!(line(dead), " Room     /mnt does not answer, 0 UDP drops");
+    assert_eq!(line(""), "");
+}
+
+#[test]
 fn a_page_without_a_validator_says_who_is_down_and_shows_no_figure() {
     let page = "faultline_build_info{version=\"1\"} 1\nagave_up 0\nfaultline_source_up{source=\"process\"} 0\n\
                 faultline_source_up{source=\"rpc\"} 0\nfaultline_source_up{source=\"datapoints\"} 1\n\

@@ -1,0 +1,49 @@
+//! Does it run out? What the page says of file systems, disks and UDP.
+
+use super::Page;
+use faultline_catalog::metrics::resources as m;
+
+/// What may run out; what the page does not say is `None`.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct RunsOut {
+    /// The file system with the smallest share left: where it is mounted, what is left in bytes, and as a share.
+    pub(crate) tightest: Option<(String, f64, f64)>,
+    /// Seconds until the first file system is full.
+    pub(crate) full: Option<f64>,
+    /// One whose last answer is too old to be told.
+    pub(crate) silent: Option<String>,
+    /// Whether one of them cannot be written.
+    pub(crate) read_only: Option<bool>,
+    /// The busiest disk and its utilisation.
+    pub(crate) busiest: Option<(String, f64)>,
+    /// Datagrams that the validator's sockets dropped.
+    pub(crate) drops: Option<f64>,
+}
+
+impl Page {
+    /// `None` of a node of which nothing of it is known.
+    pub(crate) fn runs_out(&self) -> Option<RunsOut> {
+        let sizes: Vec<(&str, f64)> = self.by_label(&m::FILESYSTEM_SIZE, "mountpoint").collect();
+        let shares = self.by_label(&m::FILESYSTEM_AVAIL, "mountpoint").filter_map(|(mountpoint, avail)| {
+            let (_, size) = sizes.iter().find(|(other, size)| *other == mountpoint && *size > 0.0)?;
+            Some((mountpoint.to_owned(), avail, avail / size))
+        });
+        let known = |place: &str| sizes.iter().any(|(other, _)| *other == place);
+        let silent = self.by_label(&m::FILESYSTEM_AGE, "mountpoint").find(|(place, _)| !known(place));
+        let known = RunsOut {
+            silent: silent.map(|(place, _)| place.to_owned()),
+            tightest: shares.min_by(|(.., a), (.., b)| a.total_cmp(b)),
+            full: self.by_label(&m::FILESYSTEM_UNTIL_FULL, "mountpoint").map(|(_, seconds)| seconds).reduce(f64::min),
+            read_only: self
+                .by_label(&m::FILESYSTEM_READ_ONLY, "mountpoint")
+                .map(|(_, is)| is == 1.0)
+                .reduce(|a, b| a | b),
+            busiest: self
+                .by_label(&m::DISK_UTILISATION, "device")
+                .max_by(|(_, a), (_, b)| a.total_cmp(b))
+                .map(|(device, share)| (device.to_owned(), share)),
+            drops: self.get(&m::UDP_DROPS, &[]),
+        };
+        (known != RunsOut::default()).then_some(known)
+    }
+}
