@@ -1,6 +1,8 @@
 //! What a stand-in for a validator answers, as the validator words it: JSON-RPC over HTTP and on the admin socket. The
 //! demo of the daemon and the simulated validator of the tests differ in what happens; this is what they have in common.
 
+mod votes;
+
 use serde_json::{Value, json};
 use std::fs::{File, Permissions};
 use std::io::{self, Write};
@@ -48,6 +50,8 @@ pub struct NodeState {
     pub tip: u64,
     /// Transactions since genesis, up to `slot`.
     pub transactions: u64,
+    /// Whether it votes, as one of a few validators with stake.
+    pub votes: bool,
 }
 
 impl NodeState {
@@ -110,7 +114,8 @@ impl NodeState {
             "getMaxShredInsertSlot" => Ok(json!(self.tip)),
             "getVersion" => Ok(json!({"solana-core": VERSION, "feature-set": 0})),
             "getIdentity" => Ok(json!({"identity": self.identity})),
-            "getVoteAccounts" => Ok(json!({"current": [], "delinquent": []})),
+            "getVoteAccounts" if !self.votes => Ok(json!({"current": [], "delinquent": []})),
+            other if self.votes => votes::answer(self, other, &request["params"]).ok_or(NO_SUCH_METHOD),
             _ => Err(NO_SUCH_METHOD),
         }
     }

@@ -6,6 +6,7 @@ use faultline_agave::identify::{Process, identify};
 use faultline_agave::line::Point;
 use faultline_testkit::daemon::Daemon;
 use faultline_testkit::eventually::{eventually, eventually_seeing};
+use faultline_testkit::http;
 use faultline_testkit::rpc::Rpc;
 use faultline_testkit::sink::Sink;
 use faultlined::demo::{self, Demo};
@@ -132,6 +133,27 @@ fn the_kernel_ends_it_if_nobody_is_left_to_do_so() {
         "Z" => Ok(()),
         state => Err(state.to_owned()),
     });
+}
+
+#[test]
+fn the_demo_votes_and_its_landing_page_says_what_it_earns() {
+    let folder = tempfile::tempdir().unwrap();
+    let daemon = Daemon::start(env!("CARGO_BIN_EXE_faultlined"), &["--demo"], folder.path()).unwrap();
+    let page = eventually_seeing(DEADLINE, "all votes and the next leader slot are known", || {
+        let page = daemon.scrape().map_err(|error| error.to_string())?;
+        let versions = page.get("agave_cluster_version_stake_ratio", &[("version", "newer")]);
+        // Told once it is near the tip.
+        let next = page.get("agave_next_leader_slot_seconds", &[]);
+        versions.and(next).map(|_| page).ok_or_else(|| daemon.log())
+    });
+    let one = |name: &str| page.get(name, &[]);
+    assert_eq!((one("agave_delinquent"), one("agave_vote_credits_rank")), (Some(0.0), Some(3.0)));
+    assert!(one("agave_next_leader_slot_seconds").is_some_and(|seconds| seconds < 600.0));
+    let votes = page.get("faultline_source_up", &[("source", "votes")]);
+    assert_eq!((votes, page.sum("agave_balance_sol").map(|sol| sol > 43.0)), (Some(1.0), Some(true)));
+    let landing = http::get(daemon.metrics(), "/").unwrap().text();
+    assert!(landing.contains("Does it earn?") && landing.contains("rank 3, "), "{landing}");
+    daemon.stop().unwrap();
 }
 
 #[test]

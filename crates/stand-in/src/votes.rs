@@ -1,0 +1,149 @@
+//! What a stand-in that votes answers about votes, leader slots and the other nodes: functions of its slot.
+//!
+//! It is one of a few validators, votes for nearly each slot, leads four slots in every four hundred and loses some of them.
+
+use super::{NodeState, ROOT_DEPTH, SLOTS_IN_EPOCH, VERSION};
+use serde_json::{Map, Value, json};
+
+/// Its vote account.
+const VOTE_ACCOUNT: &str = "DemoVoteAccount11111111111111111111111111111";
+const GENESIS: &str = "DemoGenesis111111111111111111111111111111111";
+
+const LAMPORTS_PER_SOL: u64 = 1_000_000_000;
+/// A vote for each slot, and its price.
+const VOTE_LAMPORTS: u64 = 5_000;
+/// What its identity has at an epoch's end, and its vote account at its beginning.
+const IDENTITY_LAMPORTS: u64 = 40 * LAMPORTS_PER_SOL;
+const VOTE_ACCOUNT_LAMPORTS: u64 = 3 * LAMPORTS_PER_SOL;
+/// From one of its turns to lead to the next, where in that the turn is, and how long it is.
+const TURN_EVERY: u64 = 400;
+const TURN_AT: u64 = 200;
+const TURN: u64 = 4;
+/// It loses one turn in so many.
+const LOST_EVERY: u64 = 25;
+
+/// The others: last digit of their addresses, stake in SOL, credits for a hundred slots, version.
+const OTHERS: [(u64, u64, u64, &str); 5] = [
+    (2, 900_000, 1_599, VERSION),
+    (3, 700_000, 1_590, VERSION),
+    (4, 500_000, 1_571, "2.1.15"),
+    (5, 300_000, 1_540, "2.1.15"),
+    (6, 100_000, 1_212, "2.0.20"),
+];
+const STAKE: u64 = 400_000;
+const CREDITS: u64 = 1_586;
+
+/// The result of a method; `None` if it is none of these.
+pub(super) fn answer(state: &NodeState, method: &str, params: &Value) -> Option<Value> {
+    let index = state.slot % SLOTS_IN_EPOCH;
+    let with_slot = |value: Value| json!({"context": {"slot": state.slot}, "value": value});
+    Some(match method {
+        "getGenesisHash" => json!(GENESIS),
+        "getVoteAccounts" => {
+            let one = params.pointer("/0/votePubkey").and_then(Value::as_str);
+            let current: Vec<Value> =
+                vote_accounts(state).into_iter().filter(|of| one.is_none_or(|one| of["votePubkey"] == one)).collect();
+            json!({"current": current, "delinquent": []})
+        }
+        "getBalance" if params.get(0)?.as_str() == Some(VOTE_ACCOUNT) => with_slot(json!(VOTE_ACCOUNT_LAMPORTS)),
+        "getBalance" if params.get(0)?.as_str() == Some(&state.identity) => {
+            with_slot(json!(IDENTITY_LAMPORTS + (SLOTS_IN_EPOCH - index) * VOTE_LAMPORTS))
+        }
+        "getBalance" => with_slot(json!(0)),
+        "getLeaderSchedule" => {
+            let turns = (TURN_AT..SLOTS_IN_EPOCH).step_by(TURN_EVERY as usize);
+            let slots: Vec<u64> = turns.flat_map(|first| first..first + TURN).collect();
+            json!({&state.identity: slots})
+        }
+        "getBlockProduction" => with_slot(produced(state, index)),
+        "getClusterNodes" => {
+            let node = |pubkey: &str, version: &str| json!({"pubkey": pubkey, "version": version, "featureSet": u32::from(version != VERSION)});
+            let others = OTHERS.iter().map(|(number, _, _, version)| node(&other("Node", *number), version));
+            others.chain([node(&state.identity, VERSION)]).collect()
+        }
+        _ => return None,
+    })
+}
+
+/// An address of 32 bytes.
+fn other(kind: &str, number: u64) -> String {
+    format!("Demo{kind}{}{number}", "1".repeat(39 - kind.len()))
+}
+
+fn vote_accounts(state: &NodeState) -> Vec<Value> {
+    let (epoch, index) = (state.slot / SLOTS_IN_EPOCH, state.slot % SLOTS_IN_EPOCH);
+    let account = |vote: &str, node: &str, stake: u64, credits: u64| {
+        let (before, now) = (SLOTS_IN_EPOCH * credits / 100, index * credits / 100);
+        let last = epoch.saturating_sub(1);
+        json!({
+            "votePubkey": vote, "nodePubkey": node, "activatedStake": stake * LAMPORTS_PER_SOL, "commission": 5,
+            "epochVoteAccount": true, "lastVote": state.slot.saturating_sub(1), "rootSlot": state.slot.saturating_sub(ROOT_DEPTH + 1),
+            "epochCredits": [[last, before, 0], [epoch, before + now, before]],
+        })
+    };
+    let others = OTHERS.iter();
+    let others = others
+        .map(|(number, stake, credits, _)| account(&other("Vote", *number), &other("Node", *number), *stake, *credits));
+    others.chain([account(VOTE_ACCOUNT, &state.identity, STAKE, CREDITS)]).collect()
+}
+
+/// Of the epoch until its slot `index`: the others lose three slots in a hundred.
+fn produced(state: &NodeState, index: u64) -> Value {
+    let turns = (index + TURN_EVERY - TURN_AT) / TURN_EVERY;
+    let within = (index + TURN_EVERY - TURN_AT) % TURN_EVERY;
+    let own = (turns * TURN).saturating_sub(if turns > 0 { TURN.saturating_sub(within + 1) } else { 0 });
+    let lost = turns / LOST_EVERY * TURN;
+    let theirs = index + 1 - own;
+    let by_identity = Map::from_iter([
+        (state.identity.clone(), json!([own, own.saturating_sub(lost)])),
+        (other("Node", 2), json!([theirs, theirs - theirs * 3 / 100])),
+    ]);
+    json!({"byIdentity": by_identity, "range": {"firstSlot": state.slot - index, "lastSlot": state.slot}})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    fn state(slot: u64) -> NodeState {
+        NodeState {
+            identity: "DemoFauLtLine1111111111111111111111111111111".to_owned(),
+            rpc_address: None,
+            started: Duration::ZERO,
+            running: true,
+            progress: Value::Null,
+            slot,
+            tip: slot,
+            transactions: 0,
+            votes: true,
+        }
+    }
+
+    #[test]
+    fn leader_slots_that_have_passed_are_those_of_the_schedule() {
+        let first = 2 * SLOTS_IN_EPOCH;
+        let ask = |slot, method| answer(&state(slot), method, &json!([])).unwrap();
+        let schedule = ask(first, "getLeaderSchedule");
+        let own = &state(0).identity;
+        let slots: Vec<u64> = serde_json::from_value(schedule[own].clone()).unwrap();
+        for index in [0, 1, 199, 200, 201, 203, 204, 600, 10_004, SLOTS_IN_EPOCH - 1] {
+            let passed = slots.iter().filter(|slot| **slot <= index).count();
+            let produced = ask(first + index, "getBlockProduction");
+            let [own, others] = [own.as_str(), &other("Node", 2)].map(|of| &produced["value"]["byIdentity"][of]);
+            assert_eq!(own[0], passed, "at {index}");
+            assert_eq!(own[0].as_u64().unwrap() + others[0].as_u64().unwrap(), index + 1);
+        }
+    }
+
+    #[test]
+    fn one_account_is_answered_alone_and_credits_only_grow() {
+        let ask = |slot: u64, params: Value| answer(&state(slot), "getVoteAccounts", &params).unwrap();
+        let all = ask(1_000_000, json!([]));
+        assert_eq!(all["current"].as_array().unwrap().len(), OTHERS.len() + 1);
+        let own = |slot| ask(slot, json!([{"votePubkey": VOTE_ACCOUNT}]))["current"][0].clone();
+        assert_eq!(own(1_000_000)["nodePubkey"], state(0).identity);
+        let credits = |slot| own(slot)["epochCredits"][1][1].as_u64().unwrap();
+        assert!(credits(1_000_000) < credits(1_000_100));
+    }
+}
