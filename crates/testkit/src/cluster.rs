@@ -19,6 +19,7 @@ use crate::ports::PortBlock;
 use crate::process::{Running, tail};
 use crate::rpc::Rpc;
 use crate::transaction::{GenesisAccount, PAYERS};
+use crate::voter::Stake;
 use crate::{Error, Result};
 use commands::Layout;
 pub use commands::metrics_config;
@@ -56,6 +57,11 @@ pub struct ClusterOptions {
     pub follower_environment: Vec<(String, String)>,
     /// Further variables of the leader; they win over those above.
     pub leader_environment: Vec<(String, String)>,
+    /// Stake of the follower from the genesis on, with which it votes; empty: it does not vote. More than a third of all
+    /// stake, and the leader cannot root a slot without it.
+    pub follower_stakes: Vec<Stake>,
+    /// Slots of every epoch; `None`: the version's own, some thousand.
+    pub slots_per_epoch: Option<u64>,
     /// Further arguments of the follower.
     pub follower_arguments: Vec<String>,
     /// Another `agave-validator` for [`Cluster::start_follower`]; `None`: the one that was found.
@@ -83,6 +89,8 @@ impl Default for ClusterOptions {
             leader_metrics: None,
             follower_environment: Vec::new(),
             leader_environment: Vec::new(),
+            follower_stakes: Vec::new(),
+            slots_per_epoch: None,
             follower_arguments: Vec::new(),
             follower_program: None,
             first_snapshot: FirstSnapshot::Handed,
@@ -195,6 +203,16 @@ impl Cluster {
     /// When the system refuses.
     pub fn kill_follower(&mut self) -> Result<()> {
         self.follower.take().map_or(Ok(()), |mut follower| follower.kill())
+    }
+
+    /// Lets the running follower go on with the keypair in this file as its identity, through its admin socket.
+    ///
+    /// # Errors
+    /// [`Error::Start`]; [`Error::Ended`] when it refuses.
+    pub fn set_follower_identity(&self, keypair: &Path) -> Result<()> {
+        let ledger = self.follower_ledger().to_string_lossy();
+        let keypair = keypair.to_string_lossy();
+        crate::process::succeed(self.layout.validator(), &["--ledger", &ledger, "set-identity", &keypair])
     }
 
     /// Waits until the follower has replayed 8 slots and is at most 4 behind the newest of the leader.

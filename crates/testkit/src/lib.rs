@@ -41,6 +41,7 @@ pub mod rpc;
 pub mod simulated;
 pub mod sink;
 pub mod transaction;
+pub mod voter;
 
 pub use error::Error;
 

@@ -22,6 +22,22 @@ pub fn signal(pid: u32, name: &str) -> Result<()> {
     Err(Error::Ended { program: "kill".to_owned(), status: describe(status), tail: String::new() })
 }
 
+/// Runs a program that ends by itself.
+///
+/// # Errors
+/// [`Error::Start`]; [`Error::Ended`] with what it wrote when it fails.
+pub fn succeed(path: &Path, arguments: &[&str]) -> Result<()> {
+    let ended = Command::new(path).args(arguments).stdin(Stdio::null()).output();
+    let ended = ended.map_err(|source| Error::Start { program: path.to_owned(), source })?;
+    if ended.status.success() {
+        return Ok(());
+    }
+    let program = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let tail = [ended.stdout, ended.stderr].concat();
+    let tail = String::from_utf8_lossy(&tail).into_owned();
+    Err(Error::Ended { program, status: describe(ended.status), tail })
+}
+
 /// What to start.
 #[derive(Debug, Clone)]
 pub struct Program {

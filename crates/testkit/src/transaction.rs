@@ -7,6 +7,11 @@ use ed25519_dalek::{Signer, SigningKey};
 /// The 32 bytes of an address.
 pub type Address = [u8; 32];
 
+/// An address as people and JSON-RPC write it.
+pub fn base58(address: Address) -> String {
+    bs58::encode(address).into_string()
+}
+
 /// An account that signs and pays.
 #[derive(Debug, Clone)]
 pub struct Keypair(SigningKey);
@@ -133,7 +138,7 @@ pub fn follower_identities() -> [Keypair; 2] {
     [0, 1].map(|index| Keypair::from_seed(numbered(b"follower", index)))
 }
 
-fn numbered(kind: &[u8], index: u32) -> [u8; 32] {
+pub(crate) fn numbered(kind: &[u8], index: u32) -> [u8; 32] {
     let mut bytes = [b'f'; 32];
     bytes[..kind.len()].copy_from_slice(kind);
     bytes[28..].copy_from_slice(&index.to_be_bytes());
@@ -157,11 +162,11 @@ impl GenesisAccount {
     /// As `solana-test-validator --account-dir` reads it.
     pub(crate) fn to_file_text(&self) -> String {
         serde_json::json!({
-            "pubkey": bs58::encode(self.address).into_string(),
+            "pubkey": base58(self.address),
             "account": {
                 "lamports": self.lamports,
                 "data": [BASE64.encode(&self.data), "base64"],
-                "owner": bs58::encode(self.owner).into_string(),
+                "owner": base58(self.owner),
                 "executable": false,
                 "rentEpoch": 0,
                 "space": self.data.len(),

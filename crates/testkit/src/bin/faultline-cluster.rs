@@ -11,6 +11,7 @@ use faultline_testkit::Result;
 use faultline_testkit::cluster::{Cluster, ClusterOptions, FirstSnapshot};
 use faultline_testkit::load::Load;
 use faultline_testkit::program;
+use faultline_testkit::voter::Stake;
 
 /// Starts a leader and a follower on loopback and a load on them; ends after --seconds or when stdin closes.
 #[derive(Debug, clap::Parser)]
@@ -42,6 +43,12 @@ struct Arguments {
     /// Start no follower: it is told how to start some, which download their snapshots
     #[arg(long)]
     leader_only: bool,
+    /// The follower votes with so many SOL of stake from the genesis on; the leader has 1,000,000
+    #[arg(long, value_name = "SOL")]
+    follower_stake: Option<u64>,
+    /// Slots of every epoch (default: the validator's own)
+    #[arg(long, value_name = "N")]
+    slots_per_epoch: Option<u64>,
     /// Ledgers and logs there, kept (default: a temporary folder, removed)
     #[arg(long, value_name = "DIR")]
     folder: Option<PathBuf>,
@@ -66,6 +73,8 @@ fn run(arguments: Arguments) -> Result<()> {
         follower_metrics: arguments.metrics,
         leader_metrics: arguments.leader_metrics,
         first_snapshot: if downloads { FirstSnapshot::Downloaded } else { FirstSnapshot::Handed },
+        follower_stakes: arguments.follower_stake.map(Stake::always).into_iter().collect(),
+        slots_per_epoch: arguments.slots_per_epoch,
         ports_base: arguments.ports,
         folder: arguments.folder,
         ..ClusterOptions::default()

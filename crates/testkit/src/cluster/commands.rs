@@ -7,9 +7,10 @@ use super::{ClusterOptions, FirstSnapshot, Follower, PLACES, Place, WARP_SLOT};
 use crate::binaries::Binaries;
 use crate::ports::PortBlock;
 use crate::process::Program;
-use crate::transaction::{Address, GenesisAccount, follower_identities, mint, payers, program_address};
-use crate::{Error, Result};
+use crate::transaction::{Address, GenesisAccount, base58, follower_identities, mint, payers, program_address};
+use crate::{Error, Result, voter};
 
+const NO_VOTING: &str = "--no-voting";
 /// The owner of accounts without data.
 const SYSTEM: Address = [0; 32];
 const PAYER_LAMPORTS: u64 = 1_000_000_000_000;
@@ -75,8 +76,10 @@ impl Layout {
             lamports: PAYER_LAMPORTS,
             data: Vec::new(),
         });
-        for account in payers.chain(options.accounts.iter().cloned()) {
-            let file = layout.accounts.join(format!("{}.json", bs58::encode(account.address).into_string()));
+        let voting =
+            if options.follower_stakes.is_empty() { Vec::new() } else { voter::accounts(&options.follower_stakes) };
+        for account in payers.chain(voting).chain(options.accounts.iter().cloned()) {
+            let file = layout.accounts.join(format!("{}.json", base58(account.address)));
             write(&file, &account.to_file_text())?;
         }
         Ok(layout)
@@ -86,23 +89,26 @@ impl Layout {
         let mut arguments = vec!["--reset".to_owned(), "--quiet".to_owned()];
         let mut set = |name: &str, value: String| arguments.extend([format!("--{name}"), value]);
         set("ledger", text(&self.leader_ledger));
-        set("mint", bs58::encode(mint().address()).into_string());
+        set("mint", base58(mint().address()));
         set("account-dir", text(&self.accounts));
         set("rpc-port", self.leader_rpc_port.to_string());
         set("faucet-port", self.faucet_port.to_string());
         if options.first_snapshot == FirstSnapshot::Handed {
             set("warp-slot", WARP_SLOT.to_string());
         }
+        if let Some(slots) = options.slots_per_epoch {
+            set("slots-per-epoch", slots.to_string());
+        }
         arguments.extend(self.leader_ports.arguments());
         let files = match options.program_files.as_slice() {
             [] => std::slice::from_ref(&self.binaries.memo_program),
             files => files,
         };
-        let authority = payers(1).iter().map(|payer| bs58::encode(payer.address()).into_string()).next();
+        let authority = payers(1).iter().map(|payer| base58(payer.address())).next();
         for (index, file) in (0..options.programs + options.upgradeable).zip(files.iter().cycle()) {
             let is_upgradeable = index >= options.programs;
             let option = if is_upgradeable { "--upgradeable-program" } else { "--bpf-program" };
-            let address = bs58::encode(program_address(index)).into_string();
+            let address = base58(program_address(index));
             arguments.extend([option.to_owned(), address, text(file)]);
             arguments.extend(authority.clone().filter(|_| is_upgradeable));
         }
@@ -120,6 +126,12 @@ impl Layout {
         if options.first_snapshot == FirstSnapshot::Handed {
             arguments.extend(["--no-genesis-fetch".to_owned(), "--no-snapshot-fetch".to_owned()]);
         }
+        if !options.follower_stakes.is_empty() {
+            arguments.retain(|argument| argument != NO_VOTING);
+            let account = base58(voter::vote_account());
+            // Its first blocks come without waiting for a vote of its own in a rooted slot.
+            arguments.extend(["--no-wait-for-vote-to-start-leader", "--vote-account", &account].map(str::to_owned));
+        }
         arguments.extend(["--log".to_owned(), text(&self.follower_log)]);
         arguments.extend(options.follower_arguments.iter().cloned());
         Program {
@@ -133,7 +145,7 @@ impl Layout {
     /// What every follower of the leader with this genesis has in common.
     pub(super) fn follower(&self, genesis_hash: &str) -> Follower {
         let switches = [
-            "--no-voting",
+            NO_VOTING,
             "--private-rpc",
             "--full-rpc-api",
             "--allow-private-addr",
@@ -155,6 +167,11 @@ impl Layout {
             environment: always.into(),
             entrypoint: format!("127.0.0.1:{}", self.leader_ports.gossip),
         }
+    }
+
+    /// `agave-validator`.
+    pub(super) fn validator(&self) -> &Path {
+        &self.binaries.validator
     }
 
     /// Gives the follower genesis and snapshot unless it has a ledger already.

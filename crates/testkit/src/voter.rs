@@ -1,0 +1,115 @@
+//! Accounts of a validator that has stake from the genesis on: identity, vote account, stake accounts.
+//!
+//! Their data as Agave 2.1 to 4.x writes them: `VoteStateVersions::Current` and `StakeStateV2::Stake`, by bincode.
+
+use crate::transaction::{Address, GenesisAccount, follower_identities, numbered};
+
+/// What pays for votes, some thousand a SOL.
+const IDENTITY_LAMPORTS: u64 = 100_000_000_000;
+/// A vote account of that size pays no rent.
+const VOTE_BYTES: usize = 3_762;
+const VOTE_LAMPORTS: u64 = 27_074_400;
+/// The same of a stake account.
+const STAKE_BYTES: usize = 200;
+const STAKE_RENT: u64 = 2_282_880;
+const VOTE_PROGRAM: &str = "Vote111111111111111111111111111111111111111";
+const STAKE_PROGRAM: &str = "Stake11111111111111111111111111111111111111";
+/// In which no epoch is: stake that was active before the first one, or that stays.
+const NO_EPOCH: u64 = u64::MAX;
+
+/// One stake account in the genesis, delegated to the follower's vote account.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stake {
+    /// What is delegated. The leader has 1,000,000 SOL; with more than half of that nobody could vote without the follower.
+    pub lamports: u64,
+    /// The epoch in which it was delegated: it counts from the next one on. `None`: it always counted.
+    pub activated_in: Option<u64>,
+    /// The epoch in which it was taken back: it counts until its end. `None`: it stays.
+    pub deactivated_in: Option<u64>,
+}
+
+impl Stake {
+    /// So many SOL that count from the beginning to the end.
+    pub const fn always(sol: u64) -> Self {
+        Stake { lamports: sol * 1_000_000_000, activated_in: None, deactivated_in: None }
+    }
+}
+
+/// Where the follower's vote account is.
+pub fn vote_account() -> Address {
+    numbered(b"vote account", 0)
+}
+
+/// Everything that the follower needs in the genesis to vote.
+pub(crate) fn accounts(stakes: &[Stake]) -> Vec<GenesisAccount> {
+    let [follower, _] = follower_identities();
+    let identity = follower.address();
+    let payer = GenesisAccount { address: identity, owner: [0; 32], lamports: IDENTITY_LAMPORTS, data: Vec::new() };
+    let data = vote_state(identity);
+    let vote = GenesisAccount { address: vote_account(), owner: program(VOTE_PROGRAM), lamports: VOTE_LAMPORTS, data };
+    let stake = |(number, stake): (u32, &Stake)| GenesisAccount {
+        address: numbered(b"stake", number),
+        owner: program(STAKE_PROGRAM),
+        lamports: stake.lamports + STAKE_RENT,
+        data: stake_state(identity, *stake),
+    };
+    [payer, vote].into_iter().chain((0..).zip(stakes).map(stake)).collect()
+}
+
+/// Of one that has never voted, with 7 percent of commission.
+fn vote_state(identity: Address) -> Vec<u8> {
+    let mut data = 2_u32.to_le_bytes().to_vec();
+    data.extend(identity);
+    data.extend(identity);
+    data.push(7);
+    // No votes, and no root.
+    data.extend(0_u64.to_le_bytes());
+    data.push(0);
+    // One authorized voter, from epoch 0 on.
+    data.extend([1_u64, 0].map(u64::to_le_bytes).concat());
+    data.extend(identity);
+    // A ring of 32 earlier ones, which is empty: its index, and that it is so.
+    data.extend([0; 32 * 48]);
+    data.extend(31_u64.to_le_bytes());
+    data.push(1);
+    // Neither credits nor a timestamp: zeros, like what is left.
+    data.resize(VOTE_BYTES, 0);
+    data
+}
+
+fn stake_state(owner: Address, stake: Stake) -> Vec<u8> {
+    let mut data = 2_u32.to_le_bytes().to_vec();
+    data.extend(STAKE_RENT.to_le_bytes());
+    // Who may delegate and withdraw; no lockup.
+    data.extend(owner);
+    data.extend(owner);
+    data.extend([0; 8 + 8 + 32]);
+    data.extend(vote_account());
+    let epochs = [stake.activated_in, stake.deactivated_in].map(|epoch| epoch.unwrap_or(NO_EPOCH));
+    data.extend([stake.lamports, epochs[0], epochs[1]].map(u64::to_le_bytes).concat());
+    data.extend(0.25_f64.to_le_bytes());
+    // Credits observed, and flags: zeros, like what is left.
+    data.resize(STAKE_BYTES, 0);
+    data
+}
+
+#[expect(clippy::expect_used, reason = "constants of this file")]
+fn program(address: &str) -> Address {
+    let bytes = bs58::decode(address).into_vec().expect("base58");
+    bytes.try_into().expect("32 bytes")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_accounts_have_their_fields_where_nodes_look_for_them() {
+        let all = accounts(&[Stake { lamports: 7, activated_in: Some(3), deactivated_in: None }]);
+        let [payer, vote, stake] = &all[..] else { panic!("three accounts") };
+        assert_eq!((vote.data.len(), stake.data.len()), (VOTE_BYTES, STAKE_BYTES));
+        assert_eq!(vote.data[4..36], payer.address);
+        assert_eq!(stake.data[124..156], vote_account(), "where memcmp filters expect the voter");
+        assert_eq!(stake.data[156..172], [7_u64, 3].map(u64::to_le_bytes).concat());
+    }
+}
