@@ -1,0 +1,149 @@
+//! What a node says of one vote account, read without any code of the daemon.
+
+use faultline_testkit::Result;
+use faultline_testkit::expose::Page;
+use faultline_testkit::rpc::Rpc;
+use serde_json::{Value, json};
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+/// A page has answers as old as this: of up to five rounds of a second, and the time that they took.
+const OLDEST: Duration = Duration::from_secs(8);
+
+/// Stands for the labels of a time ahead that is compared as slots.
+const SLOTS: &[(&str, &str)] = &[("as", "slots")];
+
+/// A metric, its labels, its value; `None` if it must be absent.
+type Expected = (&'static str, Vec<(&'static str, &'static str)>, Option<f64>);
+
+/// Reads again and again, and remembers the last seconds.
+pub(crate) struct Witness {
+    rpc: Rpc,
+    identity: String,
+    vote: String,
+    slots_in_epoch: f64,
+    read: VecDeque<(Instant, Vec<Expected>)>,
+}
+
+impl Witness {
+    pub(crate) fn new(rpc: Rpc, identity: &str, vote: &str, slots_in_epoch: f64) -> Self {
+        let (identity, vote) = (identity.to_owned(), vote.to_owned());
+        Witness { rpc, identity, vote, slots_in_epoch, read: VecDeque::new() }
+    }
+
+    /// What on the page is not what the node said in the last seconds; an error also before there are so many.
+    pub(crate) fn contradicts(&mut self, page: &Page) -> std::result::Result<(), String> {
+        let now = Instant::now();
+        self.read.push_back((now, read(&self.rpc, &self.identity, &self.vote).map_err(|error| error.to_string())?));
+        while self.read.len() > 1 && self.read[1].0 + OLDEST <= now {
+            self.read.pop_front();
+        }
+        if self.read[0].0 + OLDEST > now {
+            return Err("the witness has not seen enough".to_owned());
+        }
+        let (_, newest) = &self.read[self.read.len() - 1];
+        let wrong = newest.iter().enumerate().filter_map(|(at, (name, labels, _))| {
+            let seen: Vec<Option<f64>> = self.read.iter().map(|(_, read)| read[at].2).collect();
+            let told = told(page, name, labels, self.slots_in_epoch);
+            let numbers = || seen.iter().copied().flatten();
+            let range = (numbers().fold(f64::INFINITY, f64::min), numbers().fold(f64::NEG_INFINITY, f64::max));
+            let agrees = match told {
+                Some(told) => (range.0 - 1e-9..=range.1 + 1e-9).contains(&told),
+                None => seen.contains(&None),
+            };
+            (!agrees).then(|| format!("{name} {labels:?}: {told:?} and not {range:?}"))
+        });
+        let wrong: Vec<String> = wrong.collect();
+        if wrong.is_empty() { Ok(()) } else { Err(wrong.join("; ")) }
+    }
+}
+
+fn read(rpc: &Rpc, identity: &str, vote: &str) -> Result<Vec<Expected>> {
+    let processed = json!({"commitment": "processed"});
+    let number = |value: &Value| value.as_f64().expect("a number");
+    let all = rpc.call("getVoteAccounts", json!([processed]))?;
+    let epoch = rpc.call("getEpochInfo", json!([processed]))?;
+    let lists = ["current", "delinquent"].map(|list| all[list].as_array().expect("a list").clone());
+    let own = lists.iter().flatten().find(|account| account["votePubkey"] == vote);
+    let own = own.expect("the account is one of all");
+    let (slot, now) = (number(&epoch["absoluteSlot"]), number(&epoch["epoch"]));
+    let mine = credits(own, now);
+    let others: Vec<f64> = lists.iter().flatten().filter_map(|account| credits(account, now)).collect();
+    let rank = mine.map(|mine| 1.0 + others.iter().filter(|other| **other > mine).count() as f64);
+    let best = others.iter().copied().fold(0.0, f64::max);
+    let slots = ["lastVote", "rootSlot"].map(|kind| Some(number(&own[kind])).filter(|slot| *slot > 0.0));
+    let distance = |voted: Option<f64>| voted.map(|voted| (slot - voted).max(0.0));
+    let balance = |account: &str| -> Result<f64> {
+        let told = rpc.call("getBalance", json!([account, processed]))?;
+        Ok(number(&told["value"]) / 1e9)
+    };
+    let delinquent = lists[1].iter().any(|account| account["votePubkey"] == vote);
+    let mut read = vec![
+        ("agave_epoch", vec![], Some(now)),
+        ("agave_epoch_progress_ratio", vec![], Some(number(&epoch["slotIndex"]) / number(&epoch["slotsInEpoch"]))),
+        ("agave_delinquent", vec![], Some(f64::from(u8::from(delinquent)))),
+        ("agave_vote_slot", vec![("kind", "last_vote")], slots[0]),
+        ("agave_vote_slot", vec![("kind", "root")], slots[1]),
+        ("agave_vote_distance_slots", vec![("kind", "last_vote")], distance(slots[0])),
+        ("agave_vote_distance_slots", vec![("kind", "root")], distance(slots[1])),
+        ("agave_vote_credits", vec![("in", "this_epoch")], mine),
+        ("agave_vote_credits", vec![("in", "previous_epoch")], credits(own, now - 1.0)),
+        ("agave_vote_credits_rank", vec![], rank.filter(|_| best > 0.0)),
+        ("agave_vote_credits_of_best_ratio", vec![], mine.filter(|_| best > 0.0).map(|mine| mine / best)),
+        ("agave_vote_commission_ratio", vec![], Some(number(&own["commission"]) / 100.0)),
+        ("agave_stake_sol", vec![("state", "active")], Some(number(&own["activatedStake"]) / 1e9)),
+        ("agave_balance_sol", vec![("account", "identity")], Some(balance(identity)?)),
+        ("agave_balance_sol", vec![("account", "vote")], Some(balance(vote)?)),
+    ];
+    read.extend(leads(rpc, identity, &epoch)?);
+    Ok(read)
+}
+
+fn credits(account: &Value, epoch: f64) -> Option<f64> {
+    let number = |value: &Value| value.as_f64().expect("a number");
+    let epochs = account["epochCredits"].as_array().expect("credits");
+    let of = epochs.iter().find(|of| number(&of[0]) == epoch)?;
+    Some(number(&of[1]) - number(&of[2]))
+}
+
+/// Leader slots, and of those ahead the times as slots.
+fn leads(rpc: &Rpc, identity: &str, epoch: &Value) -> Result<Vec<Expected>> {
+    let processed = json!({"commitment": "processed"});
+    let blocks = rpc.call("getBlockProduction", json!([{"commitment": "confirmed"}]))?;
+    let by_identity = blocks["value"]["byIdentity"].as_object().expect("producers").clone();
+    let of = |slots: &Value| (slots[0].as_f64().expect("slots"), slots[1].as_f64().expect("blocks"));
+    let own = by_identity.get(identity).map_or((0.0, 0.0), of);
+    let all = by_identity.values().map(of).fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+    let slot = epoch["absoluteSlot"].as_u64().expect("a slot");
+    let schedule = rpc.call("getLeaderSchedule", json!([slot, processed]))?;
+    let index = epoch["slotIndex"].as_u64().expect("an index") as usize;
+    let mut leads = vec![false; epoch["slotsInEpoch"].as_u64().expect("slots") as usize];
+    for slot in schedule[identity].as_array().into_iter().flatten() {
+        leads[slot.as_u64().expect("a slot") as usize] = true;
+    }
+    let ahead = &leads[index..];
+    let next = ahead.iter().position(|leads| *leads).map(|slots| slots as f64);
+    let runs = ahead.split(|leads| *leads).map(<[bool]>::len);
+    let longest = runs.max().filter(|slots| *slots > 0).map(|slots| slots as f64);
+    let slots = |state, count: f64| ("agave_leader_slots", vec![("state", state)], Some(count));
+    let cluster = |state, count: f64| ("agave_cluster_leader_slots", vec![("state", state)], Some(count));
+    Ok(vec![
+        slots("assigned", leads.iter().filter(|leads| **leads).count() as f64),
+        slots("passed", own.0),
+        slots("skipped", own.0 - own.1),
+        cluster("passed", all.0),
+        cluster("skipped", all.0 - all.1),
+        ("agave_next_leader_slot_seconds", SLOTS.to_vec(), next),
+        ("agave_restart_window_seconds", SLOTS.to_vec(), longest),
+    ])
+}
+
+/// What the page says; of [`SLOTS`] its seconds as slots, by the pace that its own time until the epoch's end has.
+fn told(page: &Page, name: &str, labels: &[(&str, &str)], slots_in_epoch: f64) -> Option<f64> {
+    if labels != SLOTS {
+        return page.get(name, labels);
+    }
+    let left = slots_in_epoch * (1.0 - page.get("agave_epoch_progress_ratio", &[])?);
+    let pace = page.get("agave_epoch_remaining_seconds", &[])? / left;
+    Some((page.get(name, &[])? / pace).round())
+}
