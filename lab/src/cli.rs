@@ -66,11 +66,21 @@ pub(crate) struct ManualArgs {
 mod tests {
     use super::*;
     use clap::CommandFactory;
+    use faultline_testkit::documents;
     use std::time::Duration;
 
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn what_the_documents_show_is_understood() {
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let lines = documents::command_lines(&root, "faultline").unwrap();
+        assert!(lines.iter().filter(|line| line.is_whole).count() > 50, "{lines:?}");
+        let refused = documents::refused(&lines, |words| Cli::try_parse_from(words).map(drop));
+        assert_eq!(refused, Vec::<String>::new(), "{}", refused.join("\n"));
     }
 
     #[test]

@@ -12,6 +12,7 @@
 //! | a real Prometheus that scrapes and answers queries | [`prometheus::Prometheus`] |
 //! | a real browser that shows a page | [`browser::Browser`] |
 //! | a host that is only a folder | [`host::PretendHost`] |
+//! | the command lines that the documents show | [`documents::command_lines`] |
 //! | a second opinion about a live process | [`proc`] |
 //! | to wait for something without sleeping blindly | [`eventually::eventually`] |
 //!
@@ -25,6 +26,7 @@ pub mod binaries;
 pub mod browser;
 pub mod cluster;
 pub mod daemon;
+pub mod documents;
 mod error;
 pub mod eventually;
 pub mod expose;

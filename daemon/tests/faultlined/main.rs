@@ -5,6 +5,7 @@ mod activation;
 mod audit;
 mod counter_model;
 mod demo;
+mod documents;
 mod flight;
 mod frozen;
 mod golden;

@@ -5,6 +5,7 @@ mod browser;
 mod cache;
 mod campaign;
 mod doctor;
+mod documents;
 mod experiment;
 mod experiment_concurrent;
 mod experiment_order;
