@@ -22,6 +22,7 @@
     reason = "the witness starts programs and reads clocks itself, so that it shares neither with what it checks"
 )]
 
+pub mod alertmanager;
 pub mod binaries;
 pub mod browser;
 pub mod cluster;

@@ -1,6 +1,6 @@
 //! A real Prometheus that scrapes what a test serves.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -32,6 +32,8 @@ pub struct PrometheusOptions {
     pub native_histograms: bool,
     /// Recording and alert rules, evaluated each second.
     pub rule_files: Vec<PathBuf>,
+    /// Where alerts are sent.
+    pub alertmanager: Option<String>,
 }
 
 /// One series of an answer: labels (the name as `__name__`) and value.
@@ -121,6 +123,17 @@ impl Prometheus {
             .collect()
     }
 
+    /// The alerts that fire now, by name.
+    ///
+    /// # Errors
+    /// As [`Prometheus::query`].
+    pub fn firing(&self) -> Result<BTreeSet<String>> {
+        let answer = self.get("/api/v1/alerts")?;
+        let alerts = answer["alerts"].as_array().into_iter().flatten();
+        let firing = alerts.filter(|alert| alert["state"] == "firing");
+        Ok(firing.filter_map(|alert| Some(alert["labels"]["alertname"].as_str()?.to_owned())).collect())
+    }
+
     /// The targets that are scraped now: the labels of each, and its health in a word.
     ///
     /// # Errors
@@ -187,6 +200,10 @@ fn config_text(options: &PrometheusOptions) -> String {
     let quoted = |text: &str| format!("'{}'", text.replace('\'', "''"));
     let rules: Vec<String> = options.rule_files.iter().map(|file| quoted(&file.to_string_lossy())).collect();
     text += &format!("rule_files: [{}]\n", rules.join(", "));
+    if let Some(address) = &options.alertmanager {
+        text +=
+            &format!("alerting: {{ alertmanagers: [{{ static_configs: [{{ targets: [{}] }}] }}] }}\n", quoted(address));
+    }
     text += "scrape_configs:\n  - job_name: faultline\n    static_configs:\n";
     for (at, target) in options.targets.iter().enumerate() {
         text += &format!("      - targets: [{}]\n", quoted(&target.to_string()));
@@ -221,7 +238,7 @@ fn percent_encoded(text: &str) -> String {
     encoded
 }
 
-fn free_port() -> Result<u16> {
+pub(crate) fn free_port() -> Result<u16> {
     let broken = |source| Error::Connection { address: "127.0.0.1:0".to_owned(), source };
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(broken)?;
     Ok(listener.local_addr().map_err(broken)?.port())

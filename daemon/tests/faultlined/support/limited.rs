@@ -47,6 +47,22 @@ impl LimitedCgroup {
         })
     }
 
+    /// Another limit from now on.
+    pub(crate) fn limit(&self, bytes: u64) -> std::io::Result<()> {
+        if !self.is_version_1() {
+            return self.write("memory.max", bytes);
+        }
+        // Memory and swap together are never less than memory alone.
+        let both = ["memory.limit_in_bytes", "memory.memsw.limit_in_bytes"];
+        let first = both.map(|file| self.write(file, bytes));
+        let again = self.write(both[0], bytes);
+        let [_, swap] = first;
+        match swap {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
+            _ => again,
+        }
+    }
+
     /// Whether it is one of version 1.
     pub(crate) fn is_version_1(&self) -> bool {
         self.kills != "memory.events"

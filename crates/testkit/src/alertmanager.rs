@@ -1,0 +1,97 @@
+//! A real Alertmanager, and what its receivers are told.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::eventually::{Look, wait_for};
+use crate::process::{Program, Running};
+use crate::prometheus::free_port;
+use crate::sink::Sink;
+use crate::{Error, Result, binaries, http};
+
+/// What to print when a test is skipped because there is none.
+pub const SKIP_MESSAGE: &str = "SKIPPED: no prometheus-alertmanager in PATH (Debian package: prometheus-alertmanager)";
+
+const STARTS_WITHIN: Duration = Duration::from_secs(60);
+
+/// What a receiver was told of an alert.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Told {
+    /// The receiver: `page`, `ticket`.
+    pub receiver: String,
+    /// The alert's name.
+    pub alert: String,
+    /// Whether it is over.
+    pub resolved: bool,
+}
+
+/// A running Alertmanager; killed when dropped.
+#[derive(Debug)]
+pub struct Alertmanager {
+    _running: Running,
+    address: String,
+    receivers: Sink,
+    _folder: tempfile::TempDir,
+}
+
+impl Alertmanager {
+    /// Whether it is in `PATH`, by Debian's name.
+    pub fn is_installed() -> bool {
+        binaries::in_search_path("prometheus-alertmanager").is_some()
+    }
+
+    /// Starts it with this configuration, whose commented `webhook_configs` of `127.0.0.1:8080` lead to the test, and waits until it is
+    /// ready.
+    ///
+    /// # Errors
+    /// [`Error::Missing`] with [`SKIP_MESSAGE`]; [`Error::Ended`] when it refuses its configuration; [`Error::Late`].
+    pub fn start(configuration: &str) -> Result<Self> {
+        let path = binaries::in_search_path("prometheus-alertmanager")
+            .ok_or_else(|| Error::Missing(SKIP_MESSAGE.to_owned()))?;
+        let (folder, receivers) = (tempfile::tempdir().map_err(Error::file(&std::env::temp_dir()))?, Sink::start()?);
+        let config = folder.path().join("alertmanager.yml");
+        let text = configuration
+            .replace("# webhook_configs:", "webhook_configs:")
+            .replace("http://127.0.0.1:8080", &receivers.url());
+        std::fs::write(&config, text).map_err(Error::file(&config))?;
+        let address = format!("127.0.0.1:{}", free_port()?);
+        let arguments = vec![
+            format!("--config.file={}", config.display()),
+            format!("--storage.path={}", folder.path().join("data").display()),
+            format!("--web.listen-address={address}"),
+            "--cluster.listen-address=".to_owned(),
+            "--log.level=warn".to_owned(),
+        ];
+        let output = folder.path().join("alertmanager.out");
+        let mut running = Running::start(&Program { path, arguments, environment: Vec::new(), output })?;
+        wait_for(STARTS_WITHIN, "alertmanager is ready", || {
+            running.check()?;
+            Ok(match http::get(&address, "/-/ready") {
+                Ok(response) if response.status == 200 => Look::Ready(()),
+                Ok(response) => Look::NotYet(response.text()),
+                Err(error) => Look::NotYet(error.to_string()),
+            })
+        })?;
+        Ok(Self { _running: running, address, receivers, _folder: folder })
+    }
+
+    /// Where it listens, `127.0.0.1:port`.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// Everything that receivers were told, in its order.
+    pub fn told(&self) -> Vec<Told> {
+        let mut told = Vec::new();
+        for body in self.receivers.bodies() {
+            let message: Value = serde_json::from_slice(&body).unwrap_or_default();
+            let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+            for alert in message["alerts"].as_array().into_iter().flatten() {
+                let (receiver, name) = (text(&message["receiver"]), text(&alert["labels"]["alertname"]));
+                told.push(Told { receiver, alert: name, resolved: alert["status"] == "resolved" });
+            }
+        }
+        told
+    }
+}
