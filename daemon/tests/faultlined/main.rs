@@ -15,6 +15,7 @@ mod once;
 mod ready_file;
 mod real_process;
 mod recording;
+mod runs_out;
 mod secrets;
 mod series;
 mod source_contract;
