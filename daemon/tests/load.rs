@@ -27,7 +27,8 @@ const FAULTLINED: &str = env!("CARGO_BIN_EXE_faultlined");
 const MIB: u64 = 1024 * 1024;
 /// Budgets of the design.
 const MOST_MEMORY: u64 = 64 * MIB;
-const MEMORY_AFTERWARDS: u64 = 24 * MIB;
+/// Of the budget of 24 MiB what is not code: of this program without optimisation more than half is, of a delivered one a third.
+const ANONYMOUS_AFTERWARDS: u64 = 14 * MIB;
 const BACK_WITHIN: Duration = Duration::from_secs(60);
 /// Agave gives a push up after this long. The figure of 100 ms belongs to a release build on a machine of its own.
 const GIVEN_UP_AFTER: Duration = Duration::from_secs(5);
@@ -259,10 +260,10 @@ fn a_push_is_answered_and_memory_stays_bounded_whatever_the_neighbours_do() -> R
     upstream.behave(Behaviour::Answer(204));
     let begun = Instant::now();
     let resident = eventually_seeing(BACK_WITHIN, "memory comes back", || {
-        let resident = memory("VmRSS").map_err(|error| error.to_string())?;
-        if resident <= MEMORY_AFTERWARDS { Ok(resident) } else { Err(format!("{} KiB", resident / 1024)) }
+        let resident = memory("RssAnon").map_err(|error| error.to_string())?;
+        if resident <= ANONYMOUS_AFTERWARDS { Ok(resident) } else { Err(format!("{} KiB", resident / 1024)) }
     });
-    println!("memory: {} KiB {:.1} s later", resident / 1024, begun.elapsed().as_secs_f64());
+    println!("memory: {} KiB anonymous {:.1} s later", resident / 1024, begun.elapsed().as_secs_f64());
     assert_eq!(daemon.stop()?, Some(0));
     Ok(())
 }
