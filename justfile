@@ -27,6 +27,10 @@ docs:
     cargo run -q -p xtask -- metrics-doc
     cargo doc --workspace --no-deps
 
+# The documents as a site: target/book/index.html.
+book:
+    scripts/book
+
 # The daemon with its built-in stand-in: http://127.0.0.1:9912
 demo:
     cargo run --release --bin faultlined -- run --demo

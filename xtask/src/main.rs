@@ -1,5 +1,6 @@
 //! Chores of the project. `cargo run -p xtask` lists them.
 
+mod book;
 mod dashboards;
 mod members;
 mod metrics_doc;
@@ -22,6 +23,7 @@ cargo run -p xtask -- CHORE
   dashboards            put the files of grafana/dashboards in order, and say what is wrong with them
   dashboards --check    fail if they are not in order, or name what does not exist
   tidy                  fail where the tree breaks a house rule or a document does not match it
+  book MDBOOK           make the documents as a site in target/book with this mdBook, and check its links
   sbom PROGRAM TARGET   print what is linked into the program for this target (CycloneDX)
 ";
 
@@ -34,6 +36,7 @@ fn main() -> ExitCode {
         ["dashboards"] => dashboards::write(&root()),
         ["dashboards", "--check"] => dashboards::check(&root()),
         ["tidy"] => tidy::check(&root()),
+        ["book", mdbook] => book::make(&root(), mdbook, env!("CARGO_PKG_VERSION")),
         ["sbom", program, target] => sbom::print(&root(), program, target),
         _ => {
             eprint!("{USAGE}");

@@ -1,0 +1,268 @@
+//! The documents as a site: README, `docs` and all that they link to, laid out for mdBook, and whether every link of what it
+//! makes leads somewhere. The pages are ordered as `docs/README.md`, their map, has them.
+
+mod check;
+mod links;
+
+use crate::run::{output, read};
+use anyhow::{Context, bail};
+use std::collections::{BTreeSet, VecDeque};
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The map, whose links are the order of the site, and the page that it opens with.
+const MAP: &str = "docs/README.md";
+const FIRST: &str = "README.md";
+
+/// Hyphens stay as they are written, options have two. No page of all pages, and none for servers.
+const SETTINGS: &str = r#"[output.html]
+no-section-label = true
+smart-punctuation = false
+input-404 = ""
+[output.html.print]
+enable = false
+"#;
+
+/// Makes the site in `target/book` with this mdBook, and checks it.
+///
+/// # Errors
+///
+/// A page that no other links to, a link that leads nowhere, what mdBook refuses.
+pub(crate) fn make(root: &Path, mdbook: &str, version: &str) -> anyhow::Result<()> {
+    let stage = root.join("target/book-source");
+    let site = root.join("target/book");
+    for folder in [&stage, &site] {
+        if folder.exists() {
+            fs::remove_dir_all(folder).with_context(|| folder.display().to_string())?;
+        }
+    }
+    let mut book = Book { root, source: stage.join("src"), pages: Vec::new(), seen: BTreeSet::new() };
+    book.collect()?;
+    book.is_complete()?;
+    book.put(Path::new("SUMMARY.md"), &summary(&book.pages))?;
+    let title = format!("[book]\ntitle = \"faultline {version}\"\n[build]\nbuild-dir = \"../book\"\n{SETTINGS}");
+    fs::write(stage.join("book.toml"), title)?;
+    output(root, mdbook, &["build", &stage.to_string_lossy()])?;
+    let checked = check::site(&site)?;
+    println!("target/book/index.html: {} pages, {checked} links lead somewhere", book.pages.len());
+    Ok(())
+}
+
+/// A page of the site.
+struct Page {
+    /// In the site, with `index.md` for `README.md`.
+    place: PathBuf,
+    title: String,
+    /// The folder whose files it lists.
+    lists: Option<PathBuf>,
+}
+
+struct Book<'a> {
+    root: &'a Path,
+    source: PathBuf,
+    pages: Vec<Page>,
+    seen: BTreeSet<PathBuf>,
+}
+
+impl Book<'_> {
+    /// Both pages and all that they lead to, the nearest first.
+    fn collect(&mut self) -> anyhow::Result<()> {
+        let mut waiting = VecDeque::from([PathBuf::from(MAP), PathBuf::from(FIRST)]);
+        while let Some(path) = waiting.pop_front() {
+            if !self.seen.insert(path.clone()) {
+                continue;
+            }
+            let found = self.root.join(&path);
+            if path.extension().is_some_and(|extension| extension == "md") {
+                waiting.extend(self.page(&path)?);
+            } else if found.join("README.md").is_file() {
+                waiting.push_back(path.join("README.md"));
+            } else if found.is_dir() && !found.join("index.html").is_file() {
+                // Before what else waits: below the list.
+                for entry in self.list(&path)?.into_iter().rev() {
+                    waiting.push_front(entry);
+                }
+            } else {
+                copy(&found, &self.source.join(&path))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts a page into the book, and returns what it links to.
+    fn page(&mut self, path: &Path) -> anyhow::Result<Vec<PathBuf>> {
+        let text = read(self.root, path)?;
+        let folder = path.parent().unwrap_or(Path::new(""));
+        let mut linked = Vec::new();
+        let text = links::rewritten(&text, |target| {
+            let (file, anchor) = target.split_at(target.find('#').unwrap_or(target.len()));
+            let file = links::joined(folder, file)?;
+            let found = self.root.join(&file);
+            if !found.exists() {
+                return None;
+            }
+            linked.push(file.clone());
+            let place = if found.is_dir() {
+                let page = if found.join("index.html").is_file() { "index.html" } else { "index.md" };
+                file.join(page)
+            } else {
+                place(&file)
+            };
+            Some(format!("{}{anchor}", links::relative(folder, &place)))
+        });
+        let title = title(&text).unwrap_or_else(|| path.display().to_string());
+        self.pages.push(Page { place: place(path), title, lists: None });
+        self.put(&place(path), &text)?;
+        Ok(linked)
+    }
+
+    /// A page with what is in a folder; returns that.
+    fn list(&mut self, folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
+        let mut entries = Vec::new();
+        for entry in fs::read_dir(self.root.join(folder)).with_context(|| folder.display().to_string())? {
+            entries.push(entry?.file_name());
+        }
+        entries.sort();
+        let name = list_title(folder);
+        let mut text = format!("# {name}\n\n");
+        let mut linked = Vec::new();
+        for entry in entries {
+            let path = folder.join(&entry);
+            let name = entry.to_string_lossy();
+            if path.extension().is_some_and(|extension| extension == "md") {
+                let title = title(&read(self.root, &path)?).unwrap_or_else(|| name.to_string());
+                let _ = writeln!(text, "- [{title}]({name})");
+            } else if self.root.join(&path).is_dir() {
+                let _ = writeln!(text, "- [{name}]({name}/index.md)");
+            } else {
+                let _ = writeln!(text, "- [{name}]({name})");
+            }
+            linked.push(path);
+        }
+        self.pages.push(Page { place: folder.join("index.md"), title: name, lists: Some(folder.to_path_buf()) });
+        self.put(&folder.join("index.md"), &text)?;
+        Ok(linked)
+    }
+
+    /// Every page of `docs` is one of the site.
+    fn is_complete(&self) -> anyhow::Result<()> {
+        let has = |page: &&PathBuf| !self.seen.contains(*page);
+        let all = pages_below(self.root, Path::new("docs"))?;
+        if let Some(page) = all.iter().find(has) {
+            bail!("{}: no page links to it: put it into {MAP}", page.display());
+        }
+        Ok(())
+    }
+
+    fn put(&self, place: &Path, text: &str) -> anyhow::Result<()> {
+        let file = self.source.join(place);
+        fs::create_dir_all(file.parent().unwrap_or(&file))?;
+        fs::write(&file, text).with_context(|| file.display().to_string())
+    }
+}
+
+/// What mdBook makes the table of contents of: the pages of a listed folder are below its list.
+fn summary(pages: &[Page]) -> String {
+    let mut text = "# Summary\n\n".to_owned();
+    let (first, others): (Vec<&Page>, Vec<&Page>) =
+        pages.iter().partition(|page| page.place == place(Path::new(FIRST)));
+    for page in first.into_iter().chain(others) {
+        if list_of(page, pages).is_none() {
+            entry(page, pages, 0, &mut text);
+        }
+    }
+    text
+}
+
+fn entry(page: &Page, pages: &[Page], depth: usize, text: &mut String) {
+    let _ = writeln!(text, "{}- [{}]({})", "  ".repeat(depth), page.title, page.place.display());
+    for below in pages.iter().filter(|below| list_of(below, pages).is_some_and(|list| list == page.place)) {
+        entry(below, pages, depth + 1, text);
+    }
+}
+
+/// The page that lists this one.
+fn list_of<'a>(page: &Page, pages: &'a [Page]) -> Option<&'a Path> {
+    let in_folder = page.lists.as_deref().unwrap_or(&page.place).parent()?;
+    pages.iter().find(|list| list.lists.as_deref() == Some(in_folder)).map(|list| list.place.as_path())
+}
+
+/// Where a file of the tree is in the site.
+fn place(path: &Path) -> PathBuf {
+    if path.file_name().is_some_and(|name| name == "README.md") {
+        path.with_file_name("index.md")
+    } else {
+        path.to_path_buf()
+    }
+}
+
+/// Folders of documents are chapters; others are called as in the tree.
+fn list_title(folder: &Path) -> String {
+    let name = folder.strip_prefix("docs").unwrap_or(folder).display().to_string();
+    if name.len() == folder.as_os_str().len() {
+        return name;
+    }
+    let mut letters = name.chars();
+    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or(name)
+}
+
+fn title(text: &str) -> Option<String> {
+    text.lines().find_map(|line| line.strip_prefix("# ")).map(|title| title.trim().to_owned())
+}
+
+fn pages_below(root: &Path, folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let mut pages = Vec::new();
+    for entry in fs::read_dir(root.join(folder)).with_context(|| folder.display().to_string())? {
+        let path = folder.join(entry?.file_name());
+        if root.join(&path).is_dir() {
+            pages.extend(pages_below(root, &path)?);
+        } else if path.extension().is_some_and(|extension| extension == "md") {
+            pages.push(path);
+        }
+    }
+    pages.sort();
+    Ok(pages)
+}
+
+/// A file, or a folder with all that is in it.
+fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
+    if from.is_dir() {
+        for entry in fs::read_dir(from).with_context(|| from.display().to_string())? {
+            let name = entry?.file_name();
+            copy(&from.join(&name), &to.join(&name))?;
+        }
+        return Ok(());
+    }
+    fs::create_dir_all(to.parent().unwrap_or(to))?;
+    fs::copy(from, to).with_context(|| from.display().to_string())?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page(place: &str, lists: Option<&str>) -> Page {
+        Page { place: place.into(), title: place.to_uppercase(), lists: lists.map(PathBuf::from) }
+    }
+
+    #[test]
+    fn a_folder_of_documents_is_a_chapter() {
+        assert_eq!(list_title(Path::new("docs/runbooks")), "Runbooks");
+        assert_eq!(list_title(Path::new("systemd/drop-ins")), "systemd/drop-ins");
+    }
+
+    #[test]
+    fn the_first_page_is_first_and_what_a_folder_has_is_below_its_list() {
+        let pages = [
+            page("docs/A.md", None),
+            page("index.md", None),
+            page("docs/b/1.md", None),
+            page("docs/b/index.md", Some("docs/b")),
+        ];
+        let expected = "# Summary\n\n- [INDEX.MD](index.md)\n- [DOCS/A.MD](docs/A.md)\n\
+                        - [DOCS/B/INDEX.MD](docs/b/index.md)\n  - [DOCS/B/1.MD](docs/b/1.md)\n";
+        assert_eq!(summary(&pages), expected);
+    }
+}
