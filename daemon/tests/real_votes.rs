@@ -111,7 +111,10 @@ fn names(page: &Page, cluster: &Cluster, identity: &str, vote: &str) -> Result<(
     let genesis = genesis.as_str().expect("a hash");
     let one = |name: &str, labels: &[(&str, &str)]| page.get(name, labels);
     assert_eq!(one("agave_cluster_info", &[("cluster", genesis), ("genesis_hash", genesis)]), Some(1.0));
-    assert_eq!(one("agave_vote_account_info", &[("identity", identity), ("vote_account", vote)]), Some(1.0));
+    assert_eq!(
+        one("agave_vote_account_info", &[("identity", identity), ("role", "voting"), ("vote_account", vote)]),
+        Some(1.0)
+    );
     assert_eq!(page.matching("agave_target_info", &[("cluster", genesis)]).len(), 1, "no label was configured");
     assert_eq!(one("agave_cluster_version_stake_ratio", &[("version", "same")]), Some(1.0));
     assert_eq!(one("agave_cluster_feature_set_stake_ratio", &[("feature_set", "same")]), Some(1.0));
@@ -136,13 +139,15 @@ fn identity_is_switched(
         must(page.get("agave_leader_slots", &[("state", "assigned")]) == Some(0.0), || "leader slots".to_owned())
     });
     page(configured, "the configured account falls behind, whose validator votes no longer", |page| {
-        let info = page.get("agave_vote_account_info", &[("identity", spare), ("vote_account", vote)]);
+        let info =
+            page.get("agave_vote_account_info", &[("identity", spare), ("role", "standby"), ("vote_account", vote)]);
         let behind = page.get("agave_vote_distance_slots", &[("kind", "last_vote")]);
         must(info.is_some() && behind > Some(20.0), || format!("{info:?}, {behind:?} slots behind"))
     });
     cluster.set_follower_identity(&own.identity)?;
     page(found, "the vote account of the old identity", |page| {
-        let info = page.get("agave_vote_account_info", &[("identity", identity), ("vote_account", vote)]);
+        let info =
+            page.get("agave_vote_account_info", &[("identity", identity), ("role", "voting"), ("vote_account", vote)]);
         must(info.is_some(), || "not yet".to_owned())
     });
     Ok(())

@@ -214,7 +214,9 @@ impl Known {
 
     fn tell_votes(&self, own: &Own, out: &mut Vec<Reading>) {
         let account = &own.account;
-        let labels = [Text::Shared(Arc::clone(&self.identity)), Text::from(account.vote_pubkey.clone())];
+        // The account that is configured may be another machine's to vote with, which this one stands by for.
+        let role = if account.node_pubkey == *self.identity { "voting" } else { "standby" };
+        let labels = [Text::Shared(Arc::clone(&self.identity)), role.into(), Text::from(account.vote_pubkey.clone())];
         out.push(Reading::whole(&m::VOTE_ACCOUNT, labels, 1));
         out.push(Reading::flag(&m::DELINQUENT, [], own.delinquent));
         for (kind, slot) in [("last_vote", account.last_vote), ("root", account.root_slot)] {
