@@ -116,8 +116,10 @@ impl Conclusions {
             // It pushes under its start-up name for all its life.
             self.told.intake.answers_to(&id, look.now);
         }
-        if let Some(identity) = asked.or_else(|| self.config.target.identity.clone()) {
-            self.told.intake.carries(&identity, look.now);
+        match (asked, &self.config.target.identity) {
+            (Some(identity), _) => self.told.intake.carries(&identity, look.now),
+            (None, Some(identity)) => self.told.intake.is_configured(identity, look.now),
+            (None, None) => {}
         }
         let has_rpc = self.config.rpc.url.is_some() || target.validator.as_ref().is_some_and(|v| v.rpc_port.is_some());
         let can_be_asked = (self.config.rpc.enabled && has_rpc) || known.admin.as_ref().is_some_and(|facts| facts.up);

@@ -138,7 +138,7 @@ impl Intake {
     /// Another process is followed, or none. `startup_id` is what it calls itself until it has read its identity.
     pub fn restart(&self, startup_id: Option<String>) {
         let mut state = self.lock();
-        let settled = state.senders.restart(startup_id);
+        state.senders.restart(startup_id);
         state.total.forget_levels();
         state.values.forget_levels();
         state.coverage.restart();
@@ -149,7 +149,6 @@ impl Intake {
         (state.newest_slots, state.version, state.last_push, state.gone) = (None, None, None, false);
         state.plausible = Plausible::default();
         (state.rpc_slot, state.rpc_slot_at_push, state.empty_pushes, state.answers) = (None, None, 0, None);
-        state.take(settled, self.allow().max_series(), self.recorder.get());
     }
 
     /// The followed process has ended and none has taken its place: its levels are not shown any more.
@@ -164,7 +163,14 @@ impl Intake {
         state.take(settled, self.allow().max_series(), self.recorder.get());
     }
 
-    /// The followed validator carries this identity.
+    /// The followed validator carries this identity, by configuration.
+    pub fn is_configured(&self, identity: &str, now: Stamp) {
+        let mut state = self.lock();
+        let settled = state.senders.is_configured(identity, now);
+        state.take(settled, self.allow().max_series(), self.recorder.get());
+    }
+
+    /// The followed validator carries this identity, by its own word.
     pub fn carries(&self, identity: &str, now: Stamp) {
         let mut state = self.lock();
         let settled = state.senders.carries(identity, now);

@@ -1,6 +1,7 @@
 //! Whose points count. A push carries its sender's identity as `host_id`: the followed validator's identities count, a
 //! second validator or a stray tool on the same port is foreign. Points that come before the identity is known are
-//! kept apart, summed, and taken or dropped once it is.
+//! kept apart, summed, and taken or dropped once it is. So are those of a new sender later: a validator that was given another
+//! identity pushes under it before it is asked for it.
 //!
 //! Until it has read its identity a validator calls itself by the hash of the host's name, and so does every other one on
 //! that host (solana-test-validator for all its life). Points under that name are ours if the name falls silent once the
@@ -18,7 +19,8 @@ use std::time::Duration;
 /// At most this many senders are told apart; what the rest sends is foreign.
 const MOST_SENDERS: usize = 8;
 
-/// How long a sole sender is watched before it is taken for a validator that cannot be asked who it is.
+/// How long a sole sender is watched before it is taken for a validator that cannot be asked who it is, and a new one before it
+/// is taken for somebody else. A validator is asked more often than that.
 const WATCHED: Duration = Duration::from_secs(60);
 
 /// The `host_id` of a line without one, and of one that no validator can have. Every validator sends one: such a line is a
@@ -149,6 +151,7 @@ impl Senders {
         let standing = match id {
             NO_ID => SenderState::Foreign,
             id if self.carried.iter().any(|known| known == id) => SenderState::Ours,
+            _ if self.is_waiting() => SenderState::Foreign,
             _ => SenderState::Pending,
         };
         let sender = Sender {
@@ -163,25 +166,31 @@ impl Senders {
         self.all.last_mut()
     }
 
+    /// Whether somebody who came after the identity was known may yet turn out to be the validator: one is enough.
+    fn is_waiting(&self) -> bool {
+        let waits =
+            |sender: &Sender| sender.standing == SenderState::Pending && self.startup_id.as_ref() != Some(&sender.id);
+        !self.carried.is_empty() && self.all.iter().any(waits)
+    }
+
     /// Another process is followed, or none: nothing is known of its identity. Pending sums stay, in case the new
     /// process sent them before it was found; whoever was ours or foreign must show it anew.
-    pub fn restart(&mut self, startup_id: Option<String>) -> Settled {
+    pub fn restart(&mut self, startup_id: Option<String>) {
         self.carried.clear();
         self.assumed = false;
         self.startup_id = startup_id;
         for sender in self.all.iter_mut().filter(|sender| sender.id != NO_ID) {
             sender.standing = SenderState::Pending;
         }
-        self.settle(None)
     }
 
     /// The followed validator pushes under this name as well, which is not its identity.
     pub fn answers_to(&mut self, id: &str, now: Stamp) -> Settled {
+        let patience = self.patience();
         if !self.carried.iter().any(|known| known == id) {
             self.carried.insert(0, id.to_owned());
         }
-        let startup = self.startup_standing(now);
-        self.settle(Some(startup))
+        self.settle(Some((self.startup_standing(now), patience)), now)
     }
 
     /// Pushes of pending senders up to now are another process's.
@@ -189,9 +198,19 @@ impl Senders {
         self.all.iter_mut().for_each(|sender| sender.sums.coverage = Coverage::default());
     }
 
-    /// The followed validator carries this identity, by its own word or by configuration. Everybody else who sent
-    /// before is foreign.
+    /// The followed validator carries this identity, by configuration. Everybody else who sent before is foreign.
+    pub fn is_configured(&mut self, id: &str, now: Stamp) -> Settled {
+        self.known(id, Duration::ZERO, now)
+    }
+
+    /// The followed validator carries this identity, by its own word. When it is told for the first time, everybody else who sent
+    /// before is foreign; later, who has sent for a while.
     pub fn carries(&mut self, id: &str, now: Stamp) -> Settled {
+        let patience = if self.assumed { Duration::ZERO } else { self.patience() };
+        self.known(id, patience, now)
+    }
+
+    fn known(&mut self, id: &str, patience: Duration, now: Stamp) -> Settled {
         if self.assumed {
             self.carried.clear();
             self.assumed = false;
@@ -200,8 +219,12 @@ impl Senders {
             self.carried.retain(|known| known != id);
             self.carried.push(id.to_owned());
         }
-        let startup = self.startup_standing(now);
-        self.settle(Some(startup))
+        self.settle(Some((self.startup_standing(now), patience)), now)
+    }
+
+    /// For how long somebody who is not known may yet turn out to be the validator.
+    fn patience(&self) -> Duration {
+        if self.carried.is_empty() { Duration::ZERO } else { WATCHED }
     }
 
     /// Whether the points under the start-up name are ours, now that the identity is known.
@@ -228,19 +251,19 @@ impl Senders {
         }
         self.assumed = true;
         self.carried.push(sole.clone());
-        Some((sole, self.settle(None)))
+        Some((sole, self.settle(None, now)))
     }
 
-    /// Takes senders that carry our identity. If the identity is known by the validator's word, `startup` says what is
-    /// known of the start-up name, and everybody else is foreign.
-    fn settle(&mut self, startup: Option<SenderState>) -> Settled {
+    /// Takes senders that carry our identity. If the identity is known by the validator's word, `told` says what is known of the
+    /// start-up name, and after which time everybody else is foreign.
+    fn settle(&mut self, told: Option<(SenderState, Duration)>, now: Stamp) -> Settled {
         let mut settled = Settled::default();
         for sender in &mut self.all {
             let standing = if self.carried.contains(&sender.id) {
                 SenderState::Ours
             } else if self.startup_id.as_ref() == Some(&sender.id) {
-                startup.unwrap_or(SenderState::Pending)
-            } else if startup.is_some() {
+                told.map_or(SenderState::Pending, |(startup, _)| startup)
+            } else if told.is_some_and(|(_, patience)| now.since(sender.first) >= patience) {
                 SenderState::Foreign
             } else {
                 sender.standing
@@ -278,117 +301,4 @@ impl Senders {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn at(seconds: u64) -> Stamp {
-        Stamp { uptime: Duration::from_secs(seconds), unix: Duration::ZERO }
-    }
-
-    fn send(senders: &mut Senders, id: &str, now: u64) -> SenderState {
-        let sender = senders.find(id, at(now)).expect("room");
-        sender.sums.lines.used += u64::from(sender.standing == SenderState::Pending);
-        sender.standing
-    }
-
-    #[test]
-    fn points_wait_for_the_identity_and_are_then_taken_or_dropped() {
-        let mut senders = Senders::default();
-        senders.restart(None);
-        assert_eq!(send(&mut senders, "ours", 1), SenderState::Pending);
-        assert_eq!(send(&mut senders, "other", 1), SenderState::Pending);
-        let settled = senders.carries("ours", at(1));
-        assert_eq!(settled.ours.iter().map(|s| s.lines.used).sum::<u64>(), 1);
-        assert_eq!(settled.foreign, 1);
-        assert_eq!(send(&mut senders, "ours", 2), SenderState::Ours);
-        assert_eq!(send(&mut senders, "other", 2), SenderState::Foreign);
-    }
-
-    #[test]
-    fn the_start_up_name_counts_if_it_falls_silent_when_the_identity_is_heard() {
-        let mut senders = Senders::default();
-        senders.restart(Some("hash".into()));
-        assert_eq!(send(&mut senders, "hash", 1), SenderState::Pending);
-        send(&mut senders, "ours", 11);
-        assert_eq!(senders.carries("ours", at(12)).ours.len(), 1, "the identity's own sums");
-        let settled = senders.carries("ours", at(26));
-        assert_eq!(settled.ours.iter().map(|s| s.lines.used).sum::<u64>(), 1, "the start-up name's");
-    }
-
-    #[test]
-    fn the_start_up_name_of_another_validator_on_this_host_goes_on_and_is_foreign() {
-        let mut senders = Senders::default();
-        senders.restart(Some("hash".into()));
-        for second in [1, 11, 21] {
-            send(&mut senders, "hash", second);
-            send(&mut senders, "ours", second + 4);
-        }
-        let settled = senders.carries("ours", at(30));
-        assert_eq!((settled.ours.len(), settled.foreign), (1, 3));
-        assert_eq!(send(&mut senders, "hash", 31), SenderState::Foreign);
-    }
-
-    #[test]
-    fn an_identity_set_at_run_time_joins_the_one_before() {
-        let mut senders = Senders::default();
-        senders.restart(None);
-        senders.carries("first", at(1));
-        assert_eq!(send(&mut senders, "second", 1), SenderState::Pending);
-        senders.carries("second", at(1));
-        assert_eq!(send(&mut senders, "second", 2), SenderState::Ours);
-        assert_eq!(send(&mut senders, "first", 2), SenderState::Ours);
-        senders.restart(None);
-        assert_eq!(send(&mut senders, "first", 3), SenderState::Pending);
-    }
-
-    #[test]
-    fn a_name_that_the_validator_also_answers_to_counts_and_is_not_its_identity() {
-        let mut senders = Senders::default();
-        senders.restart(Some("hash".into()));
-        senders.answers_to("hash", at(1));
-        senders.carries("identity", at(1));
-        senders.answers_to("hash", at(2));
-        assert_eq!(senders.identity(), Some("identity"));
-        assert_eq!(send(&mut senders, "hash", 3), SenderState::Ours);
-        assert_eq!(send(&mut senders, "other", 3), SenderState::Pending);
-    }
-
-    #[test]
-    fn a_sole_sender_is_assumed_only_after_a_while_and_only_alone() {
-        let mut senders = Senders::default();
-        senders.restart(None);
-        send(&mut senders, "sole", 1);
-        assert!(senders.assume(at(30)).is_none());
-        assert_eq!(senders.assume(at(70)).map(|(id, settled)| (id, settled.ours.len())), Some(("sole".to_owned(), 1)));
-        assert_eq!(senders.assumed(), Some("sole"));
-        let mut crowd = Senders::default();
-        crowd.restart(None);
-        send(&mut crowd, "one", 1);
-        send(&mut crowd, "two", 1);
-        assert!(crowd.assume(at(500)).is_none());
-    }
-
-    #[test]
-    fn what_can_be_no_identity_is_one_foreign_sender_without_a_name() {
-        let mut senders = Senders::default();
-        senders.restart(None);
-        let long = "a".repeat(45);
-        for id in ["", &long, "a b", "\u{7}", "\u{202e}abc", "<b>", "\u{fc}"] {
-            assert_eq!(send(&mut senders, id, 1), SenderState::Foreign, "{id}");
-        }
-        assert_eq!(senders.of_standing(SenderState::Foreign, at(2), SILENT).collect::<Vec<_>>(), [""]);
-    }
-
-    #[test]
-    fn strangers_cannot_fill_memory() {
-        let mut senders = Senders::default();
-        senders.restart(None);
-        senders.carries("ours", at(1));
-        for i in 0..1000 {
-            let _ = senders.find(&format!("stranger{i}"), at(i));
-            senders.carries("ours", at(1));
-        }
-        assert!(senders.all.len() <= MOST_SENDERS);
-        assert_eq!(send(&mut senders, "ours", 2000), SenderState::Ours);
-    }
-}
+mod tests;

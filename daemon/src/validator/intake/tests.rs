@@ -315,7 +315,6 @@ fn a_sum_never_falls_whatever_is_pushed() {
 #[test]
 fn names_of_others_are_told_shortly_and_only_as_far_as_they_can_be_names() {
     let intake = intake();
-    intake.carries("A", at(1));
     let long = "\u{7}".repeat(60_000);
     let strangers: Vec<String> = ["B", "C", "D", "E", "F", "\u{202e}x", &long].map(|id| cache(id, 1, 1)).into();
     push(&intake, 1, &strangers);

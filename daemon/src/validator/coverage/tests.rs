@@ -1,0 +1,166 @@
+use super::*;
+use proptest::prelude::*;
+
+fn at(second: i64) -> i64 {
+    second * SECOND
+}
+
+/// Pushes that arrive when they are made.
+fn push(coverage: &mut Coverage, second: i64, since: u64, readable: bool) {
+    let at = Moment { made: at(second), arrived: at(second) };
+    assert!(!coverage.push(PushEnd { at, since, readable }));
+}
+
+#[test]
+fn seconds_without_transactions_count_from_the_first_execution_on() {
+    let mut coverage = Coverage::default();
+    push(&mut coverage, 100, 10, true);
+    coverage.transactions(at(104), 5);
+    coverage.transactions(at(106), 5);
+    push(&mut coverage, 110, 10, true);
+    assert_eq!(coverage.zero_seconds, 2, "105 and 107; 108 and 109 are not settled yet");
+    push(&mut coverage, 120, 10, true);
+    assert_eq!(coverage.zero_seconds, 12);
+    assert_eq!((coverage.unknown_seconds, coverage.pushes_missed), (0, 0));
+}
+
+#[test]
+fn a_missed_push_makes_its_seconds_unknown_and_not_zero() {
+    let mut coverage = Coverage::default();
+    push(&mut coverage, 100, 10, true);
+    coverage.transactions(at(100), 1);
+    push(&mut coverage, 110, 10, true);
+    let zero = coverage.zero_seconds;
+    push(&mut coverage, 140, 10, true);
+    assert_eq!(coverage.pushes_missed, 2);
+    assert_eq!(coverage.unknown_seconds, 22, "108 to 129");
+    assert_eq!(coverage.zero_seconds, zero + 8, "130 to 137");
+}
+
+#[test]
+fn pushes_that_filter_transactions_out_say_nothing() {
+    let mut coverage = Coverage::default();
+    coverage.transactions(at(100), 1);
+    push(&mut coverage, 110, 10, true);
+    push(&mut coverage, 120, 10, false);
+    assert_eq!((coverage.zero_seconds, coverage.unknown_seconds), (7, 10));
+}
+
+#[test]
+fn a_restart_begins_again_at_the_next_execution() {
+    let mut coverage = Coverage::default();
+    coverage.transactions(at(100), 1);
+    push(&mut coverage, 110, 10, true);
+    coverage.restart();
+    push(&mut coverage, 500, 10, true);
+    coverage.transactions(at(505), 1);
+    push(&mut coverage, 510, 10, true);
+    assert_eq!((coverage.zero_seconds, coverage.unknown_seconds, coverage.pushes_missed), (9, 0, 0));
+}
+
+#[test]
+fn pushes_missing_since_the_last_one_of_an_earlier_daemon_are_missed_and_their_seconds_are_not_ours() {
+    let mut coverage = Coverage::default();
+    coverage.resume(Moment { made: at(100), arrived: at(-40) });
+    let end =
+        |second| PushEnd { at: Moment { made: at(second), arrived: at(second - 140) }, since: 10, readable: true };
+    coverage.transactions(at(145), 1);
+    coverage.push(end(150));
+    coverage.transactions(at(155), 1);
+    coverage.push(end(160));
+    assert_eq!((coverage.pushes_missed, coverage.unknown_seconds), (4, 0), "at 110, 120, 130 and 140");
+    assert_eq!(coverage.zero_seconds, 11, "146 to 157, but for 155");
+}
+
+#[test]
+fn a_clock_that_was_set_while_the_daemon_was_down_makes_no_more_missed_pushes_than_there_was_time_for() {
+    for step in [3600, -3600] {
+        let mut coverage = Coverage::default();
+        coverage.resume(Moment { made: at(10_100), arrived: at(-40) });
+        let at = Moment { made: at(10_150 + step), arrived: at(10) };
+        assert!(coverage.push(PushEnd { at, since: 10, readable: true }));
+        assert_eq!(coverage.pushes_missed, 4, "{step}");
+    }
+}
+
+#[test]
+fn what_came_before_the_sender_was_known_is_taken_over_once() {
+    let mut pending = Coverage::default();
+    push(&mut pending, 150, 10, true);
+    pending.transactions(at(155), 1);
+    push(&mut pending, 160, 10, true);
+    let mut coverage = Coverage { zero_seconds: 7, ..Coverage::default() };
+    coverage.resume(Moment { made: at(130), arrived: at(130) });
+    coverage.adopt(pending.clone());
+    assert_eq!((coverage.pushes_missed, coverage.zero_seconds), (1, 9), "at 140; 156 and 157");
+    coverage.adopt(pending);
+    push(&mut coverage, 170, 10, true);
+    assert_eq!((coverage.pushes_missed, coverage.zero_seconds), (1, 19));
+}
+
+#[test]
+fn pushes_under_another_identity_join_those_before_and_none_is_missed() {
+    let (mut coverage, mut pending) = (Coverage::default(), Coverage::default());
+    for second in 101..=140 {
+        let pushes = if second <= 120 { &mut coverage } else { &mut pending };
+        pushes.transactions(at(second), 1);
+        if second % 10 == 0 {
+            push(pushes, second, 10, true);
+        }
+    }
+    coverage.adopt(pending.clone());
+    push(&mut coverage, 150, 10, true);
+    assert_eq!((coverage.pushes_missed, coverage.zero_seconds), (0, 7), "141 to 147");
+    coverage.adopt(pending);
+    assert_eq!((coverage.pushes_missed, coverage.zero_seconds), (0, 7), "of an older one nothing is taken");
+}
+
+#[test]
+fn a_log_whose_lines_jump_in_time_counts_no_second_that_was_set_over() {
+    for step in [3600, -3600] {
+        let mut coverage = Coverage::default();
+        let line = |second: i64, step: i64| Moment { made: at(10_000 + second + step), arrived: at(second) };
+        coverage.log_reached(line(1, 0));
+        coverage.transactions(at(10_001), 1);
+        coverage.log_reached(line(9, 0));
+        assert_eq!(coverage.zero_seconds, 5, "10,002 to 10,006");
+        assert!(coverage.log_reached(line(10, step)));
+        coverage.log_reached(line(20, step));
+        assert_eq!((coverage.zero_seconds, coverage.unknown_seconds), (12, 0), "{step}: 11 to 17 after the step");
+    }
+}
+
+#[test]
+fn a_clock_that_is_slewed_was_not_set() {
+    let mut coverage = Coverage::default();
+    for n in 0..20_000 {
+        // By 500 parts in a million, the most that a kernel slews by: 50 s ahead in the end, and back again.
+        let arrived = at(n * 10);
+        let made = at(1_000_000) + arrived + if n < 10_000 { arrived / 2000 } else { at(100) - arrived / 2000 };
+        coverage.transactions(made, 1);
+        assert!(!coverage.push(PushEnd { at: Moment { made, arrived }, since: 10, readable: true }), "{n}");
+    }
+    assert_eq!(coverage.pushes_missed, 0);
+}
+
+proptest! {
+    #[test]
+    fn counts_never_fall_and_no_more_seconds_are_counted_than_passed(
+        pushes in proptest::collection::vec((-400i64..400, 0u64..30, 0i64..40, proptest::collection::vec((0i64..4000, 0u64..3), 0..6)), 1..40)
+    ) {
+        let mut coverage = Coverage::default();
+        let (mut zero, mut unknown, mut missed, mut arrived) = (0, 0, 0, 0);
+        let count = pushes.len() as i64;
+        for (set, since, waited, points) in pushes {
+            for (second, count) in points {
+                coverage.transactions(at(second), count);
+            }
+            arrived += waited;
+            coverage.push(PushEnd { at: Moment { made: at(2000 + arrived + set), arrived: at(arrived) }, since, readable: true });
+            prop_assert!(coverage.zero_seconds >= zero && coverage.unknown_seconds >= unknown && coverage.pushes_missed >= missed);
+            (zero, unknown, missed) = (coverage.zero_seconds, coverage.unknown_seconds, coverage.pushes_missed);
+        }
+        // Up to the first push everything may count, and a push may be made up to SLACK after it says.
+        prop_assert!((zero + unknown) as i64 <= 2400 + arrived + 400 + count * 33, "{zero} + {unknown} in {arrived} s");
+    }
+}
