@@ -18,8 +18,10 @@ use crate::{Error, Result, binaries, http};
 pub const SKIP_MESSAGE: &str = "SKIPPED: no prometheus or no promtool in PATH (Debian package: prometheus)";
 
 const STARTS_WITHIN: Duration = Duration::from_secs(60);
+/// A question of a whole day takes seconds.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(60);
 
-/// What to scrape, each second.
+/// What to scrape, and how often.
 #[derive(Debug, Clone, Default)]
 pub struct PrometheusOptions {
     /// Scraped at `/metrics` under the job `faultline`.
@@ -30,14 +32,38 @@ pub struct PrometheusOptions {
     pub target_files: Vec<PathBuf>,
     /// Asks for protobuf and keeps native histograms (Prometheus 2.40 and newer).
     pub native_histograms: bool,
-    /// Recording and alert rules, evaluated each second.
+    /// Recording and alert rules.
     pub rule_files: Vec<PathBuf>,
     /// Where alerts are sent.
     pub alertmanager: Option<String>,
+    /// Seconds from scrape to scrape, and between evaluations of groups that do not say it themselves; `None`: one.
+    pub interval: Option<u32>,
+    /// A folder with blocks that are there already, which gets what is added; `None`: a new one.
+    pub storage: Option<PathBuf>,
 }
 
 /// One series of an answer: labels (the name as `__name__`) and value.
 pub type Series = (BTreeMap<String, String>, f64);
+
+/// One series over time: labels, and (seconds since 1970, value).
+pub type Course = (BTreeMap<String, String>, Vec<(f64, f64)>);
+
+/// A rule that Prometheus has loaded.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rule {
+    /// The alert's name, or that of the series that it records.
+    pub name: String,
+    /// What it evaluates.
+    pub expression: String,
+    /// An alert; otherwise it records a series.
+    pub is_alert: bool,
+    /// Seconds for which the expression of an alert must hold before it fires: its `for`.
+    pub lasting: f64,
+    /// Seconds between two evaluations.
+    pub interval: f64,
+    /// What the rule adds.
+    pub labels: BTreeMap<String, String>,
+}
 
 /// A running Prometheus; killed when dropped.
 #[derive(Debug)]
@@ -63,9 +89,10 @@ impl Prometheus {
         let config = folder.path().join("prometheus.yml");
         std::fs::write(&config, config_text(options)).map_err(Error::file(&config))?;
         let address = format!("127.0.0.1:{}", free_port()?);
+        let storage = options.storage.clone().unwrap_or_else(|| folder.path().join("data"));
         let mut arguments = vec![
             format!("--config.file={}", config.display()),
-            format!("--storage.tsdb.path={}", folder.path().join("data").display()),
+            format!("--storage.tsdb.path={}", storage.display()),
             format!("--web.listen-address={address}"),
             "--log.level=warn".to_owned(),
         ];
@@ -112,15 +139,7 @@ impl Prometheus {
             return Ok(vec![(BTreeMap::new(), number(&data["result"]).ok_or_else(refuse)?)]);
         }
         let series = data["result"].as_array().ok_or_else(refuse)?;
-        series
-            .iter()
-            .map(|one| {
-                let labels = one["metric"].as_object().ok_or_else(refuse)?;
-                let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-                let labels = labels.iter().map(|(name, value)| (name.clone(), text(value))).collect();
-                Ok((labels, number(&one["value"]).ok_or_else(refuse)?))
-            })
-            .collect()
+        series.iter().map(|one| Ok((labels_of(&one["metric"]), number(&one["value"]).ok_or_else(refuse)?))).collect()
     }
 
     /// The alerts that fire now, by name.
@@ -134,19 +153,49 @@ impl Prometheus {
         Ok(firing.filter_map(|alert| Some(alert["labels"]["alertname"].as_str()?.to_owned())).collect())
     }
 
+    /// The rules that it has loaded, as it reads them itself.
+    ///
+    /// # Errors
+    /// As [`Prometheus::query`].
+    pub fn rules(&self) -> Result<Vec<Rule>> {
+        let answer = self.get("/api/v1/rules")?;
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let groups = answer["groups"].as_array().into_iter().flatten();
+        let rule = |group: &Value, rule: &Value| {
+            let labels = rule["labels"].as_object().into_iter().flatten();
+            Rule {
+                name: text(&rule["name"]),
+                expression: text(&rule["query"]),
+                is_alert: rule["type"] == "alerting",
+                lasting: rule["duration"].as_f64().unwrap_or_default(),
+                interval: group["interval"].as_f64().unwrap_or_default(),
+                labels: labels.map(|(name, value)| (name.clone(), text(value))).collect(),
+            }
+        };
+        Ok(groups
+            .flat_map(|group| group["rules"].as_array().into_iter().flatten().map(|one| rule(group, one)))
+            .collect())
+    }
+
+    /// The alerts that fire now, each with its labels.
+    ///
+    /// # Errors
+    /// As [`Prometheus::query`].
+    pub fn firing_with_labels(&self) -> Result<Vec<BTreeMap<String, String>>> {
+        let answer = self.get("/api/v1/alerts")?;
+        let firing = answer["alerts"].as_array().into_iter().flatten().filter(|alert| alert["state"] == "firing");
+        Ok(firing.map(|alert| labels_of(&alert["labels"])).collect())
+    }
+
     /// The targets that are scraped now: the labels of each, and its health in a word.
     ///
     /// # Errors
     /// As [`Prometheus::query`].
     pub fn targets(&self) -> Result<Vec<(BTreeMap<String, String>, String)>> {
         let answer = self.get("/api/v1/targets?state=active")?;
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let labels = |target: &Value| {
-            let labels = target["labels"].as_object().into_iter().flatten();
-            labels.map(|(name, value)| (name.clone(), text(value))).collect()
-        };
+        let health = |target: &Value| target["health"].as_str().unwrap_or_default().to_owned();
         let targets = answer["activeTargets"].as_array().into_iter().flatten();
-        Ok(targets.map(|target| (labels(target), text(&target["health"]))).collect())
+        Ok(targets.map(|target| (labels_of(&target["labels"]), health(target))).collect())
     }
 
     /// How many series an expression has between two moments (seconds since 1970), looked at every `step` seconds.
@@ -160,13 +209,43 @@ impl Prometheus {
         Ok(data["result"].as_array().ok_or_else(refuse)?.len())
     }
 
+    /// The moments (seconds since 1970) at which each series of an expression has a value, looked at as by
+    /// [`Prometheus::query_range`].
+    ///
+    /// # Errors
+    /// As [`Prometheus::query`].
+    pub fn moments(&self, expression: &str, (from, to): (f64, f64), step: u32) -> Result<Vec<Course>> {
+        let expression = percent_encoded(expression);
+        self.matrix(&format!("/api/v1/query_range?query={expression}&start={from}&end={to}&step={step}"))
+    }
+
+    /// What was scraped of all series of a name in the seconds before a moment, as it was.
+    ///
+    /// # Errors
+    /// As [`Prometheus::query`].
+    pub fn samples(&self, name: &str, before: f64, seconds: u32) -> Result<Vec<Course>> {
+        let expression = percent_encoded(&format!("{{__name__={name:?}}}[{seconds}s]"));
+        self.matrix(&format!("/api/v1/query?query={expression}&time={before}"))
+    }
+
+    fn matrix(&self, path: &str) -> Result<Vec<Course>> {
+        let data = self.get(path)?;
+        let refuse = || Error::malformed("not a matrix", &data.to_string());
+        let sample = |pair: &Value| Some((pair.get(0)?.as_f64()?, number(pair)?));
+        let series = data["result"].as_array().ok_or_else(refuse)?.iter().map(|one| {
+            let values = one["values"].as_array()?.iter().map(sample).collect::<Option<Vec<_>>>()?;
+            Some((labels_of(&one["metric"]), values))
+        });
+        series.collect::<Option<Vec<_>>>().ok_or_else(refuse)
+    }
+
     /// Where it listens, `127.0.0.1:port`.
     pub fn address(&self) -> &str {
         &self.address
     }
 
     fn get(&self, path: &str) -> Result<Value> {
-        let response = http::get(&self.address, path)?;
+        let response = http::Request::new("GET", path).timeout(ANSWERS_WITHIN).send(&self.address)?;
         let mut answer: Value =
             serde_json::from_slice(&response.body).map_err(|_| Error::malformed("not JSON", &response.text()))?;
         if answer["status"] == "success" {
@@ -196,7 +275,11 @@ pub fn promtool_check_metrics(page: &str) -> std::result::Result<(), String> {
 }
 
 fn config_text(options: &PrometheusOptions) -> String {
-    let mut text = "global:\n  scrape_interval: 1s\n  scrape_timeout: 1s\n  evaluation_interval: 1s\n".to_owned();
+    let every = options.interval.unwrap_or(1);
+    let timeout = every.min(10);
+    let mut text = format!(
+        "global:\n  scrape_interval: {every}s\n  scrape_timeout: {timeout}s\n  evaluation_interval: {every}s\n"
+    );
     let quoted = |text: &str| format!("'{}'", text.replace('\'', "''"));
     let rules: Vec<String> = options.rule_files.iter().map(|file| quoted(&file.to_string_lossy())).collect();
     text += &format!("rule_files: [{}]\n", rules.join(", "));
@@ -219,6 +302,11 @@ fn config_text(options: &PrometheusOptions) -> String {
         );
     }
     text
+}
+
+fn labels_of(object: &Value) -> BTreeMap<String, String> {
+    let labels = object.as_object().into_iter().flatten();
+    labels.map(|(name, value)| (name.clone(), value.as_str().unwrap_or_default().to_owned())).collect()
 }
 
 /// `[time, "number"]`.
