@@ -1,0 +1,205 @@
+//! Faults that are put into a recorded day: what each changes, and the alerts that it must have.
+
+use Change::{Absent, Adds, Is, Line, Share};
+
+/// What becomes of a series.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Change {
+    /// This value.
+    Is(f64),
+    /// This value at first, and so much more each hour.
+    Line(f64, f64),
+    /// The same, as shares of the size of the file system.
+    Share(f64, f64),
+    /// What it counts is so much more each second; afterwards that stays.
+    Adds(f64),
+    /// No series.
+    Absent,
+}
+
+impl Change {
+    /// What a value becomes so many seconds after the begin of a fault that lasts so long.
+    pub(crate) fn change(self, value: f64, since: f64, lasts: f64, size: f64) -> Option<f64> {
+        let hours = since / 3_600.0;
+        match self {
+            Adds(rate) => Some(value + rate * since.min(lasts)),
+            _ if since >= lasts => Some(value),
+            Is(other) => Some(other),
+            Line(first, more) => Some(first + more * hours),
+            Share(first, more) => Some((first + more * hours) * size),
+            Absent => None,
+        }
+    }
+}
+
+/// One fault.
+#[derive(Debug)]
+pub(crate) struct Fault {
+    /// In a word: the node that has it in a fleet.
+    pub(crate) what: &'static str,
+    /// The hour of the day in which it begins.
+    pub(crate) at: f64,
+    /// Hours that it lasts.
+    pub(crate) hours: f64,
+    /// Hours for which it is still told afterwards: the windows of its alerts.
+    pub(crate) after: f64,
+    /// Name and severity of the alerts that it must have.
+    pub(crate) alerts: &'static [(&'static str, &'static str)],
+    /// Name of a series, a part of its labels, and what becomes of it.
+    changes: &'static [(&'static str, &'static str, Change)],
+}
+
+impl Fault {
+    pub(crate) fn seconds(&self) -> f64 {
+        self.hours * 3_600.0
+    }
+
+    /// What becomes of this series.
+    pub(crate) fn of(&self, name: &str, labels: &str) -> Option<Change> {
+        let found = self.changes.iter().find(|(of, part, _)| *of == name && labels.contains(part));
+        found.map(|(_, _, change)| *change)
+    }
+
+    /// The same, which nobody mends.
+    pub(crate) fn without_an_end(&self) -> Fault {
+        Fault { hours: f64::INFINITY, ..*self }
+    }
+}
+
+/// What a node runs out of, what it no longer earns, and a version that is old.
+pub(crate) const MAIN: &[Fault] = &[
+    Fault {
+        what: "skips_leader_slots",
+        at: 0.5,
+        hours: 1.0,
+        after: 3.1,
+        alerts: &[("AgaveSkippedSlots", "ticket")],
+        changes: &[
+            ("agave_leader_slots", "state=\"skipped\"", Adds(0.1)),
+            ("agave_cluster_leader_slots", "state=\"skipped\"", Adds(0.1)),
+        ],
+    },
+    Fault {
+        what: "drops_datagrams",
+        at: 2.0,
+        hours: 0.25,
+        after: 0.1,
+        alerts: &[("AgaveUdpDrops", "ticket")],
+        changes: &[("agave_udp_drops_total", "", Adds(200.0))],
+    },
+    Fault {
+        what: "disk_is_slow",
+        at: 2.5,
+        hours: 0.5,
+        after: 0.1,
+        alerts: &[("AgaveDiskSlow", "ticket")],
+        changes: &[
+            ("agave_disk_io_time_seconds_total", "", Adds(0.9)),
+            ("agave_disk_operation_seconds_total", "direction=\"write\"", Adds(40.0)),
+        ],
+    },
+    Fault {
+        what: "votes_land_late",
+        at: 3.5,
+        hours: 0.25,
+        after: 0.1,
+        alerts: &[("AgaveVotesNotLanding", "page")],
+        changes: &[("agave_vote_distance_slots", "kind=\"last_vote\"", Is(60.0))],
+    },
+    // Whom Alertmanager tells of the first is not told of the second.
+    Fault {
+        what: "votes_stop",
+        at: 4.0,
+        hours: 0.25,
+        after: 0.1,
+        alerts: &[("AgaveDelinquent", "page"), ("AgaveVotesNotLanding", "page")],
+        changes: &[
+            ("agave_vote_distance_slots", "kind=\"last_vote\"", Line(140.0, 9_000.0)),
+            ("agave_delinquent", "", Is(1.0)),
+        ],
+    },
+    Fault {
+        what: "restarts_before_its_slot",
+        at: 4.75,
+        hours: 0.06,
+        after: 0.02,
+        alerts: &[("AgaveRestartInLeaderSlot", "page")],
+        changes: &[
+            ("agave_phase", "phase=\"at_tip\"", Is(0.0)),
+            ("agave_phase", "phase=\"catching_up\"", Is(1.0)),
+            ("agave_next_leader_slot_seconds", "", Absent),
+        ],
+    },
+    Fault {
+        what: "disk_fills_in_hours",
+        at: 5.5,
+        hours: 1.25,
+        after: 0.1,
+        alerts: &[("AgaveDiskFullAhead", "page")],
+        changes: &[
+            ("agave_filesystem_avail_bytes", "", Share(0.24, -0.08)),
+            ("agave_filesystem_until_full_seconds", "", Line(10_800.0, -3_600.0)),
+        ],
+    },
+    Fault {
+        what: "disk_fills_in_days",
+        at: 8.0,
+        hours: 3.25,
+        after: 0.1,
+        alerts: &[("AgaveDiskFullAhead", "ticket")],
+        changes: &[
+            ("agave_filesystem_avail_bytes", "", Share(0.39, -0.01)),
+            ("agave_filesystem_until_full_seconds", "", Line(140_400.0, -3_600.0)),
+        ],
+    },
+    Fault {
+        what: "disk_is_nearly_full",
+        at: 12.0,
+        hours: 0.25,
+        after: 0.1,
+        alerts: &[("AgaveDiskNearlyFull", "page")],
+        changes: &[("agave_filesystem_avail_bytes", "", Share(0.03, 0.0))],
+    },
+    Fault {
+        what: "version_is_old",
+        at: 13.0,
+        hours: 1.75,
+        after: 0.6,
+        alerts: &[("AgaveVersionBehind", "ticket")],
+        changes: &[
+            ("agave_cluster_version_stake_ratio", "version=\"newer\"", Is(0.8)),
+            ("agave_cluster_version_stake_ratio", "version=\"same\"", Is(0.2)),
+        ],
+    },
+    // What this machine really allows.
+    Fault {
+        what: "allows_few_mappings",
+        at: 15.5,
+        hours: 0.25,
+        after: 0.1,
+        alerts: &[("AgaveMaxMapCount", "ticket")],
+        changes: &[("agave_host_max_maps", "", Is(65_530.0))],
+    },
+    Fault {
+        what: "balance_falls",
+        at: 16.0,
+        hours: 3.0,
+        // A payment makes the rate of six hours positive only when it is long enough ago.
+        after: 3.0,
+        alerts: &[("AgaveBalanceLow", "ticket")],
+        changes: &[("agave_balance_sol", "account=\"identity\"", Line(100.0, -20.0))],
+    },
+    // At the end of the day: what it fell from was a lot, and the rate of six hours would tell of that for hours.
+    Fault {
+        what: "balance_is_gone",
+        at: 23.6,
+        hours: 0.4,
+        after: 0.0,
+        alerts: &[("AgaveBalanceLow", "page")],
+        changes: &[("agave_balance_sol", "account=\"identity\"", Is(0.05))],
+    },
+];
+
+pub(crate) fn all() -> impl Iterator<Item = &'static Fault> {
+    MAIN.iter()
+}

@@ -1,0 +1,67 @@
+//! When alerts would have fired: their expressions, asked at each moment at which Prometheus evaluates their rule.
+
+use faultline_testkit::Result;
+use faultline_testkit::prometheus::{Prometheus, Rule};
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// One alert that fired.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Held {
+    pub(crate) alert: String,
+    pub(crate) severity: String,
+    pub(crate) because: String,
+    pub(crate) instance: String,
+    /// Hours after the begin of the day.
+    pub(crate) from: f64,
+    pub(crate) to: f64,
+}
+
+impl fmt::Display for Held {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Held { alert, severity, because, instance, from, to } = self;
+        write!(f, "{instance}: {alert} {severity} {because} from {from:.3} h to {to:.3} h")
+    }
+}
+
+/// Every time for which an alert's expression held for longer than its `for`, without a break.
+pub(crate) fn all(prometheus: &Prometheus, rules: &[Rule], [begin, end]: [i64; 2]) -> Result<Vec<Held>> {
+    let mut held = Vec::new();
+    for rule in rules.iter().filter(|rule| rule.is_alert) {
+        for (labels, moments) in moments(prometheus, rule, (begin as f64 / 1e3, end as f64 / 1e3))? {
+            let label = |name: &str| rule.labels.get(name).or_else(|| labels.get(name)).cloned().unwrap_or_default();
+            let hour = |moment: f64| (moment - begin as f64 / 1e3) / 3_600.0;
+            let without_a_break = moments.chunk_by(|one, next| next - one < 1.5 * rule.interval);
+            let times = without_a_break.filter_map(|times| Some((*times.first()?, *times.last()?)));
+            held.extend(times.filter(|(from, to)| to - from >= rule.lasting).map(|(from, to)| Held {
+                alert: rule.name.clone(),
+                severity: label("severity"),
+                because: label("because"),
+                instance: label("instance"),
+                from: hour(from + rule.lasting),
+                to: hour(to),
+            }));
+        }
+    }
+    Ok(held)
+}
+
+/// The moments at which an expression holds, by its labels; asked in pieces, each of which is answered soon.
+fn moments(
+    prometheus: &Prometheus,
+    rule: &Rule,
+    (begin, end): (f64, f64),
+) -> Result<BTreeMap<BTreeMap<String, String>, Vec<f64>>> {
+    let mut all: BTreeMap<_, Vec<f64>> = BTreeMap::new();
+    let mut from = begin;
+    while from < end {
+        // A multiple of every interval: the moments are those of one question.
+        let next = from + 4.0 * 3_600.0;
+        let to = end.min(next - rule.interval);
+        for (labels, values) in prometheus.moments(&rule.expression, (from, to), rule.interval as u32)? {
+            all.entry(labels).or_default().extend(values.iter().map(|(time, _)| time));
+        }
+        from = next;
+    }
+    Ok(all)
+}
