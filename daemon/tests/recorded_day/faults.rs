@@ -1,6 +1,6 @@
 //! Faults that are put into a recorded day: what each changes, and the alerts that it must have.
 
-use Change::{Absent, Adds, Is, Line, Share};
+use Change::{Absent, Adds, Is, Line, Once, Share};
 
 /// What becomes of a series.
 #[derive(Debug, Clone, Copy)]
@@ -13,6 +13,8 @@ pub(crate) enum Change {
     Share(f64, f64),
     /// What it counts is so much more each second; afterwards that stays.
     Adds(f64),
+    /// What it counts is so much more from the begin on.
+    Once(f64),
     /// No series.
     Absent,
 }
@@ -23,6 +25,7 @@ impl Change {
         let hours = since / 3_600.0;
         match self {
             Adds(rate) => Some(value + rate * since.min(lasts)),
+            Once(more) => Some(value + more),
             _ if since >= lasts => Some(value),
             Is(other) => Some(other),
             Line(first, more) => Some(first + more * hours),
@@ -200,6 +203,179 @@ pub(crate) const MAIN: &[Fault] = &[
     },
 ];
 
+/// All else that the recording has the series for.
+pub(crate) const FURTHER: &[Fault] = &[
+    Fault {
+        what: "oom_killed",
+        at: 0.75,
+        hours: 0.1,
+        after: 0.3,
+        alerts: &[("AgaveOomHappened", "page")],
+        changes: &[("agave_process_ends_total", "reason=\"oom_kill\"", Once(1.0))],
+    },
+    Fault {
+        what: "reads_pages_from_disk",
+        at: 1.25,
+        hours: 0.5,
+        after: 0.1,
+        alerts: &[("AgaveMajorFaultStorm", "ticket")],
+        changes: &[("agave_process_page_faults_total", "type=\"major\"", Adds(5_000.0))],
+    },
+    Fault {
+        what: "stalls_on_memory",
+        at: 2.0,
+        hours: 0.5,
+        after: 0.1,
+        alerts: &[("AgaveMemoryPressure", "ticket")],
+        changes: &[("agave_host_pressure_stalled_seconds_total", "kind=\"some\",resource=\"memory\"", Adds(0.3))],
+    },
+    Fault {
+        what: "swaps",
+        at: 2.75,
+        hours: 0.75,
+        after: 0.2,
+        alerts: &[("AgaveSwapInUse", "ticket")],
+        changes: &[("agave_process_swap_bytes", "", Is(1e9))],
+    },
+    Fault {
+        what: "open_files_near_limit",
+        at: 4.0,
+        hours: 0.25,
+        after: 0.1,
+        alerts: &[("AgaveOpenFilesNearLimit", "page")],
+        changes: &[("agave_process_open_fds", "", Is(950.0)), ("agave_process_max_fds", "", Is(1_000.0))],
+    },
+    Fault {
+        what: "recompiles_programs",
+        at: 4.5,
+        hours: 0.75,
+        after: 0.1,
+        alerts: &[("AgaveCacheThrash", "ticket")],
+        changes: &[("agave_program_cache_reloads_total", "", Adds(30.0))],
+    },
+    Fault {
+        what: "has_no_inodes",
+        at: 5.5,
+        hours: 0.25,
+        after: 0.1,
+        alerts: &[("AgaveDiskInodesLow", "page")],
+        changes: &[("agave_filesystem_inodes_free", "", Is(10.0))],
+    },
+    Fault {
+        what: "disk_is_read_only",
+        at: 7.25,
+        hours: 0.1,
+        after: 0.1,
+        alerts: &[("AgaveFilesystemReadOnly", "page")],
+        changes: &[("agave_filesystem_readonly", "", Is(1.0))],
+    },
+    Fault {
+        what: "pushes_nothing",
+        at: 7.75,
+        hours: 0.25,
+        after: 0.1,
+        alerts: &[("FaultlinePushStopped", "ticket")],
+        changes: &[("faultline_source_up", "source=\"datapoints\"", Is(0.0))],
+    },
+    Fault {
+        what: "filters_its_pushes",
+        at: 8.25,
+        hours: 0.4,
+        after: 0.1,
+        alerts: &[("FaultlinePushesFiltered", "ticket")],
+        changes: &[("faultline_pushes_filtered", "", Is(1.0))],
+    },
+    Fault {
+        what: "loses_points",
+        at: 9.0,
+        hours: 0.1,
+        after: 0.3,
+        alerts: &[("FaultlinePointsLost", "info")],
+        changes: &[("faultline_points_lost_total", "", Adds(1.0))],
+    },
+    Fault {
+        what: "votes_source_fails",
+        at: 9.75,
+        hours: 0.5,
+        after: 0.1,
+        alerts: &[("FaultlineSourceDown", "ticket")],
+        changes: &[("faultline_source_up", "source=\"votes\"", Is(0.0))],
+    },
+    Fault {
+        what: "daemon_takes_too_much_cpu",
+        at: 10.5,
+        hours: 0.75,
+        after: 0.3,
+        alerts: &[("FaultlineOverBudget", "ticket")],
+        changes: &[("process_cpu_seconds_total", "", Adds(0.05))],
+    },
+    // Of 8 GiB.
+    Fault {
+        what: "memory_is_nearly_gone",
+        at: 11.75,
+        hours: 0.25,
+        after: 0.1,
+        alerts: &[("AgaveOomAhead", "page")],
+        changes: &[("agave_memory_unreclaimable_bytes", "", Is(8.3e9))],
+    },
+    Fault {
+        what: "slot_stands_still",
+        at: 12.5,
+        hours: 0.1,
+        after: 0.05,
+        alerts: &[("AgaveStalled", "page")],
+        changes: &[("agave_stalled", "", Is(1.0))],
+    },
+    Fault {
+        what: "falls_behind",
+        at: 13.25,
+        hours: 0.25,
+        after: 0.1,
+        alerts: &[("AgaveFallingBehind", "page")],
+        changes: &[
+            ("agave_phase", "phase=\"at_tip\"", Is(0.0)),
+            ("agave_phase", "phase=\"behind\"", Is(1.0)),
+            ("agave_slots_behind", "", Is(300.0)),
+        ],
+    },
+    Fault {
+        what: "process_is_silent",
+        at: 14.0,
+        hours: 0.1,
+        after: 0.05,
+        alerts: &[("AgaveDown", "page")],
+        changes: &[("agave_phase", "phase=\"at_tip\"", Is(0.0))],
+    },
+    Fault {
+        what: "start_does_not_end",
+        at: 14.5,
+        hours: 0.75,
+        after: 0.1,
+        alerts: &[("AgaveStuckInStartPhase", "page"), ("AgaveRestartInLeaderSlot", "page")],
+        changes: &[
+            ("agave_phase", "phase=\"at_tip\"", Is(0.0)),
+            ("agave_phase", "phase=\"starting\"", Is(1.0)),
+            ("agave_next_leader_slot_seconds", "", Absent),
+        ],
+    },
+    Fault {
+        what: "restarts_again_and_again",
+        at: 15.75,
+        hours: 0.1,
+        after: 1.6,
+        alerts: &[("AgaveRestartLoop", "page")],
+        changes: &[("agave_process_restarts_total", "reason=\"exit\"", Once(4.0))],
+    },
+    Fault {
+        what: "daemon_does_not_answer",
+        at: 18.0,
+        hours: 0.25,
+        after: 0.1,
+        alerts: &[("FaultlineDown", "page")],
+        changes: &[("up", "", Is(0.0))],
+    },
+];
+
 pub(crate) fn all() -> impl Iterator<Item = &'static Fault> {
-    MAIN.iter()
+    MAIN.iter().chain(FURTHER)
 }
