@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use rustix::io::Errno;
 
 use crate::parse::mountinfo::{self, Mount};
-use crate::place::{enter, mount_of, open_below, open_own};
+use crate::place::{enter, mount_of, open_below};
 use crate::{HostRoot, ReadError};
 
 /// What is mounted for a process and for this one.
@@ -79,12 +79,11 @@ pub enum Unknown {
 pub fn holding(root: &HostRoot, pid: Option<u32>, folder: &Path, mounts: &Mounts) -> Result<FileSystem, Unknown> {
     let of = |process: &str| root.procfs.join(process).join("root");
     let known = |mount, opened| Ok(FileSystem { mount, of_process: !mounts.process.is_empty(), room: room(&opened) });
-    let theirs =
-        pid.map_or(Err(Unknown::Absent), |pid| reach(&of(&pid.to_string()), folder, &mounts.process, open_below));
+    let theirs = pid.map_or(Err(Unknown::Absent), |pid| reach(&of(&pid.to_string()), folder, &mounts.process));
     if let Ok((mount, opened)) = theirs {
         return known(mount, opened);
     }
-    let own = reach(&of("self"), folder, &mounts.own, open_own);
+    let own = reach(&of("self"), folder, &mounts.own);
     let denied = [&theirs, &own].into_iter().any(|way| matches!(way, Err(Unknown::Forbidden)));
     if let Ok((own, opened)) = own
         && let Some(mount) = same(&own, folder, mounts)
@@ -100,13 +99,10 @@ pub fn holding(root: &HostRoot, pid: Option<u32>, folder: &Path, mounts: &Mounts
     known(mount, opened)
 }
 
-/// Opens a path below a root.
-type Open = fn(&OwnedFd, &Path) -> rustix::io::Result<OwnedFd>;
-
-fn reach(root: &Path, folder: &Path, mounts: &[Mount], open: Open) -> Result<(Mount, OwnedFd), Unknown> {
+fn reach(root: &Path, folder: &Path, mounts: &[Mount]) -> Result<(Mount, OwnedFd), Unknown> {
     let top = enter(root).map_err(|_| Unknown::Absent)?;
     let why = |error| if error == Errno::ACCESS { Unknown::Forbidden } else { Unknown::Absent };
-    let opened = open(&top, folder).map_err(why)?;
+    let opened = open_below(&top, folder).map_err(why)?;
     let mount = mount_of(&opened, mounts).or_else(|| mountinfo::holding(mounts, folder)).ok_or(Unknown::Absent)?;
     Ok((mount.clone(), opened))
 }
@@ -136,7 +132,7 @@ fn by_name(root: &Path, mount: &Mount, mounts: &Mounts) -> Option<(Mount, OwnedF
     places.sort_by_key(|place| **place != mount.mount_point);
     let top = enter(root).ok()?;
     places.iter().find_map(|place| {
-        let opened = open_own(&top, place).ok()?;
+        let opened = open_below(&top, place).ok()?;
         let own = mount_of(&opened, &mounts.own).filter(|own| own.device == mount.device)?;
         Some((newer(mount, own), opened))
     })

@@ -1,14 +1,22 @@
 //! On which mount a folder lies, and how much room there is.
 
+use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path};
 
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, StatxFlags};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, StatxFlags};
+use rustix::io::Errno;
 
 use crate::parse::mountinfo::{self, Mount};
 
 /// File systems whose server may keep a question waiting for ever.
 const REMOTE: [&str; 9] = ["9p", "afs", "ceph", "cifs", "fuse", "nfs", "nfs4", "smb3", "virtiofs"];
+
+/// Links on the way to one folder, as many as the kernel follows.
+const MOST_LINKS: u32 = 40;
+/// Folders on the way to one: each is a descriptor until the last is found.
+const MOST_ENTERED: usize = 128;
 
 /// Where a folder lies.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,16 +57,54 @@ pub(crate) fn enter(root: &Path) -> rustix::io::Result<OwnedFd> {
     rustix::fs::openat(CWD, root, OFlags::PATH | OFlags::CLOEXEC | OFlags::DIRECTORY, Mode::empty())
 }
 
+/// Opens what `path` leads to, with links followed as if `top` were the root, whoever changes folders meanwhile. By openat2
+/// (Linux 5.6), or a folder at a time where a filter of system calls refuses that: systemd's `RestrictSUIDSGID=` answers as if
+/// the kernel did not have it, some container runtimes as if it were forbidden.
 pub(crate) fn open_below(top: &OwnedFd, path: &Path) -> rustix::io::Result<OwnedFd> {
+    match open_at_once(top, path) {
+        Err(Errno::NOSYS | Errno::PERM) => open_by_steps(top, path),
+        opened => opened,
+    }
+}
+
+fn open_at_once(top: &OwnedFd, path: &Path) -> rustix::io::Result<OwnedFd> {
     rustix::fs::openat2(top, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), ResolveFlags::IN_ROOT)
 }
 
-/// The same below this process's own root, where links lead nowhere else: without openat2, which systemd's `RestrictSUIDSGID=`
-/// answers as if the kernel did not have it.
-pub(crate) fn open_own(top: &OwnedFd, path: &Path) -> rustix::io::Result<OwnedFd> {
-    let path = path.strip_prefix("/").unwrap_or(path);
-    let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
-    rustix::fs::openat(top, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
+/// No name is opened through a link: the text of each link is walked from where it leads to. `..` is the folder that was
+/// entered before, and at `top` it is `top`.
+fn open_by_steps(top: &OwnedFd, path: &Path) -> rustix::io::Result<OwnedFd> {
+    let mut entered: Vec<OwnedFd> = Vec::new();
+    let mut ahead = path.to_owned();
+    let mut links = 0;
+    loop {
+        let mut steps = ahead.components();
+        let Some(step) = steps.next() else { break };
+        let mut rest = steps.as_path().to_owned();
+        match step {
+            Component::RootDir => entered.clear(),
+            Component::ParentDir => drop(entered.pop()),
+            Component::Normal(name) => {
+                let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+                let next = rustix::fs::openat(entered.last().unwrap_or(top), name, flags, Mode::empty())?;
+                match FileType::from_raw_mode(rustix::fs::fstat(&next)?.st_mode) {
+                    FileType::Symlink if links < MOST_LINKS => {
+                        links += 1;
+                        let text = rustix::fs::readlinkat(&next, c"", Vec::new())?;
+                        rest = Path::new(OsStr::from_bytes(text.as_bytes())).join(rest);
+                    }
+                    FileType::Symlink => return Err(Errno::LOOP),
+                    FileType::Directory if entered.len() < MOST_ENTERED => entered.push(next),
+                    FileType::Directory => return Err(Errno::NAMETOOLONG),
+                    _ if rest.as_os_str().is_empty() => return Ok(next),
+                    _ => return Err(Errno::NOTDIR),
+                }
+            }
+            Component::CurDir | Component::Prefix(_) => {}
+        }
+        ahead = rest;
+    }
+    entered.pop().map_or_else(|| rustix::fs::openat(top, c".", OFlags::PATH | OFlags::CLOEXEC, Mode::empty()), Ok)
 }
 
 fn room(folder: &OwnedFd) -> Option<(u64, u64)> {
@@ -104,5 +150,64 @@ mod tests {
         let expected = place(Path::new("/"), folder.path(), &own).unwrap();
         assert_eq!(found.mount, expected.mount);
         assert!(found.room.is_some_and(|(size, free)| size > 0 && free <= size), "{found:?}");
+    }
+
+    /// Both ways to open a path, and what they lead to.
+    fn both(top: &OwnedFd, path: &str) -> [rustix::io::Result<(u64, u64)>; 2] {
+        [open_at_once, open_by_steps].map(|open| {
+            let told = rustix::fs::fstat(&open(top, Path::new(path))?)?;
+            Ok((told.st_dev, told.st_ino))
+        })
+    }
+
+    #[test]
+    fn steps_lead_where_the_kernel_does_and_never_out_of_the_root() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("root");
+        std::fs::create_dir_all(root.join("a/b")).unwrap();
+        std::fs::write(root.join("a/file"), "").unwrap();
+        std::fs::create_dir(folder.path().join("outside")).unwrap();
+        for (link, to) in [
+            ("absolute", "/a/b"),
+            ("relative", "a/../a/./b"),
+            ("up", "../../../../outside"),
+            ("a/b/back", "../.."),
+            ("chain", "a/b/back/absolute"),
+            ("loop", "loop"),
+            ("nowhere", "/not/there"),
+            ("to_file", "/a/file"),
+        ] {
+            std::os::unix::fs::symlink(to, root.join(link)).unwrap();
+        }
+        let top = enter(&root).unwrap();
+        if matches!(open_at_once(&top, Path::new("/")), Err(Errno::NOSYS)) {
+            eprintln!("skipped: no openat2 here");
+            return;
+        }
+        let there =
+            ["/", ".", "a", "/a/b", "absolute", "relative", "chain", "a/b/back", "to_file", "/..", "../a", "a/../../a"];
+        for path in there {
+            let [kernels, steps] = both(&top, path);
+            assert!(kernels.is_ok() && kernels == steps, "{path}: {kernels:?}, {steps:?}");
+        }
+        for path in ["up", "/../outside", "loop", "nowhere", "a/file/x", "to_file/..", "not/there"] {
+            let [kernels, steps] = both(&top, path);
+            assert!(kernels.is_err() && kernels == steps, "{path}: {kernels:?}, {steps:?}");
+        }
+    }
+
+    #[test]
+    fn neither_links_nor_folders_on_the_way_take_descriptors_without_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let deep: std::path::PathBuf = std::iter::repeat_n("d", MOST_ENTERED + 1).collect();
+        std::fs::create_dir_all(folder.path().join(&deep)).unwrap();
+        let top = enter(folder.path()).unwrap();
+        assert_eq!(open_by_steps(&top, &deep).err(), Some(Errno::NAMETOOLONG));
+        assert!(open_by_steps(&top, deep.parent().unwrap()).is_ok());
+        std::os::unix::fs::symlink(".", folder.path().join("here")).unwrap();
+        let links = |many| std::iter::repeat_n("here", many).collect::<std::path::PathBuf>();
+        let opened = [40, 41].map(|many| open_by_steps(&top, &links(many)).err());
+        assert_eq!(opened, [None, Some(Errno::LOOP)]);
+        assert_eq!(open_at_once(&top, &links(41)).err(), Some(Errno::LOOP), "as many as the kernel follows");
     }
 }
