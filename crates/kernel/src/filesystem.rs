@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use rustix::io::Errno;
 
 use crate::parse::mountinfo::{self, Mount};
-use crate::place::{enter, mount_of, open_below};
+use crate::place::{Place, enter, mount_of, open_below, place};
 use crate::{HostRoot, ReadError};
 
 /// What is mounted for a process and for this one.
@@ -99,6 +99,20 @@ pub fn holding(root: &HostRoot, pid: Option<u32>, folder: &Path, mounts: &Mounts
     known(mount, opened)
 }
 
+/// Where a folder of a process lies and how much room there is, as [`crate::place()`] tells it: in the process's own root, which only
+/// its user and root may enter; else of the same file system under the same path for this process.
+#[must_use]
+pub fn place_of(root: &HostRoot, pid: u32, folder: &Path, mounts: &Mounts) -> Option<Place> {
+    let of = |process: &str| root.procfs.join(process).join("root");
+    let theirs = place(&of(&pid.to_string()), folder, &mounts.process)?;
+    if theirs.room.is_some() {
+        return Some(theirs);
+    }
+    let own = place(&of("self"), folder, &mounts.own).filter(|own| own.room.is_some());
+    let own = own.and_then(|own| Some(Place { mount: same(&own.mount, folder, mounts)?, room: own.room }));
+    Some(own.unwrap_or(theirs))
+}
+
 fn reach(root: &Path, folder: &Path, mounts: &[Mount]) -> Result<(Mount, OwnedFd), Unknown> {
     let top = enter(root).map_err(|_| Unknown::Absent)?;
     let why = |error| if error == Errno::ACCESS { Unknown::Forbidden } else { Unknown::Absent };
@@ -185,6 +199,24 @@ mod tests {
             let found = holding(&root, Some(u32::MAX), path, &mounts).unwrap();
             assert!(found.mount.id > 10_000 && found.room.is_some(), "{found:?}");
         }
+    }
+
+    #[test]
+    fn the_room_of_a_folder_is_told_also_without_the_right_to_enter_its_processes_root() {
+        let (root, folder) = (HostRoot::default(), tempfile::tempdir().unwrap());
+        let own = Mounts::read(&root, None).unwrap().own;
+        // As under PrivateMounts=, where this process has the same mounts under other numbers.
+        let process =
+            own.iter().cloned().map(|mount| Mount { id: mount.id + 10_000, parent: mount.parent + 10_000, ..mount });
+        let mounts = Mounts { process: process.collect(), own };
+        // No process has this number.
+        let found = place_of(&root, u32::MAX, folder.path(), &mounts).unwrap();
+        assert!(found.mount.id > 10_000, "{found:?}");
+        let told = rustix::fs::statvfs(folder.path()).unwrap();
+        assert_eq!(found.room.map(|(size, _)| size), Some(told.f_blocks * told.f_frsize));
+        let nowhere = folder.path().join("not/made/yet");
+        let found = place_of(&root, u32::MAX, &nowhere, &mounts).unwrap();
+        assert!(found.mount.id > 10_000 && found.room.is_none(), "by its name: {found:?}");
     }
 
     #[test]

@@ -4,11 +4,11 @@ use super::host::describe_place;
 use super::{put, put_problems, redact, shown};
 use crate::discovery::Target;
 use faultline_agave::arguments;
+use faultline_kernel::filesystem::{Mounts, place_of};
 use faultline_kernel::hardware::Disk;
-use faultline_kernel::parse::mountinfo::{self, Mount};
 use faultline_kernel::parse::pid_limits::ProcessLimit;
 use faultline_kernel::{
-    CgroupLevel, CgroupVersion, ErrorKind, HostRoot, Limit, ProcessFiles, ReadError, Setting, locate, place,
+    CgroupLevel, CgroupVersion, ErrorKind, HostRoot, Limit, ProcessFiles, ReadError, Setting, locate,
 };
 use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
@@ -82,7 +82,8 @@ fn look(
         problems.extend(found);
         put(out, "cgroup_limits", Some(levels.iter().map(level).collect::<Vec<_>>()));
     }
-    if let Some(mounts) = take(files.mounts(), problems) {
+    if let Some(process) = take(files.mounts(), problems) {
+        let mounts = Mounts { process, own: Mounts::read(root, None).unwrap_or_default().own };
         let folders = Folders { root, pid: target.process.pid, mounts, disks };
         put(out, "folders", Some(folders.describe(target, &arguments)));
     }
@@ -128,7 +129,7 @@ fn level(level: &CgroupLevel) -> Value {
 struct Folders<'a> {
     root: &'a HostRoot,
     pid: u32,
-    mounts: Vec<Mount>,
+    mounts: Mounts,
     disks: &'a [Disk],
 }
 
@@ -146,27 +147,15 @@ impl Folders<'_> {
             Some(working) if path.is_relative() => working.join(path),
             _ => path,
         };
-        folders.into_iter().map(|(what, path)| self.folder(what, &whole(path), &process)).collect()
+        folders.into_iter().map(|(what, path)| self.folder(what, &whole(path))).collect()
     }
 
-    fn folder(&self, what: &str, path: &Path, process: &Path) -> Value {
+    fn folder(&self, what: &str, path: &Path) -> Value {
         let mut out = Map::from_iter([("what".to_owned(), what.into()), ("path".to_owned(), shown(path).into())]);
         let clean: PathBuf = path.components().collect();
-        let found = place(&process.join("root"), &clean, &self.mounts).map(|mut found| {
-            if found.room.is_none() && self.is_mine(&found.mount) {
-                // The process's root is closed to other users, the same mount in our own is not.
-                found.room = place(&self.root.procfs.join("self/root"), &clean, &self.mounts)
-                    .filter(|own| own.mount == found.mount)
-                    .and_then(|own| own.room);
-            }
-            describe_place(&found, self.disks)
-        });
+        let found = place_of(self.root, self.pid, &clean, &self.mounts);
+        let found = found.map(|found| describe_place(&found, self.disks));
         put(&mut out, "mount", found);
         out.into()
-    }
-
-    /// Whether this process sees the same mount: they have numbers of their own over all namespaces.
-    fn is_mine(&self, mount: &Mount) -> bool {
-        self.root.read_proc("self/mountinfo", mountinfo::parse).is_ok_and(|own| own.contains(mount))
     }
 }
