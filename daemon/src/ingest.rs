@@ -32,7 +32,7 @@ use crate::config::{self, Credentials};
 use crate::connection_limit::{Connection, Connections, Phase};
 use crate::forward;
 use crate::push_memory::Budget;
-use crate::socket::{self, Bound, Doors, ListenAddress, Stream, peer};
+use crate::socket::{self, Bound, ListenAddress, ListeningSockets, Stream, peer};
 use crate::supervisor::Stop;
 use faultline_agave::config::MetricsConfig;
 use std::collections::VecDeque;
@@ -103,7 +103,7 @@ pub struct IngestParts<I> {
 
 /// A bound listener.
 pub struct Listener<I> {
-    doors: Vec<Bound>,
+    sockets: Vec<Bound>,
     shared: Arc<Shared<I>>,
 }
 
@@ -171,21 +171,21 @@ impl<I: Intake> Listener<I> {
     ///
     /// # Errors
     /// One of them is not on a loopback address.
-    pub fn from_sockets(doors: Vec<Bound>, config: &config::Ingest, parts: IngestParts<I>) -> Result<Self, Error> {
-        doors.iter().try_for_each(|door| allowed(config, door.place()))?;
+    pub fn from_sockets(sockets: Vec<Bound>, config: &config::Ingest, parts: IngestParts<I>) -> Result<Self, Error> {
+        sockets.iter().try_for_each(|socket| allowed(config, socket.place()))?;
         let credentials = config.credentials.clone();
         let shared = Arc::new(Shared { parts, credentials, meter: Meter::default(), limits: LIMITS });
-        Ok(Listener { doors, shared })
+        Ok(Listener { sockets, shared })
     }
 
     /// Where it listens, with the ports the system chose if 0 was configured.
     pub fn places(&self) -> Vec<String> {
-        socket::places(&self.doors)
+        socket::places(&self.sockets)
     }
 
     /// Its first address, with its real port; `None` if it listens in the file system only.
     pub fn local_addr(&self) -> Option<SocketAddr> {
-        socket::first_tcp(&self.doors)
+        socket::first_tcp(&self.sockets)
     }
 
     /// What it counts, for as long as the daemon lives.
@@ -196,8 +196,8 @@ impl<I: Intake> Listener<I> {
     /// Serves until `stop`, then lets pushes in progress go on for at most 2 s. Who waits in a socket that was handed
     /// over is left to the next process. Connections are tasks that end with this one.
     pub async fn run(self, stop: Stop) {
-        let mut doors = match Doors::open(self.doors) {
-            Ok(doors) => doors,
+        let mut sockets = match ListeningSockets::open(self.sockets) {
+            Ok(sockets) => sockets,
             Err(error) => return tracing::error!(%error, "the ingest listener failed"),
         };
         let mut open = Open::new(self.shared.limits);
@@ -205,7 +205,7 @@ impl<I: Intake> Listener<I> {
             tokio::select! {
                 () = stop.wait() => break,
                 Some(ended) = open.tasks.join_next(), if !open.tasks.is_empty() => log_failed(ended),
-                accepted = doors.accept(), if open.takes_more() => match accepted {
+                accepted = sockets.accept(), if open.takes_more() => match accepted {
                     Ok(stream) => {
                         open.admit(stream, &self.shared, &stop);
                         // Who was let in is to be heard before others come: in a rush it would be out again unheard.
@@ -219,7 +219,7 @@ impl<I: Intake> Listener<I> {
                 },
             }
         }
-        for stream in doors.close(LATECOMERS).await {
+        for stream in sockets.close(LATECOMERS).await {
             let connection = Connection::new(self.shared.parts.clock, peer(&stream), Phase::Idle);
             open.serve(stream, Arc::new(connection), &self.shared, &stop);
         }

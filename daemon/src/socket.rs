@@ -52,8 +52,8 @@ impl fmt::Display for ListenAddress {
 }
 
 /// Several places, in words.
-pub fn places(doors: &[Bound]) -> Vec<String> {
-    doors.iter().map(|door| door.place.to_string()).collect()
+pub fn places(sockets: &[Bound]) -> Vec<String> {
+    sockets.iter().map(|socket| socket.place.to_string()).collect()
 }
 
 /// A socket that listens and does not block.
@@ -113,21 +113,21 @@ impl Bound {
 }
 
 /// The first address among them.
-pub fn first_tcp(doors: &[Bound]) -> Option<SocketAddr> {
-    doors.iter().find_map(|door| door.place.tcp())
+pub fn first_tcp(sockets: &[Bound]) -> Option<SocketAddr> {
+    sockets.iter().find_map(|socket| socket.place.tcp())
 }
 
 /// Listening sockets on a runtime, one of which has a connection next.
 #[derive(Debug)]
-pub(crate) struct Doors {
-    doors: Vec<Door>,
+pub(crate) struct ListeningSockets {
+    sockets: Vec<ListeningSocket>,
     /// Who is asked first the next time, so that none is starved by another.
     first: usize,
 }
 
 #[derive(Debug)]
-struct Door {
-    socket: Accepting,
+struct ListeningSocket {
+    accepting: Accepting,
     inherited: bool,
 }
 
@@ -137,20 +137,20 @@ enum Accepting {
     Unix(tokio::net::UnixListener),
 }
 
-impl Doors {
+impl ListeningSockets {
     /// Needs a runtime with I/O.
     ///
     /// # Errors
     /// The runtime cannot watch one of them.
-    pub(crate) fn open(bound: Vec<Bound>) -> io::Result<Doors> {
+    pub(crate) fn open(bound: Vec<Bound>) -> io::Result<ListeningSockets> {
         let open = |bound: Bound| {
-            let socket = match bound.socket {
+            let accepting = match bound.socket {
                 Socket::Tcp(socket) => Accepting::Tcp(tokio::net::TcpListener::from_std(socket)?),
                 Socket::Unix(socket) => Accepting::Unix(tokio::net::UnixListener::from_std(socket)?),
             };
-            Ok(Door { socket, inherited: bound.inherited })
+            Ok(ListeningSocket { accepting, inherited: bound.inherited })
         };
-        Ok(Doors { doors: bound.into_iter().map(open).collect::<io::Result<_>>()?, first: 0 })
+        Ok(ListeningSockets { sockets: bound.into_iter().map(open).collect::<io::Result<_>>()?, first: 0 })
     }
 
     /// The next connection. Dropped before its end, it has taken none.
@@ -162,11 +162,11 @@ impl Doors {
     }
 
     fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Stream>> {
-        let count = self.doors.len();
+        let count = self.sockets.len();
         for turn in 0..count {
             let number = (self.first + turn) % count;
-            let Some(door) = self.doors.get(number) else { continue };
-            let accepted = match &door.socket {
+            let Some(socket) = self.sockets.get(number) else { continue };
+            let accepted = match &socket.accepting {
                 Accepting::Tcp(socket) => socket.poll_accept(cx).map_ok(|(stream, _)| Either::Left(stream)),
                 Accepting::Unix(socket) => socket.poll_accept(cx).map_ok(|(stream, _)| Either::Right(stream)),
             };
@@ -183,9 +183,9 @@ impl Doors {
     pub(crate) async fn close(mut self, most: usize) -> Vec<Stream> {
         /// A connection that is there is given within this time.
         const QUIET: Duration = Duration::from_millis(20);
-        self.doors.retain(|door| !door.inherited);
+        self.sockets.retain(|socket| !socket.inherited);
         let mut waiting = Vec::new();
-        while !self.doors.is_empty() && waiting.len() < most {
+        while !self.sockets.is_empty() && waiting.len() < most {
             match tokio::time::timeout(QUIET, self.accept()).await {
                 Ok(Ok(stream)) => waiting.push(stream),
                 Ok(Err(_)) | Err(_) => break,

@@ -30,7 +30,7 @@ use crate::hub::Latest;
 use crate::recorder;
 use crate::sinks::history::History;
 use crate::sinks::prometheus::ConstantLabels;
-use crate::socket::{self, Bound, Doors, peer};
+use crate::socket::{self, Bound, ListeningSockets, peer};
 use crate::supervisor::Stop;
 use answer::Site;
 use faultline_catalog::Tick;
@@ -151,7 +151,7 @@ fn protected(listen: SocketAddr, web: Option<&config::WebConfig>) -> Result<(), 
 /// A bound socket and everything needed to answer on it.
 #[derive(Debug)]
 pub struct Server {
-    doors: Vec<Bound>,
+    sockets: Vec<Bound>,
     site: Arc<Site>,
     tls: Option<Arc<tls::Acceptor>>,
 }
@@ -174,25 +174,25 @@ impl Server {
     ///
     /// # Errors
     /// As [`Server::build`], but for the binding.
-    pub fn from_sockets(doors: Vec<Bound>, config: &Metrics, state: WebState) -> Result<Server, WebError> {
+    pub fn from_sockets(sockets: Vec<Bound>, config: &Metrics, state: WebState) -> Result<Server, WebError> {
         let web = config.web_config.as_deref().map(config::WebConfig::load).transpose()?;
-        for listen in doors.iter().filter_map(|door| door.place().tcp()) {
+        for listen in sockets.iter().filter_map(|socket| socket.place().tcp()) {
             protected(listen, web.as_ref())?;
         }
-        Self::with(doors, web, config, state)
+        Self::with(sockets, web, config, state)
     }
 
     fn with(
-        doors: Vec<Bound>,
+        sockets: Vec<Bound>,
         web: Option<config::WebConfig>,
         config: &Metrics,
         state: WebState,
     ) -> Result<Server, WebError> {
-        let exposed = doors.iter().find(|door| !door.place().is_local());
-        if let (Some(door), Some(web)) = (exposed, &web)
+        let exposed = sockets.iter().find(|socket| !socket.place().is_local());
+        if let (Some(socket), Some(web)) = (exposed, &web)
             && web.tls.is_none()
         {
-            let (listen, file) = (door.place(), web.path.display());
+            let (listen, file) = (socket.place(), web.path.display());
             tracing::warn!(%listen, %file, "passwords are sent in clear text: add tls_server_config");
         }
         let (tls, users, headers) = match web {
@@ -202,17 +202,17 @@ impl Server {
         // Behind a password or a certificate a page of another site has nothing to gain from a name of its own.
         let names = (tls.is_none() && users.is_none()).then(|| Names::new(&config.hosts, state.host_name.as_deref()));
         let site = Site::new(state, users, headers).with_native_histograms(config.native_histograms).with_names(names);
-        Ok(Server { doors, site: Arc::new(site), tls: tls.map(Arc::new) })
+        Ok(Server { sockets, site: Arc::new(site), tls: tls.map(Arc::new) })
     }
 
     /// Where it listens, with the ports the system chose if the configuration says 0.
     pub fn places(&self) -> Vec<String> {
-        socket::places(&self.doors)
+        socket::places(&self.sockets)
     }
 
     /// Its first address, with its real port; `None` if it listens in the file system only.
     pub fn local_addr(&self) -> Option<SocketAddr> {
-        socket::first_tcp(&self.doors)
+        socket::first_tcp(&self.sockets)
     }
 
     /// The address of its landing page; `None` if it listens in the file system only.
@@ -229,8 +229,8 @@ impl Server {
     /// Answers until `stop`, then lets open requests finish for a second. Runs on a tokio runtime with I/O and time.
     pub async fn run(self, stop: Stop) {
         let places = self.places().join(",");
-        let mut doors = match Doors::open(self.doors) {
-            Ok(doors) => doors,
+        let mut sockets = match ListeningSockets::open(self.sockets) {
+            Ok(sockets) => sockets,
             Err(error) => {
                 return tracing::error!(places, %error, "the web listener cannot be watched by the runtime");
             }
@@ -242,7 +242,7 @@ impl Server {
             tokio::select! {
                 () = stop.wait() => break,
                 Some(()) = open.next() => {}
-                accepted = doors.accept(), if open.len() < MOST_CONNECTIONS + LEAVING => match accepted {
+                accepted = sockets.accept(), if open.len() < MOST_CONNECTIONS + LEAVING => match accepted {
                     Ok(stream) => {
                         // TLS comes first, whose beginning is the client's.
                         let connection = Arc::new(Connection::new(clock, peer(&stream), Phase::Head));
@@ -259,7 +259,7 @@ impl Server {
                 },
             }
         }
-        drop(doors);
+        drop(sockets);
         let finished = tokio::time::timeout(GRACE, async { while open.next().await.is_some() {} }).await;
         if finished.is_err() {
             tracing::debug!(connections = open.len(), "closing web connections at exit");

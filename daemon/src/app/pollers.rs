@@ -61,7 +61,7 @@ impl Pollers {
         self.rpc.is_none() && self.admin.is_none()
     }
 
-    /// All ask on the same beat, so that one thread wakes for all.
+    /// All are due at the same moments, so that one thread wakes for all.
     pub(super) async fn run(self, stop: Stop) {
         let rpc = OptionFuture::from(self.rpc.map(|rpc| rpc.run(stop.clone())));
         let probe = OptionFuture::from(self.probe.map(|probe| probe.run(stop.clone())));

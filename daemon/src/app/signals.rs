@@ -13,9 +13,9 @@ use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// How often the daemon looks after itself until its first tick, which its supervisor waits for.
-const FIRST_BEAT: Duration = Duration::from_millis(100);
+const CHECK_UNTIL_READY: Duration = Duration::from_millis(100);
 /// How often it does so later, or four times while a shorter watchdog waits: each time wakes two threads.
-const BEAT: Duration = Duration::from_secs(5);
+const CHECK_EVERY: Duration = Duration::from_secs(5);
 
 /// Signals to stop that come within this time are one: `timeout` signals its child and then the group of both.
 const SAME_SIGNAL: Duration = Duration::from_secs(1);
@@ -53,7 +53,7 @@ impl Signals {
         clock: Clock,
         stages: &[Stage],
     ) -> bool {
-        let mut beat = tokio::time::interval(FIRST_BEAT);
+        let mut checks = tokio::time::interval(CHECK_UNTIL_READY);
         let mut ready = false;
         loop {
             tokio::select! {
@@ -69,7 +69,7 @@ impl Signals {
                     Some(None) => tracing::warn!("SIGUSR1 ignored: too many saves are queued"),
                     None => tracing::warn!("SIGUSR1 ignored: the flight recorder is disabled; set flight.folder"),
                 },
-                _ = beat.tick() => {
+                _ = checks.tick() => {
                     if let Some(name) = stages.iter().find_map(Stage::broken) {
                         tracing::error!(part = name, "a task ended unexpectedly");
                         return false;
@@ -77,9 +77,11 @@ impl Signals {
                     let newest = ticks.get().map(|tick| tick.at);
                     if newest.is_some() && !std::mem::replace(&mut ready, newest.is_some()) {
                         notify(&[NotifyState::Ready]);
-                        beat = tokio::time::interval(sd_notify::watchdog_enabled().map_or(BEAT, |limit| BEAT.min(limit / 4)));
+                        let watchdog = sd_notify::watchdog_enabled();
+                        let every = watchdog.map_or(CHECK_EVERY, |limit| CHECK_EVERY.min(limit / 4));
+                        checks = tokio::time::interval(every);
                     }
-                    let interval = live.config().get().map_or(BEAT, |config| config.sampling.interval);
+                    let interval = live.config().get().map_or(CHECK_EVERY, |config| config.sampling.interval);
                     if web::health(newest, clock.now(), interval).is_ok() {
                         notify(&[NotifyState::Watchdog]);
                     }

@@ -48,10 +48,10 @@ const IDLE: [&str; 16] = [
 ];
 /// Threads that execute transactions: they allocate and free.
 const HANDLERS: [&str; 4] = ["solScHandler00", "solScHandler01", "solScHandler02", "solScHandler03"];
-/// What each of them allocates at every beat: 64 pages, so that all make about 2,500 minor faults a second.
+/// What each of them allocates in every round: 64 pages, so that all make about 2,500 minor faults a second.
 const HANDLED: usize = 256 << 10;
 /// From one bit of work to the next.
-const BEAT: Duration = Duration::from_millis(100);
+const ROUND: Duration = Duration::from_millis(100);
 /// How long the other side of a connection may take.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -130,11 +130,11 @@ fn cast(
         stage.thread(name, idle)?;
     }
     for name in HANDLERS {
-        stage.thread(name, |stop| beat(&stop, || memory::touched(HANDLED).map(drop)))?;
+        stage.thread(name, |stop| rounds(&stop, || memory::touched(HANDLED).map(drop)))?;
     }
     let here = Arc::clone(scene);
     let mut heap = Heap::default();
-    stage.thread("solBgAccounts", move |stop| beat(&stop, || heap.resize(memory::wanted(here.uptime()))))?;
+    stage.thread("solBgAccounts", move |stop| rounds(&stop, || heap.resize(memory::wanted(here.uptime()))))?;
     let here = Arc::clone(scene);
     stage.thread("solReplayStage", move |stop| read_cold_file(&here, stop))?;
     let here = Arc::clone(scene);
@@ -153,9 +153,9 @@ pub(super) fn say(words: &str) {
     let _ = writeln!(io::stderr(), "faultline demo: {words}");
 }
 
-/// Works at every beat until told to stop, or until it cannot.
-fn beat(stop: &Stop, mut work: impl FnMut() -> io::Result<()>) {
-    while !stop.sleep(BEAT) {
+/// Works in every round until told to stop, or until it cannot.
+fn rounds(stop: &Stop, mut work: impl FnMut() -> io::Result<()>) {
+    while !stop.sleep(ROUND) {
         if let Err(error) = work() {
             say(&error.to_string());
             return;
@@ -165,7 +165,7 @@ fn beat(stop: &Stop, mut work: impl FnMut() -> io::Result<()>) {
 
 fn read_cold_file(scene: &Scene, stop: Stop) {
     match ColdFile::make(&scene.ledger.join("demo-accounts")) {
-        Ok(mut file) => beat(&stop, || file.read(memory::reads(scene.uptime()))),
+        Ok(mut file) => rounds(&stop, || file.read(memory::reads(scene.uptime()))),
         Err(error) => say(&format!("no file to read, hence no major faults: {error}")),
     }
     // A validator without this thread is none.

@@ -76,16 +76,16 @@ impl Sink {
     }
 
     /// On sockets that were handed over.
-    fn on(doors: Vec<Bound>) -> Self {
-        Self::build(&ingest(None), LIMITS, None, doors)
+    fn on(sockets: Vec<Bound>) -> Self {
+        Self::build(&ingest(None), LIMITS, None, sockets)
     }
 
     fn with(credentials: Option<Credentials>, limits: Limits, forward: Option<Forward>) -> Self {
-        let doors = vec![Bound::tcp("127.0.0.1:0".parse().unwrap()).unwrap()];
-        Self::build(&ingest(credentials), limits, forward, doors)
+        let sockets = vec![Bound::tcp("127.0.0.1:0".parse().unwrap()).unwrap()];
+        Self::build(&ingest(credentials), limits, forward, sockets)
     }
 
-    fn build(config: &config::Ingest, limits: Limits, forward: Option<Forward>, doors: Vec<Bound>) -> Self {
+    fn build(config: &config::Ingest, limits: Limits, forward: Option<Forward>, sockets: Vec<Bound>) -> Self {
         let (kept, clock, budget) = (Kept::default(), Clock::start(), Budget::default());
         let mut stage = Stage::new("test", &tokio::runtime::Handle::current());
         let handle = forward.map(|config| {
@@ -94,7 +94,7 @@ impl Sink {
             handle
         });
         let parts = IngestParts { intake: kept.clone(), clock, budget: budget.clone(), forward: handle.clone() };
-        let listener = Listener::from_sockets(doors, config, parts).ok().unwrap().with_limits(limits);
+        let listener = Listener::from_sockets(sockets, config, parts).ok().unwrap().with_limits(limits);
         let (address, meter) = (listener.local_addr().unwrap(), listener.meter());
         stage.task("ingest", |stop| listener.run(stop));
         Sink { address, kept, meter, budget, forward: handle, places: limits.connections, stage }

@@ -1,4 +1,4 @@
-//! What the tasks that ask a validator have in common: a beat, answers that age, and words at changes.
+//! What the tasks that ask a validator have in common: when the next poll is due, answers that age, and words at changes.
 
 use crate::clock::{Clock, Schedule};
 use crate::supervisor::Stop;
@@ -46,21 +46,21 @@ impl<T: Clone> Aged<T> {
     }
 }
 
-/// The absolute schedule of one task.
+/// Says when a task polls next, by an absolute schedule.
 #[derive(Debug)]
-pub(crate) struct Beat {
+pub(crate) struct PollTimer {
     clock: Clock,
     schedule: Schedule,
     stop: Stop,
 }
 
-impl Beat {
+impl PollTimer {
     pub(crate) fn new(clock: Clock, interval: Duration, stop: Stop) -> Self {
-        Beat { clock, schedule: Schedule::every(interval), stop }
+        PollTimer { clock, schedule: Schedule::every(interval), stop }
     }
 
-    /// Waits for the next beat; false on the signal to stop. Beats that passed while nobody waited are left out. May be
-    /// dropped while it waits.
+    /// Waits until the next poll is due; false on the signal to stop. Those that were due while nobody waited are left out. May
+    /// be dropped while it waits.
     pub(crate) async fn next(&mut self) -> bool {
         let due = tokio::time::Instant::from_std(self.clock.instant(self.schedule.next()));
         tokio::select! {
@@ -72,14 +72,14 @@ impl Beat {
         true
     }
 
-    /// Waits for `exchange`; at each beat that comes before it is done, `aged` is told, since what was heard before grows
+    /// Waits for `exchange`; each time that a poll is due before it is done, `aged` is told, since what was heard before grows
     /// older. `None` on the signal to stop.
     pub(crate) async fn during<T>(&mut self, exchange: impl Future<Output = T>, mut aged: impl FnMut()) -> Option<T> {
         let mut exchange = pin!(exchange);
         loop {
             tokio::select! {
                 done = &mut exchange => return Some(done),
-                beats = self.next() => if beats { aged() } else { return None },
+                due = self.next() => if due { aged() } else { return None },
             }
         }
     }
@@ -129,11 +129,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_beat_ends_with_the_signal() {
+    async fn the_wait_for_the_next_poll_ends_with_the_signal() {
         let stop = Stop::new();
-        let mut beat = Beat::new(Clock::start(), Duration::from_millis(1), stop.clone());
-        assert!(beat.next().await);
+        let mut timer = PollTimer::new(Clock::start(), Duration::from_millis(1), stop.clone());
+        assert!(timer.next().await);
         stop.set();
-        assert!(!beat.next().await);
+        assert!(!timer.next().await);
     }
 }

@@ -82,8 +82,8 @@ async fn several_sockets_are_listened_on_also_in_the_file_system() {
     let path = folder.path().join("ingest.sock");
     let ((one, first), (other, second)) = (socket(), socket());
     let unix = UnixListener::bind(&path).unwrap();
-    let doors = [one, other].map(Bound::handed_over).into_iter().chain([Bound::handed_over_unix(unix)]).collect();
-    let sink = Sink::on(doors);
+    let sockets = [one, other].map(Bound::handed_over).into_iter().chain([Bound::handed_over_unix(unix)]).collect();
+    let sink = Sink::on(sockets);
     let request = post("Connection: close\r\n", b"a,host_id=A x=1i 5\n");
     for address in [first, second, first] {
         let mut client = Client::connect(address).await;

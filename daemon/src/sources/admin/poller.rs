@@ -5,7 +5,7 @@ use super::{AdminFacts, Asked, WhomToAsk};
 use crate::clock::Clock;
 use crate::config;
 use crate::hub::Latest;
-use crate::sources::asking::{Aged, Beat, ProblemLog, life};
+use crate::sources::asking::{Aged, PollTimer, ProblemLog, life};
 use crate::supervisor::Stop;
 use faultline_agave::Error;
 use faultline_agave::admin::{Answer, ContactInfo, Method, StartProgress};
@@ -67,11 +67,11 @@ impl Poller {
 
     /// Asks until `stop`. Never ends before.
     pub async fn run(mut self, stop: Stop) {
-        let mut beat = Beat::new(self.clock, self.pace.starting, stop);
-        while beat.next().await {
+        let mut timer = PollTimer::new(self.clock, self.pace.starting, stop);
+        while timer.next().await {
             let Some(question) = self.question() else { continue };
             let began = self.clock.now();
-            let Some(heard) = beat.during(question.ask(), || self.publish()).await else { return };
+            let Some(heard) = timer.during(question.ask(), || self.publish()).await else { return };
             self.hear(question.process, heard, began);
         }
     }
@@ -230,7 +230,7 @@ impl Memory {
 
     /// Whether the next poll has time. A start, once over, does not begin again within one process.
     fn rests(&self, now: Stamp, pace: Pace) -> bool {
-        // Half a beat early counts: polls end after their beat, and the next beat but nine must not be missed for that.
+        // Half a turn early counts: a poll ends after it was due, and the next one must not wait a whole turn for that.
         self.asked && self.running && now.since(self.at) + pace.starting / 2 < pace.running
     }
 

@@ -9,7 +9,7 @@ use crate::clock::Clock;
 use crate::config;
 use crate::discovery::{Following, Target};
 use crate::hub::Latest;
-use crate::sources::asking::Beat;
+use crate::sources::asking::PollTimer;
 use crate::supervisor::Stop;
 use crate::tick::Finding;
 use faultline_catalog::metrics::resources as m;
@@ -69,15 +69,15 @@ impl Poller {
 
     /// Polls until `stop`. Never ends before.
     pub(crate) async fn run(mut self, stop: Stop) {
-        let mut beat = Beat::new(self.clock, self.interval, stop);
+        let mut timer = PollTimer::new(self.clock, self.interval, stop);
         let mut process = self.following.process();
         loop {
             // A new process is looked at when it is there.
             tokio::select! {
-                more = beat.next() => if !more { return },
+                more = timer.next() => if !more { return },
                 Ok(()) = process.changed() => {}
             }
-            if beat.during(self.poll(), || {}).await.is_none() {
+            if timer.during(self.poll(), || {}).await.is_none() {
                 return;
             }
         }

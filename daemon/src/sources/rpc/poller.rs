@@ -7,7 +7,7 @@ use crate::clock::Clock;
 use crate::config;
 use crate::hub::Latest;
 use crate::sources::admin::{AdminFacts, Asked, WhomToAsk};
-use crate::sources::asking::{Beat, ProblemLog};
+use crate::sources::asking::{PollTimer, ProblemLog};
 use crate::supervisor::Stop;
 use faultline_agave::Error;
 use faultline_agave::admin::StartProgress;
@@ -55,12 +55,12 @@ impl Poller {
 
     /// Asks until `stop`. Never ends before.
     pub async fn run(mut self, stop: Stop) {
-        let mut beat = Beat::new(self.clock, self.config.interval, stop);
-        while beat.next().await {
+        let mut timer = PollTimer::new(self.clock, self.config.interval, stop);
+        while timer.next().await {
             let Some(question) = self.question() else { continue };
             let began = self.clock.now();
             let aged = || drop(self.publish());
-            let Some(heard) = beat.during(question.ask(), aged).await else { return };
+            let Some(heard) = timer.during(question.ask(), aged).await else { return };
             self.hear(&question, heard, began);
         }
     }

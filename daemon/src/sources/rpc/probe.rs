@@ -7,7 +7,7 @@ use super::client::{Client, Failure};
 use super::endpoint::Endpoint;
 use crate::clock::Clock;
 use crate::config;
-use crate::sources::asking::Beat;
+use crate::sources::asking::PollTimer;
 use crate::supervisor::Stop;
 use faultline_agave::{Error, rpc};
 use faultline_catalog::metrics::validator::{PROBE_FAILURES, PROBE_TIME};
@@ -16,7 +16,7 @@ use faultline_kernel::ProcessId;
 use serde_json::json;
 use std::sync::Arc;
 
-/// After failures so many beats are left out at most.
+/// After failures so many requests are left out at most.
 const MOST_LEFT_OUT: u32 = 15;
 /// Kinds of failures, by their names in the metric.
 const KINDS: [&str; 7] = ["refused", "timeout", "http", "error", "malformed", "too_large", "connection"];
@@ -57,10 +57,10 @@ impl Probe {
 
     /// Asks until `stop`. Never ends before.
     pub async fn run(self, stop: Stop) {
-        let mut beat = Beat::new(self.clock, self.config.interval, stop);
+        let mut timer = PollTimer::new(self.clock, self.config.interval, stop);
         let mut current: Option<(ProcessId, Client)> = None;
         let (mut id, mut left_out, mut failed) = (0, 0, 0_u32);
-        while beat.next().await {
+        while timer.next().await {
             let Some((process, url)) = self.endpoint.current() else { continue };
             if current.as_ref().is_none_or(|(known, _)| *known != process) {
                 (current, left_out, failed) = (Some((process, Client::new())), 0, 0);
@@ -73,7 +73,7 @@ impl Probe {
             id += 1;
             let began = self.clock.now();
             let question = rpc::question(self.config.method, &json!([]), id);
-            let Some(answer) = beat.during(client.send(&url, question, self.config.timeout), || {}).await else {
+            let Some(answer) = timer.during(client.send(&url, question, self.config.timeout), || {}).await else {
                 return;
             };
             let took = self.clock.now().since(began);

@@ -6,7 +6,7 @@ use super::known::{Known, Lives, Own, first_slot};
 use crate::clock::Clock;
 use crate::config;
 use crate::hub::Latest;
-use crate::sources::asking::{Beat, ProblemLog, life};
+use crate::sources::asking::{PollTimer, ProblemLog, life};
 use crate::sources::rpc::{Client, Endpoint, Failure, Stage, server};
 use crate::supervisor::Stop;
 use faultline_agave::Error;
@@ -86,10 +86,10 @@ impl Poller {
     /// Asks until `stop`. Never ends before.
     pub(crate) async fn run(mut self, stop: Stop) {
         let look = self.config.interval.min(LOOK);
-        let mut beat = Beat::new(self.clock, look, stop);
+        let mut timer = PollTimer::new(self.clock, look, stop);
         let mut asked_at: Option<Stamp> = None;
         let mut client: Option<(ProcessId, Client)> = None;
-        while beat.next().await {
+        while timer.next().await {
             let Some((process, url)) = self.endpoint.current() else { continue };
             let Some(identity) = self.endpoint.identity(process) else { continue };
             let now = self.clock.now();
@@ -111,7 +111,7 @@ impl Poller {
             let (missing, early) = (&mut self.missing, &self.told);
             let round = Round { known: &mut known, exchange, config: &self.config, clock: self.clock, missing, early };
             let version = self.endpoint.version(process);
-            if beat.during(round.ask(version), || {}).await.is_none() {
+            if timer.during(round.ask(version), || {}).await.is_none() {
                 return;
             }
             if !self.publish(&known) {
@@ -122,7 +122,7 @@ impl Poller {
                 let (missing, early) = (&mut self.missing, &self.told);
                 let round =
                     Round { known: &mut known, exchange, config: &self.config, clock: self.clock, missing, early };
-                if beat.during(round.scan(), || {}).await.is_none() {
+                if timer.during(round.scan(), || {}).await.is_none() {
                     return;
                 }
                 self.publish(&known);
@@ -158,7 +158,7 @@ impl Poller {
     }
 }
 
-/// The questions of one beat.
+/// The questions of one round.
 struct Round<'a> {
     known: &'a mut Known,
     exchange: Exchange,

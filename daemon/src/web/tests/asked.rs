@@ -87,8 +87,8 @@ fn behind_a_password_any_name_will_do() {
 fn on_a_socket_in_the_file_system_any_name_will_do() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("metrics.sock");
-    let door = Bound::handed_over_unix(UnixListener::bind(&path).unwrap());
-    let server = Server::from_sockets(vec![door], &config(None), state(Clock::start(), &Latest::default())).unwrap();
+    let socket = Bound::handed_over_unix(UnixListener::bind(&path).unwrap());
+    let server = Server::from_sockets(vec![socket], &config(None), state(Clock::start(), &Latest::default())).unwrap();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let mut stage = Stage::new("test", runtime.handle());
     stage.task("web", |stop| server.run(stop));

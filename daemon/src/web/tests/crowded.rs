@@ -62,8 +62,8 @@ fn a_socket_in_the_file_system_has_places_that_no_port_takes() {
     let path = folder.path().join("metrics.sock");
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = port.local_addr().unwrap();
-    let doors = vec![Bound::handed_over(port), Bound::handed_over_unix(UnixListener::bind(&path).unwrap())];
-    let server = Server::from_sockets(doors, &config(None), state(Clock::start(), &Latest::default())).unwrap();
+    let sockets = vec![Bound::handed_over(port), Bound::handed_over_unix(UnixListener::bind(&path).unwrap())];
+    let server = Server::from_sockets(sockets, &config(None), state(Clock::start(), &Latest::default())).unwrap();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let mut stage = Stage::new("test", runtime.handle());
     stage.task("web", |stop| server.run(stop));

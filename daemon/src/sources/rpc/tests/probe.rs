@@ -97,7 +97,7 @@ async fn a_validator_that_starts_is_not_probed_and_one_that_fails_less_and_less_
     until("some polls", || (polls(&server) >= 5).then_some(())).await;
     assert_eq!(probes(&server), 0);
     starting.store(false, Ordering::SeqCst);
-    // On the same beat; the sixth failure comes after 0 + 1 + 3 + 7 + 15 + 15 beats that are left out.
+    // Due with the poller; the sixth failure comes after 0 + 1 + 3 + 7 + 15 + 15 requests that are left out.
     until("six probes", || (probes(&server) >= 6).then_some(())).await;
     assert!(polls(&server) >= 30, "{} polls", polls(&server));
     let failed = counted(&handle).2;
