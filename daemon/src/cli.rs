@@ -25,7 +25,7 @@ pub struct Cli {
 pub enum Command {
     /// Follow the validator and export metrics until stopped.
     Run(RunArgs),
-    /// Check this host: process, rights, JSON-RPC, votes, admin socket, log and pushes, each with a remedy.
+    /// Check this host: process, rights, disks, JSON-RPC, votes, admin socket, log and pushes, each with a remedy.
     #[command(
         after_help = "Takes a few seconds, opens no port and writes no file. Run it as the daemon's user and with its \
         configuration: it checks the rights of the user who runs it, and connects to the daemon's ports, which starts \

@@ -3,6 +3,7 @@
 //! It uses the daemon's own ways of finding, reading and asking, with short timeouts; listens nowhere, and writes nothing.
 
 mod asked;
+mod disks;
 pub mod metrics;
 mod ports;
 mod report;
@@ -53,13 +54,15 @@ async fn check(config: &Config) -> anyhow::Result<Report> {
             ports::ingest(config),
             ports::push(config, &seen),
             ports::metrics(config),
-            asked::log(config, clock)
+            asked::log(config, clock),
+            disks::check(config, &seen, clock)
         )
     };
-    let ((admin, rpc, votes, told), (ingest, push, metrics, log)) = tokio::join!(questions, others);
+    let ((admin, rpc, votes, told), (ingest, push, metrics, log, disks)) = tokio::join!(questions, others);
     let identity = told.or_else(|| seen.target.as_ref().and_then(|_| config.target.identity.clone()));
     let mut checks = vec![seen.process.with("identity", identity)];
     checks.extend(seen.rights);
+    checks.extend(disks);
     checks.extend([admin, rpc, votes, ingest, push, metrics, log, configuration(config)]);
     let user = rustix::process::geteuid().as_raw();
     Ok(Report { at: clock.now(), user, looking_for: seen.following.report().looking_for, checks })

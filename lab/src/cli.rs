@@ -45,7 +45,7 @@ pub(crate) enum Command {
     Bench(BenchArgs),
     /// Watch a validator live, through its daemon.
     Top(TopArgs),
-    /// Check this host as `faultlined once` does: process, rights, JSON-RPC, votes, log and pushes.
+    /// Check this host as `faultlined once` does: process, rights, disks, JSON-RPC, votes, log and pushes.
     Doctor(DoctorArgs),
     /// How `record` and `experiment` start their children.
     #[command(hide = true)]

@@ -53,7 +53,7 @@ pub struct Check {
     pub found: String,
     /// What to do; `None` unless the state is [`State::Attention`].
     pub remedy: Option<String>,
-    /// Facts, by name.
+    /// Facts, by name. An object is for programs alone: the words say the same.
     pub details: Vec<(&'static str, Value)>,
 }
 
@@ -118,7 +118,7 @@ impl Report {
         for check in &self.checks {
             let begin = format!("{:<9}{:<5}", check.name, check.state.mark());
             paragraph(&mut out, &begin, INDENT, &check.found);
-            for (name, value) in &check.details {
+            for (name, value) in check.details.iter().filter(|(_, value)| !value.is_object()) {
                 let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
                 let begin = format!("{:INDENT$}{:<DETAIL$}", "", name.replace('_', " "));
                 paragraph(&mut out, &begin, INDENT + DETAIL, &value);

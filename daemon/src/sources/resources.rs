@@ -10,6 +10,9 @@ mod growth;
 mod network;
 mod poller;
 
+pub(crate) use filesystems::{Held, Lacking, look};
+#[cfg(test)]
+pub(crate) use folders::Folder;
 pub(crate) use poller::Poller;
 
 use crate::hub::Latest;

@@ -3,6 +3,7 @@
 #![allow(clippy::expect_used, clippy::panic, reason = "a test that cannot prepare its scene fails")]
 #![expect(clippy::disallowed_methods, reason = "a test starts programs and threads itself")]
 
+use crate::support::mounted::{Mounted, run};
 use faultline_testkit::Result;
 use faultline_testkit::daemon::Daemon;
 use faultline_testkit::eventually::eventually;
@@ -13,7 +14,7 @@ use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const FAULTLINED: &str = env!("CARGO_BIN_EXE_faultlined");
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -72,10 +73,18 @@ impl Scene {
 
     /// Runs once the stand-in's socket is there.
     fn validator(&self, metrics_config: Option<String>) -> StandIn {
+        self.validator_with(metrics_config, &[])
+    }
+
+    /// With more arguments.
+    fn validator_with(&self, metrics_config: Option<String>, more: &[&str]) -> StandIn {
         let program = self.path("agave-validator");
         std::os::unix::fs::symlink(std::env::current_exe().expect("this program"), &program).expect("a link");
         let mut command = Command::new(program);
-        command.args(["once::stand_in_for_a_validator", "--exact", "--ignored"]).current_dir(self.folder.path());
+        command
+            .args(["once::stand_in_for_a_validator", "--exact", "--ignored"])
+            .args(more)
+            .current_dir(self.folder.path());
         command.env_remove("SOLANA_METRICS_CONFIG");
         command.envs(metrics_config.map(|config| ("SOLANA_METRICS_CONFIG", config)));
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
@@ -221,6 +230,67 @@ fn whether_the_vote_account_is_current_is_told_and_a_delinquent_one_needs_attent
     let (_, report) = scene.once(&["--ledger", &ledger]);
     let (state, words) = check(&report, "votes");
     assert!(state == "attention" && words.contains("knows no vote account 1111"), "{words}");
+}
+
+#[test]
+fn how_full_the_folders_file_systems_are_is_told_and_a_nearly_full_one_needs_attention() {
+    let scene = Scene::new("");
+    let tmpfs = ["-t", "tmpfs", "-o", "size=16m,nr_inodes=200", "none"];
+    let mounted = Mounted::new(scene.path("ledger"), &tmpfs);
+    let _validator = scene.validator(scene.leads_here());
+    let (output, report) = scene.once(&[]);
+    let (state, words) = check(&report, "disk");
+    assert!(state == "ok" && words.contains("are free"), "{report:#}");
+    assert_eq!(output.status.code(), Some(0), "{report:#}");
+    let disk = || report["checks"].as_array().and_then(|checks| checks.iter().find(|check| check["name"] == "disk"));
+    let details = &disk().expect("the check")["details"];
+    assert_eq!(details["holds"], "accounts, ledger, snapshots", "{details:#}");
+    let told = rustix::fs::statvfs(scene.path("ledger")).expect("statvfs");
+    assert_eq!(details["bytes"]["size"], told.f_blocks * told.f_frsize);
+    let Some(mounted) = mounted else {
+        println!("SKIPPED: no right to mount here");
+        return;
+    };
+    assert_eq!((&details["inodes"]["all"], &details["mount"]["file_system"]), (&json!(200), &json!("tmpfs")));
+    std::fs::write(scene.path("ledger/ballast"), vec![1; 17 << 20]).expect_err("no room for all of it");
+    let (output, report) = scene.once(&[]);
+    let (state, words) = check(&report, "disk");
+    assert_eq!((state.as_str(), output.status.code()), ("attention", Some(1)), "{report:#}");
+    assert!(
+        words.contains("is nearly full: 0 B of 16.0 MiB (0.0 %)") && words.contains("AgaveDiskNearlyFull"),
+        "{words}"
+    );
+    let text = text(&once(&["--config", &scene.path("c.toml").display().to_string()]).stdout);
+    assert!(text.contains("\ndisk     FIX ") && text.contains("holds     accounts, ledger, snapshots"), "{text}");
+    std::fs::remove_file(scene.path("ledger/ballast")).expect("it is there");
+    assert!(run("mount", &["-o", "remount,ro", &mounted.0.display().to_string()]));
+    let (_, report) = scene.once(&[]);
+    assert!(check(&report, "disk").1.contains("is read-only"), "{report:#}");
+}
+
+#[test]
+fn a_file_system_that_gives_no_answer_is_told_and_not_waited_for() {
+    let scene = Scene::new("");
+    let Some(dead) = Mounted::dead(scene.path("snapshots")) else {
+        println!("SKIPPED: no right to mount here, or no FUSE");
+        return;
+    };
+    let snapshots = scene.path("snapshots").display().to_string();
+    let _validator = scene.validator_with(scene.leads_here(), &["--", "--snapshots", &snapshots]);
+    let begun = Instant::now();
+    let (output, report) = scene.once(&[]);
+    let disks: Vec<&Value> =
+        report["checks"].as_array().into_iter().flatten().filter(|check| check["name"] == "disk").collect();
+    let states: Vec<_> = disks.iter().map(|disk| &disk["state"]).collect();
+    assert_eq!(states, ["ok", "attention"], "the ledger's is told all the same: {report:#}");
+    let words = disks[1]["found"].as_str().unwrap_or_default();
+    assert!(words.starts_with(&format!("snapshots {snapshots}: its file system does not answer")), "{words}");
+    assert!(output.status.code() == Some(1) && begun.elapsed() < PATIENCE, "{:?}", begun.elapsed());
+    drop(dead);
+    let off = Scene::new("[host]\nenabled = false\n");
+    let _validator = off.validator(off.leads_here());
+    let (state, words) = check(&off.once(&[]).1, "disk");
+    assert!(state == "off" && words.contains("host.enabled"), "{words}");
 }
 
 #[test]

@@ -2,8 +2,8 @@
 //! read-only, and a socket that is flooded. As root, since it mounts.
 
 #![allow(clippy::expect_used, reason = "a test that cannot prepare its scene fails")]
-#![expect(clippy::disallowed_methods, reason = "a test starts programs itself")]
 
+use crate::support::mounted::{Mounted, run};
 use faultline_testkit::Result;
 use faultline_testkit::daemon::Daemon;
 use faultline_testkit::eventually::{eventually, eventually_seeing};
@@ -13,7 +13,6 @@ use std::fs::File;
 use std::io::Write;
 use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::time::Duration;
 
 const FAULTLINED: &str = env!("CARGO_BIN_EXE_faultlined");
@@ -21,33 +20,6 @@ const PATIENCE: Duration = Duration::from_secs(240);
 /// Says that this program is the stand-in, and on which port.
 const PORT: &str = "FAULTLINE_TEST_UDP_PORT";
 const MIB: usize = 1 << 20;
-
-/// A file system of a test; unmounted when dropped.
-struct Mounted(PathBuf);
-
-impl Mounted {
-    /// `None` where the machine lets no one mount.
-    fn new(place: PathBuf, arguments: &[&str]) -> Option<Self> {
-        std::fs::create_dir_all(&place).expect("a mount point");
-        run("mount", &[arguments, &[&place.to_string_lossy()]].concat()).then_some(Mounted(place))
-    }
-
-    fn avail(&self) -> u64 {
-        let told = rustix::fs::statvfs(&self.0).expect("statvfs");
-        told.f_bavail * told.f_frsize
-    }
-}
-
-impl Drop for Mounted {
-    fn drop(&mut self) {
-        run("umount", &["-l", &self.0.to_string_lossy()]);
-    }
-}
-
-fn run(program: &str, arguments: &[&str]) -> bool {
-    let status = Command::new(program).args(arguments).stdout(Stdio::null()).stderr(Stdio::null()).status();
-    status.is_ok_and(|status| status.success())
-}
 
 /// The stand-in: started again under a validator's name, with a socket that it never reads.
 #[test]

@@ -9,5 +9,6 @@
 )]
 
 pub(crate) mod limited;
+pub(crate) mod mounted;
 pub(crate) mod pretend;
 pub(crate) mod small_disk;

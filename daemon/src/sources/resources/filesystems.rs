@@ -1,15 +1,16 @@
 //! The file systems of the validator's folders: asked one call for each folder, each on a thread that may wait for ever.
 
-use super::folders::Folder;
+use super::folders::{Folder, Places};
 use super::growth::Growth;
 use crate::clock::Clock;
+use crate::discovery::Target;
 use crate::sources::asking::life;
 use faultline_catalog::metrics::resources as m;
 use faultline_catalog::{Problem, Reading, Stamp, Status, Text};
-use faultline_kernel::HostRoot;
 use faultline_kernel::filesystem::{self, FileSystem, Mounts, Unknown};
 use faultline_kernel::parse::cgroup_io::Device;
 use faultline_kernel::parse::mountinfo::Mount;
+use faultline_kernel::{HostRoot, ReadError};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,11 +38,22 @@ struct Asked {
 
 /// One file system and what it holds.
 #[derive(Debug, Clone)]
-pub(super) struct Held {
-    pub(super) system: FileSystem,
-    pub(super) holds: BTreeSet<&'static str>,
+pub(crate) struct Held {
+    pub(crate) system: FileSystem,
+    pub(crate) holds: BTreeSet<&'static str>,
     /// When it answered last.
     pub(super) at: Stamp,
+}
+
+/// A folder whose file system is not found or does not answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Lacking {
+    pub(crate) folder: Folder,
+    pub(crate) status: Status,
+    /// What is the matter, in words.
+    pub(crate) why: &'static str,
+    /// What the operator can do about it.
+    pub(crate) remedy: Option<&'static str>,
 }
 
 impl FileSystems {
@@ -144,28 +156,62 @@ impl FileSystems {
         seen && self.problems().all(|problem| problem.status == Status::Forbidden)
     }
 
-    /// What was not found or does not answer.
+    /// What was not found or does not answer, as the tick tells it.
     pub(super) fn problems(&self) -> impl Iterator<Item = Problem> {
+        self.lacking().map(|lacking| {
+            let Lacking { folder, status, why, remedy } = lacking;
+            let remedy = remedy.map(|remedy| format!("; {remedy}")).unwrap_or_default();
+            Problem::new(status, format!("{} {}: {why}{remedy}", folder.what, folder.path.display()))
+        })
+    }
+
+    /// What was not found or does not answer.
+    pub(super) fn lacking(&self) -> impl Iterator<Item = Lacking> {
         self.asked.iter().filter_map(|asked| {
-            let (what, path) = (asked.folder.what, asked.folder.path.display());
-            let missing = |status, why: &str| Some(Problem::new(status, format!("{what} {path}: {why}")));
-            match (&asked.running, &asked.answer) {
-                (Some(_), _) => missing(Status::Broken, "its file system does not answer; is its mount dead?"),
-                (None, Err(Unknown::Absent)) => missing(
+            let (status, why, remedy) = match (&asked.running, &asked.answer) {
+                (Some(_), _) => (Status::Broken, "its file system does not answer; is its mount dead?", None),
+                (None, Err(Unknown::Absent)) => (
                     Status::Absent,
-                    "on no file system that the daemon can see; in a container, mount it under the same path",
+                    "on no file system that the daemon can see",
+                    Some("in a container, mount it under the same path"),
                 ),
-                (None, Err(Unknown::Forbidden)) => missing(
+                (None, Err(Unknown::Forbidden)) => (
                     Status::Forbidden,
-                    "the daemon may not search a folder on the way, behind which may be a link; run it as the \
-                     validator's user, or let it search (setfacl -m u:USER:x)",
+                    "the daemon may not search a folder on the way, behind which may be a link",
+                    Some("run it as the validator's user, or let it search (setfacl -m u:USER:x)"),
                 ),
                 (None, Ok((system, _))) if system.room.is_none() => {
-                    missing(Status::Broken, "its file system does not say how full it is")
+                    (Status::Broken, "its file system does not say how full it is", None)
                 }
-                _ => None,
-            }
+                _ => return None,
+            };
+            Some(Lacking { folder: asked.folder.clone(), status, why, remedy })
         })
+    }
+}
+
+/// Looks once at the file systems of a validator's folders: as the source does, so never where others wait.
+///
+/// # Errors
+/// What the process is or has mounted cannot be read, as when it has ended.
+pub(crate) async fn look(
+    root: &HostRoot,
+    target: &Target,
+    clock: Clock,
+) -> Result<(Vec<Held>, Vec<Lacking>), ReadError> {
+    let pid = Some(target.process.pid);
+    let (places, mounts) = (Places::of(root, target)?, Mounts::read(root, pid)?);
+    let mut systems = FileSystems::default();
+    systems.take(places.folders);
+    systems.ask(root, pid, &Arc::new(mounts), clock).await;
+    Ok((systems.held(), systems.lacking().collect()))
+}
+
+#[cfg(test)]
+impl Held {
+    /// As if it had just answered.
+    pub(crate) fn at_once(system: FileSystem, holds: impl IntoIterator<Item = &'static str>) -> Held {
+        Held { system, holds: holds.into_iter().collect(), at: Stamp::default() }
     }
 }
 

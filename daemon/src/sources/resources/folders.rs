@@ -11,11 +11,11 @@ pub(super) const MOST_FOLDERS: usize = 12;
 
 /// A folder, or the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Folder {
+pub(crate) struct Folder {
     /// `accounts`, `ledger`, `log` or `snapshots`.
-    pub(super) what: &'static str,
+    pub(crate) what: &'static str,
     /// Absolute, in the process's own file system.
-    pub(super) path: PathBuf,
+    pub(crate) path: PathBuf,
 }
 
 /// What the arguments of a validator say; nothing of other programs.

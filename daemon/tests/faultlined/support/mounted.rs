@@ -1,0 +1,46 @@
+//! File systems of a test's own. As root, since it mounts.
+
+use std::fs::File;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+/// A file system; unmounted when dropped.
+pub(crate) struct Mounted(pub(crate) PathBuf, Option<File>);
+
+impl Mounted {
+    /// `None` where the machine lets no one mount.
+    pub(crate) fn new(place: PathBuf, arguments: &[&str]) -> Option<Self> {
+        std::fs::create_dir_all(&place).expect("a mount point");
+        run("mount", &[arguments, &[&place.to_string_lossy()]].concat()).then_some(Mounted(place, None))
+    }
+
+    /// One that never answers, as of a server that is gone; `None` also where there is no FUSE.
+    pub(crate) fn dead(place: PathBuf) -> Option<Self> {
+        std::fs::create_dir_all(&place).expect("a mount point");
+        let server = File::options().read(true).write(true).open("/dev/fuse").ok()?;
+        let mut mount = Command::new("mount");
+        mount.args(["-i", "-t", "fuse", "-o", "fd=0,rootmode=40000,user_id=0,group_id=0", "none"]).arg(&place);
+        mount.stdin(server.try_clone().ok()?).stdout(Stdio::null()).stderr(Stdio::null());
+        mount.status().is_ok_and(|status| status.success()).then_some(Mounted(place, Some(server)))
+    }
+
+    /// Bytes that others than root can still write.
+    pub(crate) fn avail(&self) -> u64 {
+        let told = rustix::fs::statvfs(&self.0).expect("statvfs");
+        told.f_bavail * told.f_frsize
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        // What still waits for an answer is given an error.
+        drop(self.1.take());
+        run("umount", &["-l", &self.0.to_string_lossy()]);
+    }
+}
+
+/// Whether the program ended well; what it prints is nobody's.
+pub(crate) fn run(program: &str, arguments: &[&str]) -> bool {
+    let status = Command::new(program).args(arguments).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    status.is_ok_and(|status| status.success())
+}
