@@ -50,8 +50,8 @@ pub struct NodeState {
     pub tip: u64,
     /// Transactions since genesis, up to `slot`.
     pub transactions: u64,
-    /// Whether it votes, as one of a few validators with stake.
-    pub votes: bool,
+    /// Validators with stake, of which it is one that votes; 0: it has none.
+    pub voters: u64,
 }
 
 impl NodeState {
@@ -114,8 +114,8 @@ impl NodeState {
             "getMaxShredInsertSlot" => Ok(json!(self.tip)),
             "getVersion" => Ok(json!({"solana-core": VERSION, "feature-set": 0})),
             "getIdentity" => Ok(json!({"identity": self.identity})),
-            "getVoteAccounts" if !self.votes => Ok(json!({"current": [], "delinquent": []})),
-            other if self.votes => votes::answer(self, other, &request["params"]).ok_or(NO_SUCH_METHOD),
+            "getVoteAccounts" if self.voters == 0 => Ok(json!({"current": [], "delinquent": []})),
+            other if self.voters > 0 => votes::answer(self, other, &request["params"]).ok_or(NO_SUCH_METHOD),
             _ => Err(NO_SUCH_METHOD),
         }
     }

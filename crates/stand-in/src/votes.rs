@@ -1,6 +1,6 @@
 //! What a stand-in that votes answers about votes, leader slots and the other nodes: functions of its slot.
 //!
-//! It is one of a few validators, votes for nearly each slot, leads four slots in every four hundred and loses some of them.
+//! It is one of some validators, votes for nearly each slot, leads four slots in every four hundred and loses some of them.
 
 use super::{NodeState, ROOT_DEPTH, SLOTS_IN_EPOCH, VERSION};
 use serde_json::{Map, Value, json};
@@ -22,14 +22,16 @@ const TURN: u64 = 4;
 /// It loses one turn in so many.
 const LOST_EVERY: u64 = 25;
 
-/// The others: last digit of their addresses, stake in SOL, credits for a hundred slots, version.
-const OTHERS: [(u64, u64, u64, &str); 5] = [
-    (2, 900_000, 1_599, VERSION),
-    (3, 700_000, 1_590, VERSION),
-    (4, 500_000, 1_571, "2.1.15"),
-    (5, 300_000, 1_540, "2.1.15"),
-    (6, 100_000, 1_212, "2.0.20"),
+/// The others, in turn: stake in SOL, credits for a hundred slots, version.
+const OTHERS: [(u64, u64, &str); 5] = [
+    (900_000, 1_599, VERSION),
+    (700_000, 1_590, VERSION),
+    (500_000, 1_571, "2.1.15"),
+    (300_000, 1_540, "2.1.15"),
+    (100_000, 1_212, "2.0.20"),
 ];
+/// Epochs whose credits an answer has.
+const EPOCHS: u64 = 5;
 const STAKE: u64 = 400_000;
 const CREDITS: u64 = 1_586;
 
@@ -58,32 +60,39 @@ pub(super) fn answer(state: &NodeState, method: &str, params: &Value) -> Option<
         "getBlockProduction" => with_slot(produced(state, index)),
         "getClusterNodes" => {
             let node = |pubkey: &str, version: &str| json!({"pubkey": pubkey, "version": version, "featureSet": u32::from(version != VERSION)});
-            let others = OTHERS.iter().map(|(number, _, _, version)| node(&other("Node", *number), version));
+            let others = others(state).map(|(number, (_, _, version))| node(&other("Node", number), version));
             others.chain([node(&state.identity, VERSION)]).collect()
         }
         _ => return None,
     })
 }
 
-/// An address of 32 bytes.
+/// The numbers of the other validators, and what each is like.
+fn others(state: &NodeState) -> impl Iterator<Item = (u64, (u64, u64, &'static str))> {
+    (2..=state.voters).zip(OTHERS.into_iter().cycle())
+}
+
+/// An address of 32 bytes, in which there is no 0. A letter keeps 12 from a 2 behind ones.
 fn other(kind: &str, number: u64) -> String {
-    format!("Demo{kind}{}{number}", "1".repeat(39 - kind.len()))
+    let letter = if number < 10 { "" } else { "x" };
+    format!("Demo{kind}{:1>width$}", format!("{letter}{number}"), width = 40 - kind.len()).replace('0', "z")
 }
 
 fn vote_accounts(state: &NodeState) -> Vec<Value> {
     let (epoch, index) = (state.slot / SLOTS_IN_EPOCH, state.slot % SLOTS_IN_EPOCH);
     let account = |vote: &str, node: &str, stake: u64, credits: u64| {
-        let (before, now) = (SLOTS_IN_EPOCH * credits / 100, index * credits / 100);
-        let last = epoch.saturating_sub(1);
+        let (whole, now) = (SLOTS_IN_EPOCH * credits / 100, index * credits / 100);
+        // Epoch, credits at its end or until now, credits at its beginning.
+        let of = |of: u64| [of, of * whole + if of == epoch { now } else { whole }, of * whole];
+        let of_epochs: Vec<_> = (epoch.saturating_sub(EPOCHS - 1)..=epoch).map(of).collect();
         json!({
             "votePubkey": vote, "nodePubkey": node, "activatedStake": stake * LAMPORTS_PER_SOL, "commission": 5,
             "epochVoteAccount": true, "lastVote": state.slot.saturating_sub(1), "rootSlot": state.slot.saturating_sub(ROOT_DEPTH + 1),
-            "epochCredits": [[last, before, 0], [epoch, before + now, before]],
+            "epochCredits": of_epochs,
         })
     };
-    let others = OTHERS.iter();
-    let others = others
-        .map(|(number, stake, credits, _)| account(&other("Vote", *number), &other("Node", *number), *stake, *credits));
+    let others = others(state)
+        .map(|(number, (stake, credits, _))| account(&other("Vote", number), &other("Node", number), stake, credits));
     others.chain([account(VOTE_ACCOUNT, &state.identity, STAKE, CREDITS)]).collect()
 }
 
@@ -116,7 +125,7 @@ mod tests {
             slot,
             tip: slot,
             transactions: 0,
-            votes: true,
+            voters: 6,
         }
     }
 
@@ -140,10 +149,22 @@ mod tests {
     fn one_account_is_answered_alone_and_credits_only_grow() {
         let ask = |slot: u64, params: Value| answer(&state(slot), "getVoteAccounts", &params).unwrap();
         let all = ask(1_000_000, json!([]));
-        assert_eq!(all["current"].as_array().unwrap().len(), OTHERS.len() + 1);
+        assert_eq!(all["current"].as_array().unwrap().len(), 6);
         let own = |slot| ask(slot, json!([{"votePubkey": VOTE_ACCOUNT}]))["current"][0].clone();
         assert_eq!(own(1_000_000)["nodePubkey"], state(0).identity);
-        let credits = |slot| own(slot)["epochCredits"][1][1].as_u64().unwrap();
+        let credits = |slot| own(slot)["epochCredits"].as_array().unwrap().last().unwrap()[1].as_u64().unwrap();
         assert!(credits(1_000_000) < credits(1_000_100));
+    }
+
+    #[test]
+    fn as_many_as_on_a_public_cluster_have_addresses_of_their_own() {
+        let many = NodeState { voters: 2_000, ..state(400 * SLOTS_IN_EPOCH) };
+        let all = answer(&many, "getVoteAccounts", &json!([])).unwrap();
+        let accounts = all["current"].as_array().unwrap();
+        let addresses: std::collections::BTreeSet<_> =
+            accounts.iter().flat_map(|of| [of["votePubkey"].as_str(), of["nodePubkey"].as_str()]).collect();
+        assert_eq!(addresses.len(), 2 * 2_000);
+        assert!(addresses.iter().flatten().all(|address| address.len() <= 44 && !address.contains('0')));
+        assert!((700_000..1_200_000).contains(&all.to_string().len()), "{}", all.to_string().len());
     }
 }

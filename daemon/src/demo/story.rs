@@ -39,7 +39,7 @@ pub(super) fn node_state(
         slot,
         tip: recording.newest(tip(uptime)).0,
         transactions: TRANSACTIONS + transactions,
-        votes: true,
+        voters: 6,
     }
 }
 

@@ -48,8 +48,7 @@ impl State {
             slot: self.slot.load(Ordering::Relaxed),
             tip,
             transactions: self.transactions.load(Ordering::Relaxed),
-            // Experiments refuse a validator with stake.
-            votes: false,
+            voters: self.truth.voters,
         }
     }
 

@@ -94,6 +94,9 @@ truth! {
     /// How fast it replays from then on, in percent of the cluster's speed.
     squeezed_percent: u64 = 10;
 
+    /// Validators with stake, of which it is one; 0: it has none, as experiments demand.
+    voters: u64 = 0;
+
     /// Programs that are called.
     programs: u64 = 640;
     /// Calls in each slot.
