@@ -42,10 +42,13 @@ struct Arguments {
     /// Blocks of each daemon
     #[arg(long, value_name = "N", default_value_t = 3)]
     rounds: u64,
-    /// The daemon's configuration (default: none)
-    #[arg(long, value_name = "FILE")]
-    config: Option<String>,
-    /// The program; may be given again, to compare
+    /// Validators with stake, of which the target is one (0: it has none)
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    voters: u64,
+    /// The daemon's configuration (default: none); may be given again, to compare
+    #[arg(long = "config", value_name = "FILE")]
+    configs: Vec<String>,
+    /// The program; may be given again, to compare: each with each configuration
     #[arg(long = "daemon", value_name = "FILE", default_values_t = [program::beside("faultlined").display().to_string()])]
     daemons: Vec<String>,
     /// The simulated validator
@@ -66,26 +69,48 @@ struct Measured {
     by_thread: BTreeMap<String, f64>,
     /// Milliseconds of each scrape.
     scrapes: Vec<f64>,
+    /// Series of the last page.
+    series: usize,
+    /// The most memory that any of the daemons had, in KiB.
+    peak: u64,
+}
+
+/// What is compared.
+struct Subject<'a> {
+    daemon: &'a str,
+    config: Option<&'a str>,
+}
+
+impl Subject<'_> {
+    fn name(&self) -> String {
+        [Some(self.daemon), self.config].into_iter().flatten().collect::<Vec<_>>().join(", ")
+    }
 }
 
 fn run(arguments: &Arguments) -> Result<()> {
-    println!("| threads | daemon | CPU, ms/s | of each block | scrape p50, ms | p99, ms | by thread, ms/s |");
-    println!("| --- | --- | --- | --- | --- | --- | --- |");
+    println!(
+        "| threads | daemon | CPU, ms/s | of each block | scrape p50, ms | p99, ms | series | peak, MiB | by thread, ms/s |"
+    );
+    println!("| --- | --- | --- | --- | --- | --- | --- | --- | --- |");
+    let configs = arguments.configs.iter().map(|config| Some(config.as_str()));
+    let configs: Vec<_> = if arguments.configs.is_empty() { vec![None] } else { configs.collect() };
+    let of = |daemon| configs.iter().map(move |config| Subject { daemon, config: *config });
+    let subjects: Vec<Subject<'_>> = arguments.daemons.iter().flat_map(|daemon| of(daemon.as_str())).collect();
     for &threads in &arguments.threads {
-        let mut all: Vec<Measured> = arguments.daemons.iter().map(|_| Measured::default()).collect();
+        let mut all: Vec<Measured> = subjects.iter().map(|_| Measured::default()).collect();
         for _ in 0..arguments.rounds {
-            for (daemon, measured) in arguments.daemons.iter().zip(&mut all) {
-                block(arguments, threads, daemon, measured)?;
+            for (subject, measured) in subjects.iter().zip(&mut all) {
+                block(arguments, threads, subject, measured)?;
             }
         }
-        for (daemon, measured) in arguments.daemons.iter().zip(&mut all) {
-            print(threads, daemon, measured, (arguments.rounds * arguments.seconds) as f64);
+        for (subject, measured) in subjects.iter().zip(&mut all) {
+            print(threads, subject, measured, (arguments.rounds * arguments.seconds) as f64);
         }
     }
     Ok(())
 }
 
-fn print(threads: u64, daemon: &str, measured: &mut Measured, seconds: f64) {
+fn print(threads: u64, subject: &Subject<'_>, measured: &mut Measured, seconds: f64) {
     let mean = measured.cpu.iter().sum::<f64>() / measured.cpu.len().max(1) as f64;
     let blocks: Vec<String> = measured.cpu.iter().map(|cpu| format!("{cpu:.2}")).collect();
     let parts = measured.by_thread.iter().map(|(name, ms)| format!("{name} {:.2}", ms / seconds));
@@ -95,16 +120,18 @@ fn print(threads: u64, daemon: &str, measured: &mut Measured, seconds: f64) {
         let place = ((measured.scrapes.len() as f64 - 1.0) * share).round() as usize;
         measured.scrapes.get(place).copied().unwrap_or(f64::NAN)
     };
-    let blocks = blocks.join(", ");
-    println!("| {threads} | {daemon} | {mean:.2} | {blocks} | {:.2} | {:.2} | {parts} |", at(0.5), at(0.99));
+    let (name, blocks, peak) = (subject.name(), blocks.join(", "), measured.peak as f64 / 1024.0);
+    let (p50, p99, series) = (at(0.5), at(0.99), measured.series);
+    println!("| {threads} | {name} | {mean:.2} | {blocks} | {p50:.2} | {p99:.2} | {series} | {peak:.1} | {parts} |");
 }
 
 /// A daemon and a target of their own, from their start to their end.
-fn block(arguments: &Arguments, threads: u64, daemon: &str, measured: &mut Measured) -> Result<()> {
+fn block(arguments: &Arguments, threads: u64, subject: &Subject<'_>, measured: &mut Measured) -> Result<()> {
     let folder = tempfile::tempdir().map_err(|error| cannot(Path::new("a temporary folder"), error))?;
     let ports = PortBlock::claim(20_000)?;
     let (ledger, push, rpc) = (folder.path().join("ledger"), ports.port(1), ports.port(2));
-    let truth = format!("threads={threads},waking_percent={},push_ms=10000,slots_per_second=3", arguments.waking);
+    let (waking, voters) = (arguments.waking, arguments.voters);
+    let truth = format!("threads={threads},waking_percent={waking},voters={voters},push_ms=10000,slots_per_second=3");
     let metrics = format!("host=http://127.0.0.1:{push},db=d,u=u,p=p");
     let _target = Running::start(&Program {
         path: arguments.validator.clone(),
@@ -119,8 +146,8 @@ fn block(arguments: &Arguments, threads: u64, daemon: &str, measured: &mut Measu
     })?;
     let (ledger, push) = (ledger.display().to_string(), format!("127.0.0.1:{push}"));
     let mut options = vec!["--ledger", &ledger, "--ingest", &push];
-    options.extend(arguments.config.iter().flat_map(|config| ["--config", config.as_str()]));
-    let daemon = Daemon::start(daemon, &options, folder.path())?;
+    options.extend(subject.config.iter().flat_map(|config| ["--config", config]));
+    let daemon = Daemon::start(subject.daemon, &options, folder.path())?;
     std::thread::sleep(SETTLING);
     let mut connection = Connection::open(daemon.metrics())?;
     connection.scrape()?;
@@ -138,6 +165,8 @@ fn block(arguments: &Arguments, threads: u64, daemon: &str, measured: &mut Measu
         total += spent;
     }
     measured.cpu.push(total / began.elapsed().as_secs_f64());
+    measured.series = daemon.page()?.lines().filter(|line| !line.starts_with('#') && !line.is_empty()).count();
+    measured.peak = measured.peak.max(peak(daemon.pid())?);
     daemon.stop()?;
     Ok(())
 }
@@ -196,6 +225,15 @@ fn whole(answer: &[u8]) -> bool {
 
 fn cannot(path: &Path, source: std::io::Error) -> Error {
     Error::File { path: path.to_owned(), source }
+}
+
+/// The most memory that a process had resident so far, in KiB.
+fn peak(pid: u32) -> Result<u64> {
+    let file = PathBuf::from(format!("/proc/{pid}/status"));
+    let status = std::fs::read_to_string(&file).map_err(|error| cannot(&file, error))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or_default();
+    let number = line.split_whitespace().next().and_then(|word| word.parse().ok());
+    number.ok_or_else(|| Error::Malformed { what: "a status has VmHWM", text: line.to_owned() })
 }
 
 /// Milliseconds of CPU so far, by the name of the thread.
