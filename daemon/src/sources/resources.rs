@@ -13,7 +13,7 @@ mod poller;
 pub(crate) use filesystems::{Held, Lacking, look};
 #[cfg(test)]
 pub(crate) use folders::Folder;
-pub(crate) use poller::Poller;
+pub use poller::Poller;
 
 use crate::hub::Latest;
 use crate::sources::asking::life;

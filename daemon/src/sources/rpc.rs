@@ -11,7 +11,7 @@ mod probe;
 mod transactions;
 
 pub(crate) use client::{Client, Failure, Stage};
-pub(crate) use endpoint::Endpoint;
+pub use endpoint::Endpoint;
 pub use poller::Poller;
 pub(crate) use poller::{reachable, server};
 pub use probe::Probe;

@@ -8,7 +8,7 @@ mod cluster;
 mod known;
 mod poller;
 
-pub(crate) use poller::Poller;
+pub use poller::Poller;
 
 use super::rpc;
 use crate::hub::Latest;

@@ -25,7 +25,7 @@ use std::time::Duration;
 const SELDOM: u64 = 4;
 
 /// The task before it runs.
-pub(crate) struct Poller {
+pub struct Poller {
     interval: Duration,
     clock: Clock,
     root: HostRoot,
@@ -44,7 +44,7 @@ pub(crate) struct Poller {
 
 impl Poller {
     /// Prepares; reads nothing.
-    pub(crate) fn new(config: &config::Host, clock: Clock, root: HostRoot, following: Following) -> Self {
+    pub fn new(config: &config::Host, clock: Clock, root: HostRoot, following: Following) -> Self {
         Poller {
             interval: config.interval,
             clock,
@@ -63,12 +63,12 @@ impl Poller {
     }
 
     /// What it finds, for the tick.
-    pub(crate) fn handle(&self) -> Handle {
+    pub fn handle(&self) -> Handle {
         Handle(self.found.clone())
     }
 
     /// Polls until `stop`. Never ends before.
-    pub(crate) async fn run(mut self, stop: Stop) {
+    pub async fn run(mut self, stop: Stop) {
         let mut timer = PollTimer::new(self.clock, self.interval, stop);
         let mut process = self.following.process();
         loop {

@@ -9,7 +9,7 @@ use faultline_kernel::ProcessId;
 use hyper::Uri;
 
 /// The JSON-RPC of the process that is followed, whichever that is at the moment.
-pub(crate) struct Endpoint {
+pub struct Endpoint {
     url: Option<String>,
     asked: WhomToAsk,
     admin: Latest<AdminFacts>,
@@ -18,7 +18,7 @@ pub(crate) struct Endpoint {
 
 impl Endpoint {
     /// Where the poller with that handle asks.
-    pub(crate) fn new(config: &config::Rpc, asked: WhomToAsk, admin: Latest<AdminFacts>, handle: Handle) -> Endpoint {
+    pub fn new(config: &config::Rpc, asked: WhomToAsk, admin: Latest<AdminFacts>, handle: Handle) -> Endpoint {
         Endpoint { url: config.url.clone(), asked, admin, handle }
     }
 

@@ -37,7 +37,7 @@ const SCAN_TIMEOUT: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_secs(5);
 
 /// The task before it runs.
-pub(crate) struct Poller {
+pub struct Poller {
     config: config::Validator,
     clock: Clock,
     endpoint: Endpoint,
@@ -66,7 +66,7 @@ impl Exchange {
 
 impl Poller {
     /// Prepares; connects to nothing.
-    pub(crate) fn new(config: &config::Validator, clock: Clock, endpoint: Endpoint) -> Self {
+    pub fn new(config: &config::Validator, clock: Clock, endpoint: Endpoint) -> Self {
         Poller {
             config: config.clone(),
             clock,
@@ -79,12 +79,12 @@ impl Poller {
     }
 
     /// What it finds, for the tick.
-    pub(crate) fn handle(&self) -> super::Handle {
+    pub fn handle(&self) -> super::Handle {
         super::Handle(self.told.clone())
     }
 
     /// Asks until `stop`. Never ends before.
-    pub(crate) async fn run(mut self, stop: Stop) {
+    pub async fn run(mut self, stop: Stop) {
         let look = self.config.interval.min(LOOK);
         let mut timer = PollTimer::new(self.clock, look, stop);
         let mut asked_at: Option<Stamp> = None;
