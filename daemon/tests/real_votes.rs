@@ -16,16 +16,19 @@ use faultline_testkit::daemon::Daemon;
 use faultline_testkit::eventually::eventually_seeing;
 use faultline_testkit::expose::Page;
 use faultline_testkit::transaction::{base58, follower_identities};
-use faultline_testkit::voter::{Stake, vote_account};
+use faultline_testkit::voter::{self, Stake, vote_account};
 use serde_json::json;
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
-use witness::Witness;
+use witness::{Witness, moving_stake};
 
 const PATIENCE: Duration = Duration::from_secs(180);
 /// Some 80 s: time to start and to compare in the first epoch, before the second begins.
 const SLOTS_IN_EPOCH: u64 = 192;
+/// Of a validator that votes with the first one. The second is taken back in the first epoch and the third delegated: so little of the
+/// cluster's stake that both are done at its end.
+const STAKES: [Stake; 3] = [Stake::always(370_000), Stake::always(30_000), Stake::idle(20_000)];
 /// The names of what only a validator that votes has.
 const OF_THE_VOTE_ACCOUNT: [&str; 7] = [
     "agave_vote_account_info",
@@ -72,13 +75,14 @@ fn what_a_voting_validator_earns_is_what_its_node_says_to_an_independent_reader(
     let mut cluster = Cluster::start(ClusterOptions {
         programs: 1,
         folder: Some(nodes),
-        follower_stakes: vec![Stake::always(400_000)],
+        follower_stakes: STAKES.into(),
         slots_per_epoch: Some(SLOTS_IN_EPOCH),
         ..ClusterOptions::default()
     })?;
     let [identity, spare] = follower_identities().map(|keypair| base58(keypair.address()));
     let vote = base58(vote_account());
-    let found = follow(&cluster, folder.path(), "found", "")?;
+    let moved = stake_is_moved(&cluster, &vote)?;
+    let found = follow(&cluster, folder.path(), "found", "activating_stake = true")?;
     let configured = follow(&cluster, folder.path(), "configured", &format!("vote_account = \"{vote}\""))?;
     let mut witness = Witness::new(cluster.follower_rpc(), &identity, &vote, SLOTS_IN_EPOCH as f64);
 
@@ -89,8 +93,17 @@ fn what_a_voting_validator_earns_is_what_its_node_says_to_an_independent_reader(
         must(page.get("agave_vote_distance_slots", &[("kind", "root")]).is_some(), || "no root yet".to_owned())
     });
     names(&first, &cluster, &identity, &vote)?;
-    page(&found, "the next epoch, with the credits of the one before", |page| {
+    page(&found, "stake that begins and stake that ceases to count with the next epoch", |page| {
+        must(stakes(page) == [Some(400_000.0), Some(moved.0), Some(moved.1)], || format!("{:?}", stakes(page)))
+    });
+    page(&found, "the next epoch, with the credits of the one before, and with the stake that was moved", |page| {
         witness.contradicts(page)?;
+        // The rewards of the epoch before are added to what is delegated.
+        let ([active, activating, deactivating], expected) = (stakes(page), 400_000.0 + moved.0 - moved.1);
+        let has_moved = active.is_some_and(|active| (expected..expected * 1.001).contains(&active));
+        must(has_moved && (activating, deactivating) == (None, None), || {
+            format!("{:?} and not {expected} SOL that are active", stakes(page))
+        })?;
         let before = page.get("agave_vote_credits", &[("in", "previous_epoch")]);
         must(page.get("agave_epoch", &[]) >= Some(1.0) && before > Some(0.0), || format!("{before:?} credits before"))
     });
@@ -104,6 +117,25 @@ fn what_a_voting_validator_earns_is_what_its_node_says_to_an_independent_reader(
         must(left.is_empty(), || format!("{left:?}"))
     });
     Ok(())
+}
+
+/// Delegates one stake account and takes another one back, both in the first epoch; what the node itself says of it, in SOL.
+fn stake_is_moved(cluster: &Cluster, vote: &str) -> Result<(f64, f64)> {
+    let leader = cluster.leader_rpc();
+    let blockhash = leader.latest_blockhash()?;
+    leader.send(&voter::deactivation(1, blockhash))?;
+    leader.send(&voter::delegation(2, blockhash))?;
+    let moved = eventually_seeing(PATIENCE, "the follower has both transactions", || {
+        let moving = moving_stake(&cluster.follower_rpc(), vote).map_err(|error| error.to_string())?;
+        must(moving.0 > 0.0 && moving.1 > 0.0, || format!("{moving:?}")).map(|()| moving)
+    });
+    assert_eq!(moved, (20_000.0, 30_000.0), "activating and deactivating");
+    Ok(moved)
+}
+
+/// Active, activating, deactivating.
+fn stakes(page: &Page) -> [Option<f64>; 3] {
+    ["active", "activating", "deactivating"].map(|state| page.get("agave_stake_sol", &[("state", state)]))
 }
 
 fn names(page: &Page, cluster: &Cluster, identity: &str, vote: &str) -> Result<()> {

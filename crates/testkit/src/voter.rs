@@ -2,7 +2,7 @@
 //!
 //! Their data as Agave 2.1 to 4.x writes them: `VoteStateVersions::Current` and `StakeStateV2::Stake`, by bincode.
 
-use crate::transaction::{Address, GenesisAccount, follower_identities, numbered};
+use crate::transaction::{Account, Address, GenesisAccount, Instruction, follower_identities, numbered, transaction};
 
 /// What pays for votes, some thousand a SOL.
 const IDENTITY_LAMPORTS: u64 = 100_000_000_000;
@@ -14,6 +14,13 @@ const STAKE_BYTES: usize = 200;
 const STAKE_RENT: u64 = 2_282_880;
 const VOTE_PROGRAM: &str = "Vote111111111111111111111111111111111111111";
 const STAKE_PROGRAM: &str = "Stake11111111111111111111111111111111111111";
+/// The stake program's instructions, and what it reads the epoch and the cluster's stake from.
+const DELEGATE: u32 = 2;
+const DEACTIVATE: u32 = 5;
+const CLOCK: &str = "SysvarC1ock11111111111111111111111111111111";
+const STAKE_HISTORY: &str = "SysvarStakeHistory1111111111111111111111111";
+/// An argument that is no longer looked at.
+const STAKE_CONFIG: &str = "StakeConfig11111111111111111111111111111111";
 /// In which no epoch is: stake that was active before the first one, or that stays.
 const NO_EPOCH: u64 = u64::MAX;
 
@@ -33,6 +40,38 @@ impl Stake {
     pub const fn always(sol: u64) -> Self {
         Stake { lamports: sol * 1_000_000_000, activated_in: None, deactivated_in: None }
     }
+
+    /// So many SOL that do not count, and may be delegated: taken back before they ever counted.
+    pub const fn idle(sol: u64) -> Self {
+        Stake { activated_in: Some(0), deactivated_in: Some(0), ..Stake::always(sol) }
+    }
+}
+
+/// A transaction that delegates stake account `number` of the genesis to the follower's vote account: its stake counts from the next
+/// epoch on.
+pub fn delegation(number: u32, blockhash: [u8; 32]) -> Vec<u8> {
+    let read = [vote_account(), known(CLOCK), known(STAKE_HISTORY), known(STAKE_CONFIG)];
+    of_stake(number, &read, DELEGATE, blockhash)
+}
+
+/// A transaction that takes back the stake of stake account `number`: it counts until the end of the epoch.
+pub fn deactivation(number: u32, blockhash: [u8; 32]) -> Vec<u8> {
+    of_stake(number, &[known(CLOCK)], DEACTIVATE, blockhash)
+}
+
+/// The follower's identity may change its stake accounts, and pays.
+fn of_stake(number: u32, read: &[Address], instruction: u32, blockhash: [u8; 32]) -> Vec<u8> {
+    let [identity, _] = follower_identities();
+    let account = |address, signs, is_written| Account { address, signs, is_written };
+    let read = read.iter().map(|address| account(*address, false, false));
+    let accounts = [account(stake_account(number), false, true)].into_iter().chain(read);
+    let accounts = accounts.chain([account(identity.address(), true, true)]).collect();
+    let data = instruction.to_le_bytes().to_vec();
+    transaction(&[&identity], &[Instruction { program: known(STAKE_PROGRAM), accounts, data }], blockhash)
+}
+
+fn stake_account(number: u32) -> Address {
+    numbered(b"stake", number)
 }
 
 /// Where the follower's vote account is.
@@ -46,10 +85,10 @@ pub(crate) fn accounts(stakes: &[Stake]) -> Vec<GenesisAccount> {
     let identity = follower.address();
     let payer = GenesisAccount { address: identity, owner: [0; 32], lamports: IDENTITY_LAMPORTS, data: Vec::new() };
     let data = vote_state(identity);
-    let vote = GenesisAccount { address: vote_account(), owner: program(VOTE_PROGRAM), lamports: VOTE_LAMPORTS, data };
+    let vote = GenesisAccount { address: vote_account(), owner: known(VOTE_PROGRAM), lamports: VOTE_LAMPORTS, data };
     let stake = |(number, stake): (u32, &Stake)| GenesisAccount {
-        address: numbered(b"stake", number),
-        owner: program(STAKE_PROGRAM),
+        address: stake_account(number),
+        owner: known(STAKE_PROGRAM),
         lamports: stake.lamports + STAKE_RENT,
         data: stake_state(identity, *stake),
     };
@@ -94,7 +133,7 @@ fn stake_state(owner: Address, stake: Stake) -> Vec<u8> {
 }
 
 #[expect(clippy::expect_used, reason = "constants of this file")]
-fn program(address: &str) -> Address {
+fn known(address: &str) -> Address {
     let bytes = bs58::decode(address).into_vec().expect("base58");
     bytes.try_into().expect("32 bytes")
 }

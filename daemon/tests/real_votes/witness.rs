@@ -99,6 +99,27 @@ fn read(rpc: &Rpc, identity: &str, vote: &str) -> Result<Vec<Expected>> {
     Ok(read)
 }
 
+/// Stake that was delegated to the account, and taken back from it, in the present epoch, in SOL: as the node itself reads its stake
+/// accounts.
+pub(crate) fn moving_stake(rpc: &Rpc, vote: &str) -> Result<(f64, f64)> {
+    const STAKE_PROGRAM: &str = "Stake11111111111111111111111111111111111111";
+    let epoch = rpc.call("getEpochInfo", json!([{"commitment": "processed"}]))?["epoch"].to_string();
+    let accounts =
+        rpc.call("getProgramAccounts", json!([STAKE_PROGRAM, {"commitment": "processed", "encoding": "jsonParsed"}]))?;
+    let mut moving = (0.0, 0.0);
+    for account in accounts.as_array().expect("accounts") {
+        let delegation = &account["account"]["data"]["parsed"]["info"]["stake"]["delegation"];
+        let text = |key: &str| delegation[key].as_str().unwrap_or_default();
+        let sol = text("stake").parse::<f64>().unwrap_or_default() / 1e9;
+        match (text("voter") == vote, text("activationEpoch") == epoch, text("deactivationEpoch") == epoch) {
+            (true, true, false) => moving.0 += sol,
+            (true, false, true) => moving.1 += sol,
+            _ => {}
+        }
+    }
+    Ok(moving)
+}
+
 fn credits(account: &Value, epoch: f64) -> Option<f64> {
     let number = |value: &Value| value.as_f64().expect("a number");
     let epochs = account["epochCredits"].as_array().expect("credits");
