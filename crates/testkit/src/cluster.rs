@@ -184,6 +184,11 @@ impl Cluster {
         self.layout.follower(&self.genesis_hash)
     }
 
+    /// The whole command line of the follower at the first place, which votes if it has stake: for somebody else to start.
+    pub fn follower_command(&self, ledger: &Path) -> Vec<String> {
+        self.layout.follower_command(&self.options, &self.genesis_hash, ledger)
+    }
+
     /// Where such followers have room. The first is that of [`Cluster::start_follower`].
     pub fn places(&self) -> &[Place; PLACES] {
         &self.layout.places

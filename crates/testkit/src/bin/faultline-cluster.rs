@@ -40,7 +40,7 @@ struct Arguments {
     /// The follower fetches its snapshot itself (starts about 40 s later)
     #[arg(long)]
     download: bool,
-    /// Start no follower: it is told how to start some, which download their snapshots
+    /// Start no follower: it is told how to start some, which download their snapshots; the first votes if it has stake
     #[arg(long)]
     leader_only: bool,
     /// The follower votes with so many SOL of stake from the genesis on; the leader has 1,000,000
@@ -119,7 +119,8 @@ fn tell_how_to_follow(cluster: &Cluster) {
     let environment: Vec<String> = follower.environment.iter().map(|(name, value)| format!("{name}={value}")).collect();
     for (number, place) in cluster.places().iter().enumerate() {
         let ledger = cluster.folder().join(format!("follower-{}", number + 1));
-        let command = follower.command(place, &ledger).join(" ");
+        let command = if number == 0 { cluster.follower_command(&ledger) } else { follower.command(place, &ledger) };
+        let command = command.join(" ");
         println!("follower {} by  {} {command} --log -", number + 1, environment.join(" "));
     }
 }

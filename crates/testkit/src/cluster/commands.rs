@@ -121,16 +121,9 @@ impl Layout {
     }
 
     pub(super) fn follower_program(&self, options: &ClusterOptions, genesis_hash: &str) -> Program {
-        let [place, ..] = &self.places;
-        let mut arguments = self.follower(genesis_hash).command(place, &self.follower_ledger).split_off(1);
+        let mut arguments = self.follower_command(options, genesis_hash, &self.follower_ledger).split_off(1);
         if options.first_snapshot == FirstSnapshot::Handed {
             arguments.extend(["--no-genesis-fetch".to_owned(), "--no-snapshot-fetch".to_owned()]);
-        }
-        if !options.follower_stakes.is_empty() {
-            arguments.retain(|argument| argument != NO_VOTING);
-            let account = base58(voter::vote_account());
-            // Its first blocks come without waiting for a vote of its own in a rooted slot.
-            arguments.extend(["--no-wait-for-vote-to-start-leader", "--vote-account", &account].map(str::to_owned));
         }
         arguments.extend(["--log".to_owned(), text(&self.follower_log)]);
         arguments.extend(options.follower_arguments.iter().cloned());
@@ -140,6 +133,19 @@ impl Layout {
             environment: environment(options, options.follower_metrics.as_deref(), &options.follower_environment),
             output: self.folder.join("follower.out"),
         }
+    }
+
+    /// The follower at the first place, which votes if it has stake.
+    pub(super) fn follower_command(&self, options: &ClusterOptions, genesis_hash: &str, ledger: &Path) -> Vec<String> {
+        let [place, ..] = &self.places;
+        let mut command = self.follower(genesis_hash).command(place, ledger);
+        if !options.follower_stakes.is_empty() {
+            command.retain(|argument| argument != NO_VOTING);
+            let account = base58(voter::vote_account());
+            // Its first blocks come without waiting for a vote of its own in a rooted slot.
+            command.extend(["--no-wait-for-vote-to-start-leader", "--vote-account", &account].map(str::to_owned));
+        }
+        command
     }
 
     /// What every follower of the leader with this genesis has in common.
