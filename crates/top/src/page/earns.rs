@@ -11,6 +11,8 @@ pub(crate) struct Earns {
     pub(crate) delinquent: Option<bool>,
     /// Whether it is known that it has no vote account.
     pub(crate) has_none: bool,
+    /// Whether it runs another identity than the vote account's node.
+    pub(crate) is_standby: bool,
     /// Slots since its last vote.
     pub(crate) distance: Option<f64>,
     /// Credits of this epoch.
@@ -33,18 +35,20 @@ impl Page {
         self.get(&m::EPOCH, &[]).or_else(|| self.get(&m::DELINQUENT, &[]))?;
         let slots = |metric: &Metric| self.get(metric, &["passed"]).zip(self.get(metric, &["skipped"]));
         let all = slots(&m::CLUSTER_LEADER_SLOTS).filter(|(passed, _)| *passed > 0.0);
+        let is_standby = self.label(&m::VOTE_ACCOUNT, "role") == Some("standby");
         let delinquent = self.flag(&m::DELINQUENT, &[]);
         Some(Earns {
             delinquent,
             // The source is up without an account only if all were told and none is its own.
             has_none: delinquent.is_none() && self.is_up(Source::Votes) == Some(true),
+            is_standby,
             distance: self.get(&m::VOTE_DISTANCE, &["last_vote"]),
             credits: self.get(&m::VOTE_CREDITS, &["this_epoch"]),
             rank: self.get(&m::VOTE_RANK, &[]),
             leads: slots(&m::LEADER_SLOTS).filter(|(passed, _)| *passed > 0.0),
             cluster_skips: all.map(|(passed, skipped)| skipped / passed),
             next: self.get(&m::NEXT_LEADER_SLOT, &[]),
-            days: self.get(&m::BALANCE, &["identity"]).map(|sol| sol / m::VOTES_SOL_PER_DAY),
+            days: self.get(&m::BALANCE, &["identity"]).filter(|_| !is_standby).map(|sol| sol / m::VOTES_SOL_PER_DAY),
         })
     }
 }

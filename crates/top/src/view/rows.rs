@@ -186,6 +186,7 @@ fn earns(scene: &Scene<'_>) -> Option<Row> {
     let earns = scene.state().newest().earns()?;
     let (words, style) = match earns.delinquent {
         Some(true) => ("delinquent", scene.look.bad()),
+        Some(false) if earns.is_standby => ("standby", Style::new()),
         Some(false) => ("votes", scene.look.good()),
         None if earns.has_none => return Some(row("Earns", "it has no vote account with stake", Beside::Nothing)),
         None => return Some(row("Earns", "it is not known whether it votes", Beside::Nothing)),

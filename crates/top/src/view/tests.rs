@@ -99,6 +99,11 @@ fn one_line_answers_whether_a_validator_earns() {
         line(votes),
         " Earns    votes, 2 slots ago, rank 41, SOL for 11 days, skips 5 % (all 3 %), leads in 12 min 34 s, 3.5M credits"
     );
+    let standby = "agave_vote_account_info{identity=\"i\",role=\"standby\",vote_account=\"v\"} 1\n";
+    assert_eq!(
+        line(&format!("{votes}{standby}")),
+        " Earns    standby, 2 slots ago, rank 41, skips 5 % (all 3 %), leads in 12 min 34 s, 3.5M credits"
+    );
     assert_eq!(line("agave_epoch 700\nagave_delinquent 1\n"), " Earns    delinquent");
     let up = "agave_epoch 700\nfaultline_source_up{source=\"votes\"} 1\n";
     assert_eq!(line(up), " Earns    it has no vote account with stake");

@@ -12,6 +12,7 @@ pub(super) fn write(tick: &Tick, out: &mut String) -> fmt::Result {
     let known = |metric: &Metric, labels: &[&str]| tick.number_of(metric, labels);
     let (badge, words) = match known(&m::DELINQUENT, &[]) {
         Some(1.0) => ("<span class=\"badge bad\">delinquent</span>", voter(tick)),
+        Some(_) if is_standby(tick) => ("<span class=\"badge\">standby</span>", voter(tick)),
         Some(_) => ("<span class=\"badge good\">votes</span>", voter(tick)),
         // The source is up without an account only if all were told and none is its own.
         None if known(&m::EPOCH, &[]).is_some() && is_up(tick) => {
@@ -31,6 +32,12 @@ pub(super) fn write(tick: &Tick, out: &mut String) -> fmt::Result {
 
 fn is_up(tick: &Tick) -> bool {
     tick.batches.iter().any(|batch| batch.source == Source::Votes && batch.up)
+}
+
+/// Whether it runs another identity than the vote account's node, whose votes are another validator's.
+fn is_standby(tick: &Tick) -> bool {
+    let account = tick.readings().find(|reading| std::ptr::eq(reading.metric, &m::VOTE_ACCOUNT));
+    account.and_then(|account| account.labels.get(1)).is_some_and(|role| role.as_str() == "standby")
 }
 
 fn voter(tick: &Tick) -> Vec<String> {
@@ -53,9 +60,11 @@ fn voter(tick: &Tick) -> Vec<String> {
         0.0 => "leads now".to_owned(),
         _ => format!("leads in {}", time(Duration::from_secs(seconds as u64))),
     });
+    let standby = is_standby(tick).then(|| "the vote account is another node's".to_owned());
     let balance = known(&m::BALANCE, &["identity"])
+        .filter(|_| standby.is_none())
         .map(|sol| format!("{} SOL, votes for about {} days", count(sol), count((sol / m::VOTES_SOL_PER_DAY).floor())));
-    [distance, credits, rank, skipped, next, balance].into_iter().flatten().collect()
+    [standby, distance, credits, rank, skipped, next, balance].into_iter().flatten().collect()
 }
 
 #[cfg(test)]
@@ -108,6 +117,22 @@ mod tests {
         ] {
             assert!(html.contains(words), "{words}: {html}");
         }
+    }
+
+    #[test]
+    fn a_standby_is_named_and_has_no_days_of_votes() {
+        let labels = ["identity", "standby", "account"].map(Into::into).into();
+        let account = Reading { metric: &m::VOTE_ACCOUNT, labels, tags: Box::default(), value: Value::Real(1.0) };
+        let with = |delinquent| {
+            page(vec![
+                account.clone(),
+                real(&m::DELINQUENT, None, delinquent),
+                real(&m::BALANCE, Some("identity"), 0.0),
+            ])
+        };
+        let words = "<span class=\"nowrap\">the vote account is another node's</span> </div>";
+        assert!(with(0.0).contains(&format!("<span class=\"badge\">standby</span>{words}")), "{}", with(0.0));
+        assert!(with(1.0).contains(&format!("<span class=\"badge bad\">delinquent</span>{words}")), "{}", with(1.0));
     }
 
     #[test]
