@@ -65,6 +65,9 @@ fn found(standing: &votes::Standing, is_configured: bool) -> Check {
     };
     let behind = own.distance().map(|slots| format!("{slots} {} ago", if slots == 1 { "slot" } else { "slots" }));
     let check = match own.delinquent {
+        false if standing.is_standby => {
+            Check::ok(name, "the vote account is current; another node votes with it, and this one is on standby")
+        }
         false => Check::ok(name, "the vote account is current"),
         true => Check::attention(
             name,

@@ -31,11 +31,13 @@ impl Handle {
     /// What was heard in the last round, or so far in the first; `None` before.
     pub(crate) fn standing(&self) -> Option<Standing> {
         let known = self.0.get()?;
+        let own = known.own.fresh(known.at, known.lives.often);
         Some(Standing {
             is_whole: known.whole,
             is_known: known.standing.at().is_some(),
             account: known.vote_account.as_deref().map(str::to_owned),
-            own: known.own.fresh(known.at, known.lives.often),
+            is_standby: own.iter().flatten().any(|own| known.is_standby(own)),
+            own,
             problems: known.problems.clone(),
         })
     }
@@ -52,6 +54,8 @@ pub(crate) struct Standing {
     pub(crate) account: Option<String>,
     /// What it is like: `Some(None)` if the node does not know it, `None` if it did not answer.
     pub(crate) own: Option<Option<Own>>,
+    /// Whether another node votes with it.
+    pub(crate) is_standby: bool,
     /// What could not be learnt.
     pub(crate) problems: Vec<Problem>,
 }

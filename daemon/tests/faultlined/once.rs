@@ -125,8 +125,10 @@ fn answer(request: &Value, rpc: &str) -> Value {
         "getIdentity" => json!({"identity": IDENTITY}),
         "getVoteAccounts" => {
             let delinquent = std::fs::exists("delinquent").unwrap_or_default();
+            let is_others = std::fs::exists("of-another-node").unwrap_or_default();
+            let node = if is_others { VOTE_ACCOUNT } else { IDENTITY };
             let own = json!([{
-                "votePubkey": VOTE_ACCOUNT, "nodePubkey": IDENTITY, "activatedStake": 2_500_000_000_u64, "commission": 7,
+                "votePubkey": VOTE_ACCOUNT, "nodePubkey": node, "activatedStake": 2_500_000_000_u64, "commission": 7,
                 "lastVote": 75, "rootSlot": 44, "epochCredits": [[0, 60, 0]],
             }]);
             if delinquent {
@@ -224,11 +226,15 @@ fn whether_the_vote_account_is_current_is_told_and_a_delinquent_one_needs_attent
     let (state, words) = check(&report, "votes");
     assert_eq!((state.as_str(), output.status.code()), ("attention", Some(1)), "{report:#}");
     assert!(words.contains("delinquent and earns nothing") && words.contains("2 slots ago"), "{words}");
-    std::fs::write(scene.path("c.toml"), "[validator]\nvote_account = \"11111111111111111111111111111111\"\n")
-        .expect("a file");
+    std::fs::rename(scene.path("delinquent"), scene.path("of-another-node")).expect("a file");
     let ledger = scene.path("ledger").display().to_string();
-    let (_, report) = scene.once(&["--ledger", &ledger]);
-    let (state, words) = check(&report, "votes");
+    let configured = |account: &str| {
+        std::fs::write(scene.path("c.toml"), format!("[validator]\nvote_account = \"{account}\"\n")).expect("a file");
+        check(&scene.once(&["--ledger", &ledger]).1, "votes")
+    };
+    let (state, words) = configured(VOTE_ACCOUNT);
+    assert!(state == "ok" && words.contains("this one is on standby"), "{words}");
+    let (state, words) = configured("11111111111111111111111111111111");
     assert!(state == "attention" && words.contains("knows no vote account 1111"), "{words}");
 }
 

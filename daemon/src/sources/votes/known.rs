@@ -212,10 +212,14 @@ impl Known {
         }
     }
 
+    /// The account that is configured may be another machine's to vote with, which this one stands by for.
+    pub(super) fn is_standby(&self, own: &Own) -> bool {
+        own.account.node_pubkey != *self.identity
+    }
+
     fn tell_votes(&self, own: &Own, out: &mut Vec<Reading>) {
         let account = &own.account;
-        // The account that is configured may be another machine's to vote with, which this one stands by for.
-        let role = if account.node_pubkey == *self.identity { "voting" } else { "standby" };
+        let role = if self.is_standby(own) { "standby" } else { "voting" };
         let labels = [Text::Shared(Arc::clone(&self.identity)), role.into(), Text::from(account.vote_pubkey.clone())];
         out.push(Reading::whole(&m::VOTE_ACCOUNT, labels, 1));
         out.push(Reading::flag(&m::DELINQUENT, [], own.delinquent));
