@@ -112,11 +112,11 @@ mod tests {
 
     #[test]
     fn all_nodes_are_asked_at_the_same_moment() {
-        // Nobody is answered before all three were asked.
+        // Nobody is answered before all three were asked. A connection that ends says so: nothing is sent on it before that is noticed.
         let (meet, answer) = (Arc::new(Barrier::new(3)), r#"{"jsonrpc":"2.0","result":7,"id":ID}"#);
         let server = Server::start(move |_, id| {
             meet.wait();
-            Reply::Raw(http("200 OK", "", &answer.replace("ID", &id.to_string())))
+            Reply::Raw(http("200 OK", "Connection: close\r\n", &answer.replace("ID", &id.to_string())))
         });
         let plan = asked(&server, 3);
         let engine = Engine::new(&plan, None).unwrap();
