@@ -15,6 +15,7 @@ pub(crate) fn print(root: &Path, program: &str, target: &str) -> anyhow::Result<
     Ok(())
 }
 
+#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
 fn document(root: &Path, program: &str, target: &str) -> anyhow::Result<Value> {
     // What is linked only cargo's resolver knows: features of this program alone, for this target.
     let what = ["tree", "--locked", "--prefix", "depth", "--edges", "normal,no-proc-macro", "--format", "|{p}|"];

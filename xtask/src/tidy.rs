@@ -10,7 +10,14 @@ use anyhow::bail;
 use std::path::{Path, PathBuf};
 
 /// Lines of a file without its tests.
-const LONGEST: usize = 400;
+const LONGEST: usize = 500;
+
+/// Files that are longer, with their lines. A number here may only fall.
+const LONG_FILES: [(&str, usize); 2] =
+    [("crates/recording/examples/twelve_hours/day.rs", 543), ("crates/top/src/view/rows.rs", 571)];
+
+/// Functions that are longer than clippy's limit. Each has an attribute that names the lint. The number may only fall.
+const LONG_FUNCTIONS: usize = 128;
 
 /// Text that must not be in any file that git keeps.
 const UNWANTED: [&str; 5] = ["/work/", "FIXME", "XXX", "todo!(", "unimplemented!("];
@@ -19,9 +26,17 @@ const UNWANTED: [&str; 5] = ["/work/", "FIXME", "XXX", "todo!(", "unimplemented!
 pub(crate) fn check(root: &Path) -> anyhow::Result<()> {
     let files = tracked(root)?;
     let mut broken = Vec::new();
+    let mut long_functions = 0;
     for file in files.iter().filter(|file| file.extension().is_some_and(|e| e == "rs")) {
         let text = read(root, file)?;
         sizes(file, &text, &mut broken);
+        long_functions += text.lines().filter(|line| excuses_length(line)).count();
+    }
+    if long_functions != LONG_FUNCTIONS {
+        broken.push(format!(
+            "{long_functions} functions have an attribute for clippy::too_many_lines; LONG_FUNCTIONS in xtask/src/tidy.rs \
+             has {LONG_FUNCTIONS}: split what is new, or lower the number"
+        ));
     }
     for file in &files {
         if let Ok(text) = std::fs::read_to_string(root.join(file)) {
@@ -47,14 +62,20 @@ fn tracked(root: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(names.lines().map(PathBuf::from).filter(|file| root.join(file).is_file()).collect())
 }
 
+fn excuses_length(line: &str) -> bool {
+    line.trim_start().starts_with("#[") && line.contains("(clippy::too_many_lines, ")
+}
+
 fn sizes(file: &Path, text: &str, broken: &mut Vec<String>) {
     let is_test = file.components().any(|part| ["tests", "benches", "fuzz"].iter().any(|t| part.as_os_str() == *t));
     if is_test || file.file_stem().is_some_and(|stem| stem == "tests") {
         return;
     }
     let lines = text.lines().take_while(|line| !line.starts_with("#[cfg(test)]")).count();
-    if lines > LONGEST {
-        broken.push(format!("{}: {lines} lines without tests; at most {LONGEST}", file.display()));
+    let listed = LONG_FILES.iter().find(|(name, _)| file == Path::new(name));
+    let limit = listed.map_or(LONGEST, |(_, lines)| *lines);
+    if lines > limit {
+        broken.push(format!("{}: {lines} lines without tests; at most {limit}", file.display()));
     }
 }
 

@@ -46,6 +46,7 @@ fn require_lines(written: &Written) -> anyhow::Result<()> {
     Ok(())
 }
 
+#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
 fn trace(written: &Written, recorded: &Recorded) -> anyhow::Result<Trace> {
     let source = if written.program == REPLAYS { Source::Replay } else { Source::Validator };
     let mut trace = Trace::new(Meta { source, cluster: String::new(), version: written.version.clone() });

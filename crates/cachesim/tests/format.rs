@@ -18,6 +18,7 @@ fn bytes(trace: &Trace) -> Vec<u8> {
 }
 
 /// A trace with everything that a file can hold.
+#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
 fn everything() -> Trace {
     let meta = Meta { source: Source::Blocks, cluster: "mainnet".to_owned(), version: "2.1.14".to_owned() };
     let mut trace = Trace::new(meta);
@@ -98,6 +99,7 @@ fn lines_that_are_no_trace_are_named() {
 }
 
 #[test]
+#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
 fn records_that_contradict_one_another_are_refused() {
     let slot = |slot, parent, transactions| Slot { slot, parent, transactions, kind: SlotKind::Replayed };
     let mut trace = everything();

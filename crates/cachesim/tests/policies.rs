@@ -81,6 +81,7 @@ fn what_makes_no_sense_is_refused() {
 }
 
 #[test]
+#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
 fn the_largest_numbers_overflow_nothing() {
     let mut trace = Trace::new(Meta { source: Source::Plain, cluster: String::new(), version: String::new() });
     let bytes = Some(u64::from(u32::MAX));

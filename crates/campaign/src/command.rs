@@ -109,6 +109,7 @@ struct Checked {
     worse: bool,
 }
 
+#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
 fn check(args: &CheckArgs) -> anyhow::Result<u8> {
     let (mut campaign, store) = open(&args.folder)?;
     campaign.margin = args.margin.map_or(campaign.margin, |percent| percent / 100.0);

@@ -97,6 +97,7 @@ pub(crate) fn all(mistakes: &[Mistake]) -> WrongUsage {
     WrongUsage(mistakes.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
 }
 
+#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
 fn sections(top: &mut Table<'_>, folder: &Path, m: &mut Mistakes<'_>) -> Campaign {
     let path = |v: &DeValue<'_>| text(v).map(|text| folder.join(text));
     let mut campaign = Campaign { folder: folder.to_owned(), margin: 0.05, ..Campaign::default() };

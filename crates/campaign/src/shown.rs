@@ -92,6 +92,7 @@ fn version(campaign: &Campaign, store: &Store, one: &Listed, all: &[Listed]) -> 
 ///
 /// # Errors
 /// There is such a file already, or it cannot be written.
+#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
 pub(crate) fn export(campaign: &Campaign, store: &Store, out: &Path) -> anyhow::Result<usize> {
     let named = || out.display().to_string();
     anyhow::ensure!(out.symlink_metadata().is_err(), "{}: exists already", out.display());

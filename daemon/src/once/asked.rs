@@ -44,6 +44,7 @@ pub(super) async fn wait_for<T>(patience: Duration, look: impl Fn() -> Option<T>
 }
 
 /// Asks the admin socket; what it told is for the question to JSON-RPC.
+#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
 pub(super) async fn admin(config: &Config, seen: &ProcessLook, clock: Clock) -> (Check, Latest<AdminFacts>) {
     let name = "admin";
     let off = |why: &str| (Check::off(name, why), Latest::default());

@@ -105,6 +105,7 @@ impl Poll for Cgroup {
         Source::Cgroup
     }
 
+    #[allow(clippy::too_many_lines, reason = "to be split by meaning")]
     fn look(&mut self, look: &Look<'_>) -> Finding {
         let mut finding = Finding::with_room(64);
         let process = look.target.map(|target| target.process);

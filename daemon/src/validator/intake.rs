@@ -238,6 +238,7 @@ impl State {
     }
 
     /// Adds a known point or allowed fields of the sender `host` (`None`: the log, which is ours by its place).
+    #[allow(clippy::too_many_lines, reason = "to be split by meaning")]
     fn add(&mut self, allow: &AllowList, host: Option<&str>, line: &[u8], point: &Point<'_>, now: Stamp) -> Added {
         let State { senders, total, values, lines, log_recent, plausible, .. } = self;
         let (standing, sums, recent) = match host {

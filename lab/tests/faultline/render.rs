@@ -168,6 +168,7 @@ fn every_drawing_is_valid_xml_within_its_box_and_asks_for_nothing() {
 }
 
 #[test]
+#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
 fn drawings_of_hostile_numbers_are_valid_and_finite() {
     let wild = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, f64::MAX, f64::MIN, f64::MIN_POSITIVE, -1.0, 0.0, 1e300];
     let y: Vec<Option<f64>> = wild.iter().map(|value| Some(*value)).collect();

@@ -125,6 +125,7 @@ impl Stage {
 
     /// A plan of followers of this leader: what all experiments have in common, with `lanes` after the workload's keys, and
     /// `own` at the end. Runs last `seconds` from the first transaction on.
+    #[allow(clippy::too_many_lines, reason = "to be split by meaning")]
     pub(crate) fn plan(&self, name: &str, folder: &Path, seconds: u32, lanes: &str, own: &str) -> String {
         let follower = self.cluster.follower();
         let mut words = vec!["{binary}".to_owned()];

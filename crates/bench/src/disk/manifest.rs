@@ -109,7 +109,9 @@ impl Version {
                 200 => family = fields.number()?,
                 201 => name = Some(String::from_utf8_lossy(fields.bytes()?).into_owned()),
                 202 => dropped = true,
-                ignorable if ignorable > IGNORABLE && !(8194..=8197).contains(&ignorable) => drop(fields.bytes()?),
+                ignorable if ignorable > IGNORABLE && !(8194..=8197).contains(&ignorable) => {
+                    fields.bytes()?;
+                }
                 other => bail!("a field of kind {other}, which is not known"),
             }
         }

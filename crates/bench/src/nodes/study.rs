@@ -56,6 +56,7 @@ fn methods(results: &Results) -> Vec<&str> {
     results.subjects().into_iter().map(|(name, _)| name).collect()
 }
 
+#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
 fn load(results: &Results, title: &str, methods: &[&str]) -> Load {
     let asked =
         |arm: &String| methods.iter().filter_map(|method| Some(asked(results, results.cell(arm, method)?))).collect();

@@ -318,6 +318,7 @@ impl Runner<'_> {
         }
     }
 
+    #[allow(clippy::too_many_lines, reason = "to be split by meaning")]
     fn look(&mut self, run: &mut Running) -> anyhow::Result<Found> {
         let asked = ask(run);
         let Asked { ended, evidence, killed, recorder_ended, empty } = match run.search {

@@ -61,6 +61,7 @@ fn first_kept(conn: &Connection, before_unix: i64) -> rusqlite::Result<Option<Cu
     Ok((first != Some(cut.tick)).then_some(cut))
 }
 
+#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
 fn prune(conn: &Connection, cut: &Cut, process: Option<i64>, removed: &mut Counts) -> rusqlite::Result<()> {
     for (table, name) in [("pool_sample", "pool"), ("device_sample", "device"), ("series_sample", "series")] {
         carry(conn, table, name, cut)?;

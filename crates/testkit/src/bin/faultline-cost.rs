@@ -126,6 +126,7 @@ fn print(threads: u64, subject: &Subject<'_>, measured: &mut Measured, seconds: 
 }
 
 /// A daemon and a target of their own, from their start to their end.
+#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
 fn block(arguments: &Arguments, threads: u64, subject: &Subject<'_>, measured: &mut Measured) -> Result<()> {
     let folder = tempfile::tempdir().map_err(|error| cannot(Path::new("a temporary folder"), error))?;
     let ports = PortBlock::claim(20_000)?;

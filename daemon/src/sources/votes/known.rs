@@ -153,6 +153,7 @@ impl Known {
 
     /// What is still believed. `newest` is the processed bank where one is known that is newer than that of the last round;
     /// only near the tip its slots take the time that the cluster's do.
+    #[allow(clippy::too_many_lines, reason = "to be split by meaning")]
     pub(super) fn readings(&self, (newest, near_tip): (Option<EpochInfo>, bool), now: Stamp, out: &mut Vec<Reading>) {
         let Lives { often, seldom, rarely, scanned } = self.lives;
         if let Some(genesis) = &self.genesis {

@@ -10,6 +10,7 @@ use super::legend::{self, Entry, Swatch};
 use super::{N, Sheet, TEXT_SIZE};
 use crate::report::model::{Curve, Curves};
 
+#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
 pub(super) fn draw(sheet: &mut Sheet, chart: &Curves, looks: &Looks) {
     let of_curve = |curve: &Curve| {
         let points = curve.points.iter().flat_map(|(_, (value, interval))| {
@@ -53,6 +54,7 @@ fn stands_out(chart: &Curves) -> &str {
     if chart.point.is_empty() { "recorded" } else { &chart.point }
 }
 
+#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
 fn curve(sheet: &mut Sheet, frame: &Frame, (x, y): (&Axis, &Axis), (curve, point): (&Curve, &str), look: Look) {
     let place = |size: f64, value: f64| Some((frame.x(x.scale.at(size)?), frame.y(y.scale.at(value)?)));
     let interval = |value: f64, ends: Option<(f64, f64)>| {
